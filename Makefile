@@ -36,7 +36,7 @@ WORLD ?= examples/manifests
 T ?= tests
 PYTEST_WORKERS ?= 2
 
-.PHONY: help run test check parity lint tidy format bench bench-workloads bench-plugins bench-cluster soak schemas venv servers cluster lock clean
+.PHONY: help run test check parity lint tidy format bench bench-workloads bench-plugins bench-cluster soak schemas docs venv servers cluster lock clean
 
 help: ## Show this list
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 22
@@ -54,7 +54,7 @@ parity: $(DEV_STAMP) ## Compare 10,000 cases with kube-scheduler's own code (ARG
 	@bash deploy/servers/install.sh parity-cover
 	@reached="$$(mktemp -d)"; trap 'rm -rf "$$reached"' EXIT; \
 		GOCOVERDIR="$$reached" $(BIN)/python -m tests.parity $(ARGS); \
-		[ -z "$$(ls -A "$$reached")" ] || $(BIN)/python -m tests.parity.reached "$$reached" $(if $(ARGS),,--at-least 90)
+		[ -z "$$(ls -A "$$reached")" ] || $(BIN)/python -m tests.parity.comparison.go_coverage "$$reached" $(if $(ARGS),,--at-least 90)
 
 lint: $(DEV_STAMP) ## Everything of `check` except the tests
 	@$(BIN)/ruff format --check --quiet $(SOURCES) || \
@@ -85,8 +85,13 @@ bench-cluster: $(DEV_STAMP) ## Measure beside kube-scheduler on a real API serve
 soak: $(DEV_STAMP) ## Run Muster on a real API server for minutes, under kills or beside others (ARGS=--help)
 	@$(BIN)/python -m tests.soak $(ARGS)
 
-schemas: $(DEV_STAMP) ## Write schemas/ and docs/transitions.md from the types and tables
-	@$(BIN)/python -m muster.generate.schemas && $(BIN)/python -m muster.generate.diagrams && $(BIN)/python -m tests.contract.add_golden && $(BIN)/python -m tests.contract.add_snapshots
+schemas: $(DEV_STAMP) ## Write schemas/ and the generated pages of docs/reference/ from the code
+	@set -e; for what in muster.generate.schemas muster.generate.diagrams muster.generate.reference \
+		tests.contract.add_golden tests.contract.add_snapshots; do $(BIN)/python -m $$what; done
+
+docs: $(DEV_STAMP) ## Build the documentation as a site into site/; broken links are errors
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
+	@echo "open site/index.html"
 
 venv: $(DEV_STAMP) ## Make the virtual environment with the development requirements
 
@@ -102,7 +107,7 @@ lock: $(LOCK_STAMP) ## Make the lock files again from requirements/*.in
 	@cd requirements && ../$(COMPILE) $(ARGS) lock.in -o lock.txt
 
 clean: ## Remove the virtual environments, caches and run directories (not the servers)
-	@rm -rf $(VENV) .venv-lock .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache runs
+	@rm -rf $(VENV) .venv-lock .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache runs site
 	@find $(SOURCES) -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(VENV_STAMP):

@@ -1,7 +1,7 @@
 """`make bench`: the speed table, each figure min / median / max of a few runs.
 
-Every run is a process of its own, so that one case's memory is not another's; what a fixed loop
-and syncs of a page take meanwhile tells how fast the machine was. A figure is void (and the exit
+Every run has its own process, so that one case's memory does not count for another. A fixed loop
+and page syncs, timed during each run, show how fast the machine was. A figure is void (and the exit
 code 1) when a pod stayed unbound. Targets are those of a two-core machine.
 """
 
@@ -12,9 +12,10 @@ import subprocess
 import sys
 import tempfile
 import time
-from typing import Annotated, Any
+from collections.abc import Sequence
+from typing import Any
 
-import typer
+import click
 from rich.console import Console
 from rich.table import Table
 
@@ -24,24 +25,24 @@ WIDTH = 110
 LOOK_S, LOOP_NUMBERS = 0.5, 100_000
 CALM_LOOKS, CALM_LOOK_S, CALM_AGAIN_S = 60, 0.05, 10
 BASELINE = "a fixed loop meanwhile"
-"""Processors that others share are slower for minutes, and nothing else shows it."""
+"""Shared processors are slower for minutes at a time, and nothing else shows it."""
 SLOWEST_SYNC = "the slowest sync meanwhile"
-"""Disks that others share stand still for 0.1 s and more, and every journal with them."""
-
-app = typer.Typer(add_completion=False, help=__doc__)
+"""Shared disks stall for 0.1 s and more, and every journal with them."""
 
 
-@app.command()
-def bench(
-    cases: Annotated[list[str] | None, typer.Argument(help="Cases to run; none = all.")] = None,
-    runs: Annotated[int, typer.Option(help="Runs of each case.")] = 3,
-    output: Annotated[str, typer.Option(help="table or json.")] = "table",
-    calm_ms: Annotated[
-        float,
-        typer.Option(min=0, help="Begin a run when the fixed loop takes less than this; 0 = now."),
-    ] = 0.0,
-    here: Annotated[bool, typer.Option(hidden=True)] = False,
-) -> None:
+@click.command(help=__doc__)
+@click.argument("cases", nargs=-1, metavar="[CASE...]", help="Cases to run; none = all.")
+@click.option("--runs", default=3, show_default=True, help="Runs of each case.")
+@click.option("--output", default="table", show_default=True, help="table or json.")
+@click.option(
+    "--calm-ms",
+    type=click.FloatRange(0),
+    default=0.0,
+    show_default=True,
+    help="Begin a run when the fixed loop takes less than this; 0 = now.",
+)
+@click.option("--here", is_flag=True, hidden=True)
+def bench(cases: Sequence[str], runs: int, output: str, calm_ms: float, here: bool) -> None:
     """Measure the cases and print them beside their targets."""
     chosen = cases or list(CASES)
     if here:
@@ -49,8 +50,8 @@ def bench(
         return
     unknown = [name for name in chosen if name not in CASES]
     if unknown:
-        typer.echo(f"loadtest: {unknown[0]}: must be one of {', '.join(CASES)}", err=True)
-        raise typer.Exit(2)
+        click.echo(f"loadtest: {unknown[0]}: must be one of {', '.join(CASES)}", err=True)
+        sys.exit(2)
     console = Console(stderr=True)
     rows: list[dict[str, Any]] = []
     for name in chosen:
@@ -63,7 +64,7 @@ def bench(
     else:
         Console(width=WIDTH).print(_table(rows))
     if any(row["void"] for row in rows):
-        raise typer.Exit(1)
+        sys.exit(1)
 
 
 def _run(name: str) -> list[dict[str, Any]]:
@@ -90,8 +91,8 @@ def _run(name: str) -> list[dict[str, Any]]:
 
 
 def _wait_until_calm(limit_ms: float, console: Console) -> None:
-    """Where processors are shared: wait for the neighbours to rest. It says nothing about how long
-    they will, so every run tells what the loop took meanwhile.
+    """Wait until other users of shared processors rest. That may not last, so every run also
+    reports the loop's time.
     """
     while limit_ms:
         looks_ms = []
@@ -105,14 +106,14 @@ def _wait_until_calm(limit_ms: float, console: Console) -> None:
 
 
 def _loop_ms() -> float:
-    """Processor time of the same loop every time: how fast this machine is just now."""
+    """Return the processor time of a fixed loop: how fast this machine is just now."""
     began_ns = time.thread_time_ns()
     sum(range(LOOP_NUMBERS))
     return (time.thread_time_ns() - began_ns) / 1_000_000
 
 
 def _sync_ms(file: int) -> float:
-    """How long a page takes to the disk that journals are on."""
+    """Return the time to sync a page to the disk of the journals."""
     began_ns = time.perf_counter_ns()
     os.pwrite(file, bytes(4_096), 0)
     os.fdatasync(file)
@@ -138,4 +139,4 @@ def _table(rows: list[dict[str, Any]]) -> Table:
 
 
 if __name__ == "__main__":
-    app()
+    bench()

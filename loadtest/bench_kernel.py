@@ -1,7 +1,8 @@
-"""Microseconds of CPU time per pod of the placement kernel alone: place and charge, no journals.
+"""Microseconds of CPU time per pod of the placement kernel alone: place and charge, without
+journals.
 
-Each case is printed with the naive single cycle on the same cluster and pods beside it. Run it as
-`python -m loadtest.bench_kernel [identical|shapes|one|different|wide]...`.
+Each case is printed beside the naive single cycle on the same cluster and pods. Run it as `python
+-m loadtest.bench_kernel [identical|shapes|one|different|wide]...`.
 """
 
 import csv
@@ -29,7 +30,7 @@ Batches = Iterator[tuple[PodSpec, int]]
 
 
 def spec_of(cpu_milli: int, memory_bytes: int, gpu: GpuRequest | None = None) -> PodSpec:
-    """A pod that says what it needs."""
+    """Return a spec with these requests."""
     return PodSpec(
         requests=(("cpu", cpu_milli), ("memory", memory_bytes)),
         nonzero_cpu_milli=cpu_milli,
@@ -39,7 +40,9 @@ def spec_of(cpu_milli: int, memory_bytes: int, gpu: GpuRequest | None = None) ->
 
 
 def cluster(gpu_nodes: int = 0) -> NodeTable:
-    """5,000 nodes of 32 CPU, 256 Gi and 110 pods, the first `gpu_nodes` of them with 8 GPUs."""
+    """Return 5,000 nodes of 32 CPU, 256 Gi and 110 pods, the first `gpu_nodes` of them
+    with 8 GPUs.
+    """
     table = NodeTable(seed=1)
     amounts = (("cpu", 32_000), ("memory", 256 * GI), ("pods", 110))
     nodes = [
@@ -58,7 +61,9 @@ def cluster(gpu_nodes: int = 0) -> NodeTable:
 
 
 def openb_shapes() -> list[PodSpec]:
-    """The pods of the openb trace, cpu and memory divided by 16, as often as they occur there."""
+    """Return the pods of the openb trace, cpu and memory divided by 16, as often as they occur
+    there.
+    """
     shapes = []
     with (DATA / "openb" / "openb_pod_list_default.csv").open() as file:
         for row in csv.DictReader(file):
@@ -70,14 +75,14 @@ def openb_shapes() -> list[PodSpec]:
 
 
 def identical(batch: int) -> Batches:
-    """100,000 equal pods."""
+    """Return 100,000 equal pods."""
     spec = spec_of(100, 128 * MI)
     for _ in range(100_000 // batch):
         yield spec, batch
 
 
 def shapes(batch: int, pods: int) -> Batches:
-    """Shapes in random order, `batch` pods of one at a time."""
+    """Return shapes in random order, `batch` pods of one at a time."""
     random = Random(5)
     known = openb_shapes()
     for _ in range(pods // batch):
@@ -85,14 +90,14 @@ def shapes(batch: int, pods: int) -> Batches:
 
 
 def different(pods: int) -> Batches:
-    """Every pod with a spec of its own."""
+    """Return pods that all have different specs."""
     for i in range(pods):
         yield spec_of(100 + i % 400, (128 + i // 400) * MI), 1
 
 
 def run(table: NodeTable, batches: Batches, naive_pods: int = 0) -> tuple[float, int, int]:
-    """Microseconds per placed pod, pods placed, and pods refused. Compiling a signature is not in
-    the time: it happens once, when the world journal names it.
+    """Return microseconds per placed pod, pods placed, and pods refused. Compiling a signature is
+    not timed: it happens once, when the world journal names it.
     """
     kernel, sigs = Kernel(), dict[PodSpec, Signature]()
     work: list[tuple[Signature, int]] = []
@@ -112,7 +117,7 @@ def run(table: NodeTable, batches: Batches, naive_pods: int = 0) -> tuple[float,
 
 
 def show(name: str, make: Callable[[], Batches], gpu_nodes: int = 0) -> None:
-    """One line: best, middle and worst of three runs, and the naive baseline."""
+    """Print one line: best, median and worst of three runs, and the naive baseline."""
     results = sorted(run(cluster(gpu_nodes), make()) for _ in range(3))
     naive = run(cluster(gpu_nodes), make(), NAIVE_PODS)[0]
     best, middle, worst = (result[0] for result in results)
@@ -124,11 +129,13 @@ def show(name: str, make: Callable[[], Batches], gpu_nodes: int = 0) -> None:
 
 
 def wide() -> None:
-    """Where numpy's rounds overtake Python on one level: nodes on the level and both times."""
+    """Print where numpy's rounds become faster than Python on one level: the level's nodes and both
+    times.
+    """
     for nodes in (25, 50, 100, 200, 400, 800):
         times = []
         for wide_min in (1, 1 << 30):
-            sweep.WIDE_MIN = wide_min
+            sweep.LEVEL_NODES_MIN = wide_min
             times.append(min(_level(nodes) for _ in range(5)))
         print(f"level of {nodes:4} nodes: wide {times[0]:6.2f}, narrow {times[1]:6.2f} us/pod")
 
@@ -146,7 +153,7 @@ def _level(nodes: int) -> float:
 
 
 def show_identical() -> None:
-    """Large batches, as a backlog gives, and smaller ones."""
+    """Print large batches, as of a backlog, and smaller ones."""
     show("identical, batches of 10,000", lambda: identical(10_000))
     show("identical, batches of 1,000", lambda: identical(1_000))
 

@@ -1,4 +1,4 @@
-"""The cases of the speed table: what is played, what is measured, what was aimed at."""
+"""The cases of the speed table: world, measurement and target."""
 
 import asyncio
 import resource
@@ -27,7 +27,7 @@ class Bench:
 
 
 def figure(what: str, value: float, unit: str, void: bool = False) -> dict[str, Any]:
-    """One figure of one run."""
+    """Return one figure of one run."""
     return {"what": what, "value": round(value, 3), "unit": unit, "void": void}
 
 
@@ -52,10 +52,10 @@ def _speed(run: Run) -> Figures:
 
 
 SOON_MS = 250
-"""Between snapshots of floods that are over in a second: every journal takes one."""
+"""The time between snapshots of short floods, so that every journal takes one."""
 
 RUN_MS = 5_000
-"""Between snapshots of a `muster run`, whose journals are what people replay."""
+"""The time between snapshots of a `muster run`, whose journals people replay."""
 
 ONE_PER_DISPATCH = {"queueing": {"max_batch": 1}}
 
@@ -66,17 +66,19 @@ WORLDS: dict[str, Callable[[], Case]] = {
     "distinct": lambda: _case(_flood(20_000, "distinct")),
 }
 """Backlogs: identical pods; the trace's shapes in random order; the same, one pod per dispatch;
-every pod with a signature of its own.
+every pod with its own signature.
 """
 
 
 def speed(name: str) -> Figures:
-    """How fast one of the backlogs is bound."""
+    """Return how fast one of the backlogs is bound."""
     return _speed(measure(WORLDS[name]()))
 
 
 def latency() -> Figures:
-    """1,000 pods/s for 60 s, open loop, from the intended arrival to the bound outcome."""
+    """Return latencies at 1,000 pods/s for 60 s, open loop, from the intended arrival to the bound
+    outcome.
+    """
     run = measure(_case(_flood(60_000, rate=1_000), speed=1, snapshot_ms=30_000))
     void = run.bound < run.pods
     return [
@@ -86,7 +88,7 @@ def latency() -> Figures:
 
 
 def memory() -> Figures:
-    """5,000 nodes and 150,000 bound pods in one process."""
+    """Return the memory of one process with 5,000 nodes and 150,000 bound pods."""
     run = measure(_case(_flood(150_000)))
     peak_mib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     return [
@@ -96,7 +98,9 @@ def memory() -> Figures:
 
 
 def recovery() -> Figures:
-    """Fold of 1,000,000 placed pods in placement and in queueing, without a snapshot."""
+    """Return the time to fold 1,000,000 placed pods in placement and in queueing, without a
+    snapshot.
+    """
     with tempfile.TemporaryDirectory(prefix="muster-bench-") as folder:
         flood = Flood(pods=1_000_000, nodes=10_000, cpu_milli=10, memory_bytes=1 << 20)
         seconds = asyncio.run(journals_at_rest.recover(flood, Path(folder)))
@@ -104,12 +108,12 @@ def recovery() -> Figures:
 
 
 def replay_batches() -> Figures:
-    """Re-decision of all journals of 100,000 identical pods."""
+    """Return the time to decide all journals of 100,000 identical pods again."""
     return _replay(_case(_flood(100_000), snapshot_ms=RUN_MS))
 
 
 def replay_single() -> Figures:
-    """Re-decision of all journals of 50,000 pods, one per dispatch."""
+    """Return the time to decide all journals of 50,000 pods again, one pod per dispatch."""
     return _replay(WORLDS["single"]())
 
 
@@ -125,7 +129,9 @@ def _over_kafka(case: kafka.Case) -> Figures:
 
 
 def kafka_latency() -> Figures:
-    """1,000 pods/s for 60 s through six processes, from the intended arrival to the outcome."""
+    """Return latencies at 1,000 pods/s for 60 s through six processes, from the intended arrival to
+    the outcome.
+    """
     run = kafka.measure(kafka.LATENCY)
     parts = (("p50", 0.50), ("p99", 0.99))
     return [figure(name, run.timing.percentile_ms(p), "ms", run.is_void) for name, p in parts]

@@ -1,4 +1,4 @@
-"""What a run's journals say about its speed: span and latencies. Times are the records'."""
+"""The speed of a run from its journals: span and latencies. Times are the records' own."""
 
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
@@ -12,15 +12,15 @@ from shared.machine.core import Cursor
 from shared.machine.reader import Reader
 from shared.machine.record import own_events
 from shared.model.columns import I64, split, unpack
-from shared.model.ids import BINDING, INGEST
-from shared.ports.bus import Bus, JournalName
+from shared.model.ids import BINDING, INGEST, JournalName
+from shared.ports.bus import Bus
 
 
 @dataclass
 class Timing:
-    """`span_s` from the first append that brought pods to the last `bound` outcome, `world_span_s`
-    from the first that brought anything, nodes as a rule; `latencies_ms` from each pod's intended
-    arrival to the record of its outcome, sorted.
+    """`span_s` from the first append with pods to the last `bound` outcome; `world_span_s` from the
+    first append with anything, nodes as a rule; `latencies_ms` from each pod's intended arrival to
+    the record of its outcome, sorted.
     """
 
     bound: int
@@ -29,7 +29,7 @@ class Timing:
     latencies_ms: I64
 
     def percentile_ms(self, part: float) -> int:
-        """The latency that `part` (0..1) of the pods stay within; -1 without pods."""
+        """Return the latency that `part` (0..1) of the pods stay within; -1 without pods."""
         if not len(self.latencies_ms):
             return -1
         return int(
@@ -60,7 +60,7 @@ async def timing(bus: Bus, started_ms: int) -> Timing:
 
 
 async def told(bus: Bus, uids: set[str]) -> tuple[int, float]:
-    """How many of these pods were bound, and the seconds from the first record that brought one of
+    """Return how many of these pods were bound, and the seconds from the first record with one of
     them to the last outcome of one.
     """
     ids: set[int] = set()
@@ -80,10 +80,8 @@ async def told(bus: Bus, uids: set[str]) -> tuple[int, float]:
     return len(bound), (last_ms - first_ms) / 1000
 
 
-async def _events(bus: Bus, journal: str) -> AsyncIterator[tuple[int, Event]]:
-    """(record's time, event) of every valid record."""
-    reader = Reader(journal, Cursor())
-    while batch := await bus.read(JournalName(journal), reader.next):
-        for position, record in reader.accept_all(batch):
-            for event in own_events(record, journal, position):
-                yield record.time_ms, event
+async def _events(bus: Bus, journal: JournalName) -> AsyncIterator[tuple[int, Event]]:
+    """Yield (record's time, event) of every valid record."""
+    async for position, record in Reader(journal, Cursor()).records(bus):
+        for event in own_events(record, journal, position):
+            yield record.time_ms, event

@@ -1,4 +1,4 @@
-"""What can be done with finished journals, and how fast: recovery by folding, re-decision."""
+"""Times of work on finished journals: recovery by folding, and deciding again."""
 
 import asyncio
 import time
@@ -8,9 +8,11 @@ from functools import partial
 from pathlib import Path
 
 from loadtest.one_process import Case, play
-from muster.app.mesh import all_journals, make_core
+from muster.app.journals import all_journals
+from muster.app.mesh import make_core
 from shared.bus.sqlite.bus import SqliteBus, SqliteLog
 from shared.machine.fold import fold
+from shared.model.ids import QUEUEING, placement
 from shared.ports.bus import Bus
 from shared.ports.snapshots import SnapshotStore
 from shared.replay.parallel import Part, Source, processes_for, replay_all
@@ -22,12 +24,12 @@ NEVER_MS = 1_000_000_000
 
 
 async def recover(flood: Flood, folder: Path) -> dict[str, float]:
-    """Place a flood, then fold two journals from their start: journal -> seconds."""
+    """Place a flood, then fold two journals from their start. Return seconds by journal."""
     case = Case(flood_world(flood), snapshot_ms=NEVER_MS)
     run = await play(case, folder)
     assert run.bound == run.pods, f"{run.bound} of {run.pods} bound"
-    seconds = {}
-    for journal in ("placement/0", "queueing/0"):
+    seconds: dict[str, float] = {}
+    for journal in (placement(0), QUEUEING):
         log = SqliteLog(str(folder / "journals.db"), exclusive=True)
         began_s = time.perf_counter()
         await fold(make_core(journal, 1), SqliteBus(log), MemorySnapshots())
@@ -37,7 +39,7 @@ async def recover(flood: Flood, folder: Path) -> dict[str, float]:
 
 
 def replayed(case: Case, folder: Path) -> tuple[int, float, bool]:
-    """Play a case, then decide every record of every journal again, as `muster replay` does it:
+    """Play a case, then decide every record of every journal again, as `muster replay` does. Return
     (pods, seconds on the clock, equal).
     """
     run = asyncio.run(play(case, folder))

@@ -1,8 +1,8 @@
-"""Six processes over a real Kafka broker: how many pods a second, and how long one pod takes.
+"""Six processes over a real Kafka broker: throughput and latency.
 
 One broker, the simulated cluster and a process for each journal share the machine's cores. The
-clock runs from the first append that brings pods (the nodes come while processes still start) to
-the last `bound` outcome, both read from the journals; a run in which a pod stays unbound is void.
+clock runs from the first append with pods (nodes arrive while processes still start) to the last
+`bound` outcome, both read from the journals. A run with an unbound pod is void.
 """
 
 import asyncio
@@ -17,7 +17,7 @@ from pathlib import Path
 
 from loadtest.journals import Timing, timing
 from loadtest.processes import COMMAND, ProcessMesh
-from muster.app.mesh import all_journals, partitions
+from muster.app.journals import all_journals, partitions
 from shared.bus.kafka.bus import KafkaBus
 from shared.bus.kafka.settings import KafkaSettings
 from shared.events.binding import Bound
@@ -26,7 +26,7 @@ from shared.machine.reader import Reader
 from shared.machine.record import own_events
 from shared.model.columns import size
 from shared.model.ids import BINDING
-from shared.ports.bus import Bus, JournalName
+from shared.ports.bus import Bus
 from tests.support.kafka_server import KafkaBroker, KafkaServer, new_broker
 from tests.support.server_process import cpu_seconds
 
@@ -35,7 +35,7 @@ LOOK_S = 0.1
 
 @dataclass
 class Case:
-    """A world in the command line's words, and how many pods it brings."""
+    """A world in the command line's words, and its number of pods."""
 
     world: str
     pods: int
@@ -45,12 +45,14 @@ class Case:
     snapshot_s: int = 0
     settings: Sequence[str] = ()
     commands: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    """How a journal's process, or `cluster`, is started (for profiling)."""
+    """The command of a journal's process, or of `cluster` (for profiling)."""
 
 
 @dataclass
 class Run:
-    """What one run came to; `cpu_s` is what each process used while the world was played."""
+    """The result of one run; `cpu_s` is the processor time of each process while the world was
+    played.
+    """
 
     pods: int
     timing: Timing
@@ -59,22 +61,22 @@ class Run:
 
     @property
     def is_void(self) -> bool:
-        """A pod stayed unbound."""
+        """Return whether a pod stayed unbound."""
         return self.timing.bound < self.pods
 
     @property
     def pods_per_s(self) -> float:
-        """0 when the figure is void."""
+        """Return the rate; 0 when the run is void."""
         return 0.0 if self.is_void else self.pods / max(self.timing.span_s, 0.001)
 
 
 def measure(case: Case, folder: Path | None = None) -> Run:
-    """One run with a broker of its own; what it leaves is kept when a folder is given."""
+    """Measure one run with its own broker; keep its files when a folder is given."""
     broker = new_broker()
     try:
         broker.start()
         with tempfile.TemporaryDirectory(prefix="muster-bench-") as made:
-            # A broker is not started for each flood: its code is compiled when it matters.
+            # Users do not start a broker for each flood: by then its code is compiled.
             asyncio.run(play(WARM_UP, broker, Path(made) / "first"))
             return asyncio.run(play(case, broker, folder or Path(made) / "second"))
     finally:
@@ -114,7 +116,7 @@ async def play(case: Case, broker: KafkaBroker, folder: Path) -> Run:
         told = await timing(bus, int(started[1]))
         records = 0
         for journal in all_journals(case.placements):
-            records += (await bus.bounds(JournalName(journal)))[1]
+            records += (await bus.bounds(journal))[1]
     finally:
         mesh.close()
         await bus.close()
@@ -123,16 +125,17 @@ async def play(case: Case, broker: KafkaBroker, folder: Path) -> Run:
 
 
 async def _until_bound(bus: Bus, case: Case) -> None:
-    """Follows binding's journal alone: the measured processes need the cores."""
+    """Wait for all binds by following only binding's journal: the measured processes need the
+    cores.
+    """
     reader, bound = Reader(BINDING, Cursor()), 0
     end_s = time.monotonic() + case.time_limit_s
-    cancel = bus.watch(JournalName(BINDING), 0, lambda: None)
+    cancel = bus.watch(BINDING, 0, lambda: None)
     while bound < case.pods and time.monotonic() < end_s:
         await asyncio.sleep(LOOK_S)
-        while batch := await bus.read(JournalName(BINDING), reader.next):
-            for position, record in reader.accept_all(batch):
-                for event in own_events(record, BINDING, position):
-                    bound += size(event.ids) if isinstance(event, Bound) else 0
+        async for position, record in reader.records(bus):
+            for event in own_events(record, BINDING, position):
+                bound += size(event.ids) if isinstance(event, Bound) else 0
     cancel()
 
 
@@ -145,7 +148,7 @@ def _cpu_s(mesh: ProcessMesh, broker: KafkaBroker) -> dict[str, float]:
 
 
 def profiled(folder: Path) -> dict[str, Sequence[str]]:
-    """Commands that leave a cProfile of each process in a folder."""
+    """Return commands that write a cProfile of each process into a folder."""
     return {
         name: ("-m", "cProfile", "-o", str(folder / f"{name.replace('/', '-')}.prof"), *COMMAND)
         for name in (*all_journals(1), "cluster")
@@ -160,7 +163,7 @@ CASES = {"identical": IDENTICAL, "openb": OPENB, "latency": LATENCY}
 
 
 def main(names: Sequence[str]) -> None:
-    """Run cases by name and print what they came to; `profile=DIR` leaves profiles there."""
+    """Run cases by name and print their figures; `profile=DIR` writes profiles there."""
     kept = next((Path(name[8:]) for name in names if name.startswith("profile=")), None)
     for name in names:
         if name not in CASES:

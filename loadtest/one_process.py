@@ -1,10 +1,9 @@
-"""One process, all services, SQLite with synchronous=FULL: how many pods a second.
+"""One process, all services, SQLite with synchronous=FULL: throughput.
 
-The mesh is the production one (assertions, counters and snapshots on; the directory of snapshots is
-real, and snapshots are so frequent that a short flood has some). Two clocks run to the last `bound`
-outcome, all read from the journals: from the first world append, which brings the nodes, and from
-the first that brings pods, once every service knows the nodes. A run in which a pod stays unbound
-is void.
+The mesh is the production one: assertions, counters and snapshots are on, the snapshot directory is
+real, and snapshots are so frequent that a short flood has some. Two clocks run to the last `bound`
+outcome, read from the journals: from the first world append, which brings the nodes, and from the
+first with pods, once every service knows the nodes. A run with an unbound pod is void.
 """
 
 import asyncio
@@ -17,7 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from loadtest.journals import Timing, timing
-from muster.app.mesh import Mesh, all_journals
+from muster.app.journals import all_journals
+from muster.app.mesh import Mesh
 from shared.bus.sqlite.bus import SqliteBus, SqliteLog
 from shared.machine.snapshots import SnapshotPolicy
 from shared.model.columns import split
@@ -31,7 +31,7 @@ POLL_S = 0.005
 
 @dataclass
 class Case:
-    """A world and how the mesh is set for it. `speed` 0 = everything arrives at once."""
+    """A world and the settings of the mesh. `speed` 0 = everything arrives at once."""
 
     world: World
     placements: int = 1
@@ -44,7 +44,7 @@ class Case:
 
 @dataclass
 class Run:
-    """What one run came to. `resident_mib` is the process's memory with everything bound."""
+    """The result of one run. `resident_mib` is the process's memory with everything bound."""
 
     pods: int
     bound: int
@@ -54,12 +54,12 @@ class Run:
     resident_mib: float
 
     def pods_per_s(self, span_s: float) -> float:
-        """0 when the figure is void."""
+        """Return the rate; 0 when the run is void."""
         return 0.0 if self.bound < self.pods else self.pods / max(span_s, 0.001)
 
 
 def pods_of(world: World) -> int:
-    """How many pods the world brings."""
+    """Return the number of pods in the world."""
     return sum(len(split(arrival.pods.uids)) for arrival in world.arrivals)
 
 
@@ -115,11 +115,11 @@ def _resident_mib() -> float:
 
 
 def nodes_known(mesh: Mesh) -> bool:
-    """Whether every service has consumed what ingest said of the nodes there are."""
+    """Return whether every service has consumed ingest's records of the existing nodes."""
     ingest, *readers = mesh.owners()
-    end = ingest.folded.own.next
+    end = ingest.folded.own_reader.next
     behind = any(owner.state.cursors["ingest/0"].next < end for owner in readers)
-    return bool(ingest.state.revision) and not ingest.offers and not behind
+    return bool(ingest.state.revision) and not ingest.submitted and not behind
 
 
 async def _look(serving: asyncio.Task[None]) -> None:
@@ -129,7 +129,7 @@ async def _look(serving: asyncio.Task[None]) -> None:
 
 
 def measure(case: Case) -> Run:
-    """One run in a temporary folder, on uvloop."""
+    """Measure one run in a temporary folder, on uvloop."""
     import uvloop
 
     with tempfile.TemporaryDirectory(prefix="muster-bench-") as folder:

@@ -1,8 +1,8 @@
 """`make bench-plugins`: what a user's plugin adds to a cycle, by columns and node by node.
 
-Every pod is another signature, so that nothing is remembered: the dearest case. Three rules are
-written both ways; each figure is the least of several rounds, in turn, all in one process. The exit
-code is 1 where a plugin that goes node by node adds more than 10 times what columns add.
+Every pod has another signature, so nothing is cached: the most expensive case. Three rules are
+written both ways; each figure is the minimum of several rounds, in turn, all in one process. The
+exit code is 1 where a plugin that goes node by node adds more than 10 times what columns add.
 """
 
 import sys
@@ -29,7 +29,7 @@ LIMIT = 10.0
 
 
 class Filters(Plugin):
-    """Nodes of a zone are refused."""
+    """Rejects the nodes of a zone."""
 
     reads = ("requests.cpu",)
 
@@ -47,7 +47,7 @@ class FiltersEach(Plugin):
 
 
 class Scores(Plugin):
-    """A number in a label."""
+    """Scores by a number in a label."""
 
     reads = ("requests.cpu",)
     normalize = HIGHER
@@ -67,7 +67,7 @@ class ScoresEach(Plugin):
 
 
 class CheapScores(Plugin):
-    """One of two numbers."""
+    """Scores with one of two numbers."""
 
     reads = ("requests.cpu",)
     normalize = HIGHER
@@ -90,7 +90,7 @@ PAIRS = ((Filters, FiltersEach), (Scores, ScoresEach), (CheapScores, CheapScores
 
 
 def table_of(plugins: Plugins) -> NodeTable:
-    """Nodes of three zones and some sizes."""
+    """Return nodes of three zones and several sizes."""
     table = NodeTable(1)
     table.score_resources(plugins.scored)
     nodes = [
@@ -107,7 +107,7 @@ def table_of(plugins: Plugins) -> NodeTable:
 
 
 def microseconds(plugins: Plugins) -> float:
-    """Of one cycle, in one round."""
+    """Return the microseconds of one cycle in one round."""
     table, kernel = table_of(plugins), Kernel()
     sigs = [
         Signature(table, number, PodSpec(requests=(("cpu", number),)), plugins)
@@ -120,7 +120,7 @@ def microseconds(plugins: Plugins) -> float:
 
 
 def measured() -> dict[str, float]:
-    """Microseconds of a cycle without a plugin (no name) and with each."""
+    """Return the microseconds of a cycle without a plugin (empty name) and with each."""
     kinds = [kind for pair in PAIRS for kind in pair]
     profiles = {"": Profile(), **{kind.__name__: _profile(kind) for kind in kinds}}
     best = dict.fromkeys(profiles, float("inf"))
@@ -140,7 +140,7 @@ def _profile(kind: type[Plugin]) -> Profile:
 
 
 def main() -> int:
-    """Print the table, and what keeps to the limit and what does not; the exit code."""
+    """Print the table, and which plugins keep to the limit; return the exit code."""
     best = measured()
     bare = best[""]
     table = Table("plugin", "us a cycle", "added, ns a node", "x columns")
@@ -149,7 +149,7 @@ def main() -> int:
     for pair in PAIRS:
         took = [best[kind.__name__] for kind in pair]
         added = [one - bare for one in took]
-        ratio = added[1] / max(added[0], 0.001)  # less than nothing is noise, and no figure
+        ratio = added[1] / max(added[0], 0.001)  # a negative value is noise
         for kind, us, more, shown in zip(pair, took, added, ("", f"{ratio:.1f}"), strict=True):
             table.add_row(kind.__name__, f"{us:.0f}", f"{1000 * more / NODES:.0f}", shown)
         slow += ratio > LIMIT

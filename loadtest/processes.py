@@ -1,7 +1,7 @@
 """The mesh as real processes: a simulated cluster and one `muster serve` for each journal.
 
-Starts them, hurts them (kill -9, SIGSTOP) and starts them again under the same owner's name, as a
-StatefulSet would; always ends them all. It reads nothing of what they do: loadtest/follow.py does.
+Starts them, faults them (kill -9, SIGSTOP) and starts them again under the same owner's name, as a
+StatefulSet would; always ends all of them. It does not read what they do; tests/e2e/follow.py does.
 """
 
 import os
@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Self
 
-from muster.app.mesh import all_journals
+from muster.app.journals import all_journals
 
 ROOT = Path(__file__).resolve().parents[1]
 START_S = 300.0
@@ -24,16 +24,16 @@ COMMAND = ("-m", "muster")
 
 
 class Child:
-    """One process that can be started many times; its output is kept in one file."""
+    """One process that can be started many times; its output goes to one file."""
 
     def __init__(
         self, log: Path, words: Sequence[str], command: Sequence[str], env: Mapping[str, str]
     ) -> None:
-        """Nothing runs before `start`."""
+        """Keep the command; `start` runs it."""
         self.log = log
         self._argv = [sys.executable, *command, *words]
         self._env = os.environ | {"PYTHONPATH": str(ROOT)} | dict(env)
-        # Compiling every module anew takes three times as long as all else that a start does.
+        # Compiling every module again takes three times as long as the rest of a start.
         self._env.pop("PYTHONDONTWRITEBYTECODE", None)
         self._process: subprocess.Popen[bytes] | None = None
         self._from = 0
@@ -54,29 +54,31 @@ class Child:
 
     @property
     def runs(self) -> bool:
-        """Whether it was started and has not ended."""
+        """Return whether it was started and has not ended."""
         return self._process is not None and self._process.poll() is None
 
     @property
     def pid(self) -> int:
-        """The running process's id."""
+        """Return the running process's id."""
         assert self._process is not None, f"{self.log.stem} was not started"
         return self._process.pid
 
     @property
     def code(self) -> int | None:
-        """The exit code of its last run; None before its end."""
+        """Return the exit code of its last run; None before its end."""
         assert self._process is not None, f"{self.log.stem} was not started"
         return self._process.poll()
 
     def said(self) -> str:
-        """What it printed since its last start."""
+        """Return its output since its last start."""
         with self.log.open("rb") as log:
             log.seek(self._from)
             return log.read().decode(errors="replace")
 
     def until_said(self, text: str) -> None:
-        """Wait for a piece of output. Raises RuntimeError with what it said instead."""
+        """Wait for a piece of output. Raises RuntimeError with the output when the process ends
+        before it.
+        """
         deadline_s = time.monotonic() + START_S
         while text not in self.said():
             if not self.runs or time.monotonic() > deadline_s:
@@ -89,13 +91,13 @@ class Child:
         os.kill(self.pid, number)
 
     def kill(self) -> None:
-        """Kill -9, and wait until it is gone. Nothing to do when it does not run."""
+        """Kill -9 and wait for the end. Does nothing when it does not run."""
         if self._process is not None:
             self._process.kill()
             self._process.wait()
 
     def terminate(self) -> int:
-        """SIGTERM; returns the exit code. Raises TimeoutExpired."""
+        """Send SIGTERM; return the exit code. Raises TimeoutExpired."""
         self.signal(signal.SIGTERM)
         assert self._process is not None
         return self._process.wait(STOP_S)
@@ -104,8 +106,8 @@ class Child:
 @dataclass
 class ProcessMesh:
     """A cluster that plays `world` and a process for each journal over one broker. `commands`
-    replaces how a journal's process is started, `settings` are words of `--set`; `snapshot_s` 0 is
-    what `muster serve` does by itself; `metrics` are the ports of owners that tell some.
+    replaces the commands of journals' processes, `settings` are words of `--set`; `snapshot_s` 0 is
+    the default of `muster serve`; `metrics` are the ports of owners that serve metrics.
     """
 
     folder: Path
@@ -121,7 +123,7 @@ class ProcessMesh:
     others: list[Child] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        """Make the children; nothing runs before `start`."""
+        """Make the children; `start` runs them."""
         self.folder.mkdir(parents=True, exist_ok=True)
         self.history = self.folder / "history"
         words = ["cluster", *self.world, "--listen", self._address]
@@ -157,7 +159,7 @@ class ProcessMesh:
         )
 
     def start(self) -> None:
-        """Start everything; returns when all have said that they serve."""
+        """Start everything; return when all processes say that they serve."""
         self.cluster.start()
         for journal, child in self.services.items():
             if journal != "ingest/0":
@@ -166,26 +168,26 @@ class ProcessMesh:
         for journal, child in self.services.items():
             if journal != "ingest/0":
                 child.until_said("serving")
-        # The world begins with ingest's first look: nobody is late then.
+        # The world begins with ingest's first watch, so no process is late.
         self.services["ingest/0"].start()
         self.services["ingest/0"].until_said("serving")
 
     def other(self, journal: str, owner: str, command: Sequence[str] = ()) -> Child:
-        """A second process for a journal; started here, ended with the mesh."""
+        """Start a second process for a journal; it ends with the mesh."""
         child = self._service(journal, owner, command or COMMAND)
         self.others.append(child)
         child.start()
         return child
 
     def stop(self) -> dict[str, int]:
-        """End everything in order, the cluster last; returns the exit codes by log name."""
+        """End everything in order, the cluster last; return the exit codes by log name."""
         running = [child for child in (*self.services.values(), *self.others) if child.runs]
         codes = {child.log.stem: child.terminate() for child in running}
         codes["cluster"] = self.cluster.terminate()
         return codes
 
     def close(self) -> None:
-        """Kill what still runs, also what is stopped. Idempotent."""
+        """Kill every process that still runs, stopped ones too. Idempotent."""
         for child in (*self.services.values(), *self.others, self.cluster):
             child.kill()
 

@@ -1,9 +1,9 @@
 """Where the time goes: microseconds per pod by service and stage (`python -m loadtest.stages`).
 
-Timers are put round the runtime's calls for this run only; they cost a few per cent. `read` is
-reading and decoding other journals' records, `apply` is evolve of inputs, `decide` is decide with
-evolve of its events, `append` is encoding and the durable append. What is left of the span is the
-simulated cluster, the shells and the loop.
+Timers wrap the runtime's calls for this run only; they cost a few per cent. `read` is reading and
+decoding other journals' records, `apply` is evolve of inputs, `decide` is decide with evolve of its
+events, `append` is encoding and the durable append. The rest of the span is the simulated cluster,
+the shells and the loop.
 """
 
 import sys
@@ -20,6 +20,7 @@ from loadtest.one_process import Case, measure
 from shared.machine import runtime
 from shared.machine.core import step
 from shared.machine.fold import apply_inputs
+from shared.model.ids import SERVICES
 
 STAGES = ("read", "apply", "decide", "append")
 PROFILED = ("identical", "openb", "single", "distinct")
@@ -28,7 +29,7 @@ Spent = dict[tuple[str, str], float]
 
 
 def timed(case: Case) -> tuple[Spent, int, float]:
-    """Play a case with timers: ((service, stage) -> seconds, pods, span in seconds)."""
+    """Play a case with timers. Return ((service, stage) -> seconds, pods, span in seconds)."""
     spent: Spent = defaultdict(float)
     originals = (apply_inputs, step, runtime.Owner._gather, runtime.Owner._record)
 
@@ -66,11 +67,11 @@ def timed(case: Case) -> tuple[Spent, int, float]:
 
 
 def table(name: str, spent: Spent, pods: int, span_s: float) -> Table:
-    """One case's table; nodes and the claims are in it, since they cannot be told apart."""
+    """Return one case's table; nodes and claims are included, since they cannot be separated."""
     shown = Table(title=f"{name}: {pods:,} pods in {span_s:.2f} s, us per pod")
     for heading in ("service", *STAGES, "all"):
         shown.add_column(heading, justify="left" if heading == "service" else "right")
-    for service in ("ingest", "queueing", "placement", "permit", "preemption", "binding"):
+    for service in SERVICES:
         row = [spent[service, stage] / pods * 1e6 for stage in STAGES]
         shown.add_row(service, *(f"{value:.2f}" for value in (*row, sum(row))))
     return shown

@@ -1,3 +1,3 @@
-"""The command line only: run, serve, simulate, replay, explain; holds no scheduling logic."""
+"""The command line and the tools around the services; holds no scheduling logic."""
 
 __version__ = "0.1.0"

@@ -1,7 +1,7 @@
-"""What a plugin of a user is written with: `from muster.plugin import Plugin` (docs/plugins.md).
+"""The API for users' plugins: `from muster.plugin import Plugin` (docs/reference/plugins.md).
 
 The names in `__all__`, their public methods and their types are stable. A plugin that works with
-one minor version works with the next. A name that is to go warns for one minor version first.
+one minor version works with the next. A deprecated name warns for one minor version first.
 Everything else in this package may change at any time.
 """
 

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import settings
 
 from shared.worlds.settings import data_root
-from tests import collected, tools
-from tests.e2e import recovery
+from tests.e2e import recovery_times
 from tests.simulation import coverage_files
+from tests.support import required_tools, worker_reports
 
-# The same examples on every run and machine: a red test is red for everybody.
+# The same examples on every run and machine: a red test is red everywhere.
 # HYPOTHESIS_PROFILE=explore looks for new ones.
 settings.register_profile("fixed", derandomize=True, deadline=None, database=None)
 settings.register_profile("explore", deadline=None, max_examples=1_000, print_blob=True)
@@ -21,15 +21,15 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "fixed"))
 
 
 def pytest_configure() -> None:
-    collected.prepare()
+    worker_reports.prepare()
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    # Test workers end with a summary as well, which nobody sees.
+    # Test workers end with a summary as well, which is not shown.
     if not hasattr(terminalreporter.config, "workerinput"):
-        recovery.report(terminalreporter.write_line)
+        recovery_times.report(terminalreporter.write_line)
         coverage_files.report(terminalreporter.write_line)
-        collected.clear()
+        worker_reports.clear()
 
 
 @pytest.fixture(autouse=True)
@@ -43,8 +43,8 @@ def _log_level_as_it_was() -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def require_tool() -> Callable[..., None]:
-    """``require_tool("kafka", "make servers", found=...)``; see tests/tools.py."""
-    return tools.require_tool
+    """``require_tool("kafka", "make servers", found=...)``; see tests/support/required_tools.py."""
+    return required_tools.require_tool
 
 
 @pytest.fixture(scope="session")

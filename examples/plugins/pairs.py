@@ -6,7 +6,7 @@ from muster.plugin import BindPlugin, BoundPod
 
 
 class Pairs(BindPlugin):
-    """Who is alone for a minute gives its place back."""
+    """A pod that is alone for a minute gives its place back."""
 
     reads = ("labels.pair",)
 

@@ -1,16 +1,17 @@
-"""scheduler_perf's workloads in one process, journals durable, NO API SERVER: pods a second.
+"""scheduler_perf's workloads in one process with durable journals and NO API SERVER: pods/s.
 
-Every run is a process of its own. Published floors are those of kube-scheduler's CI, on other
-machines and with an API server in the same process: they tell which shapes are hard, no more.
+Every run has its own process. The published floors are those of kube-scheduler's CI, on other
+machines and with an API server in the same process: they show which shapes are hard, no more.
 """
 
 import json
 import statistics
 import subprocess
 import sys
-from typing import Annotated, Any
+from collections.abc import Sequence
+from typing import Any
 
-import typer
+import click
 from rich.console import Console
 from rich.table import Table
 
@@ -19,22 +20,21 @@ from loadtest.workloads.shapes import WORKLOADS
 
 TARGET_PODS_PER_S, TARGET_TIMES = 2_000, 5
 
-app = typer.Typer(add_completion=False, help=__doc__)
 
-
-@app.command()
-def workloads(
-    names: Annotated[list[str] | None, typer.Argument(help="Workloads; none = all.")] = None,
-    runs: Annotated[int, typer.Option(min=1, help="Runs of each workload.")] = 3,
-    output: Annotated[str, typer.Option(help="table or json.")] = "table",
-    here: Annotated[bool, typer.Option(hidden=True)] = False,
-) -> None:
+@click.command(help=__doc__)
+@click.argument("names", nargs=-1, metavar="[NAME...]", help="Workloads; none = all.")
+@click.option(
+    "--runs", type=click.IntRange(1), default=3, show_default=True, help="Runs of each workload."
+)
+@click.option("--output", default="table", show_default=True, help="table or json.")
+@click.option("--here", is_flag=True, hidden=True)
+def workloads(names: Sequence[str], runs: int, output: str, here: bool) -> None:
     """Play workloads and print them beside the published floors."""
     chosen = names or list(WORKLOADS)
     unknown = [name for name in chosen if name not in WORKLOADS]
     if unknown:
-        typer.echo(f"workloads: {unknown[0]}: must be one of {', '.join(WORKLOADS)}", err=True)
-        raise typer.Exit(2)
+        click.echo(f"workloads: {unknown[0]}: must be one of {', '.join(WORKLOADS)}", err=True)
+        sys.exit(2)
     if here:
         played = measure(WORKLOADS[chosen[0]])
         print(json.dumps({"pods": played.pods, "bound": played.bound, "speed": played.pods_per_s}))
@@ -46,7 +46,7 @@ def workloads(
             rows.append({"workload": name, **_run(name)})
     print(json.dumps(rows, indent=2)) if output == "json" else Console().print(_table(rows))
     if any(row["bound"] < row["pods"] for row in rows):
-        raise typer.Exit(1)
+        sys.exit(1)
 
 
 def _run(name: str) -> dict[str, Any]:
@@ -80,4 +80,4 @@ def _table(rows: list[dict[str, Any]]) -> Table:
 
 
 if __name__ == "__main__":
-    app()
+    workloads()

@@ -1,4 +1,4 @@
-"""The workloads whose rules between pods select namespaces by their labels."""
+"""The workloads whose inter-pod rules select namespaces by their labels."""
 
 from loadtest.workloads.ops import (
     HOSTNAME,
@@ -25,7 +25,7 @@ def _term(key: str, name: str) -> PodTerm:
 def _in_namespaces(
     spec: PodSpec, name: str, init: int, measured: int, nodes: CreateNodes
 ) -> list[Op]:
-    """Init pods in namespaces of a hundred each, measured ones in one more."""
+    """Return init pods in namespaces of a hundred pods each, and measured ones in one more."""
     first = CreateNamespaces(INIT, init // PODS_EACH, (("team", "devops"),))
     last = CreateNamespaces(MEASURED, 1, (("team", "devops"),))
     there = (CreatePods(PODS_EACH, spec, labels(name), where) for where in first.names())

@@ -1,4 +1,4 @@
-"""What a workload is made of: scheduler_perf's opcodes, as values; nothing runs here."""
+"""The parts of a workload: scheduler_perf's opcodes as values; nothing runs here."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -24,7 +24,7 @@ MIB, GIB = 1 << 20, 1 << 30
 ZONE, HOSTNAME = "topology.kubernetes.io/zone", "kubernetes.io/hostname"
 COLUMN_PODS_MAX = 4_096
 OBJECTS_TOGETHER = 100
-"""Pods whose claims and volumes are made before them, as those of a busy cluster come together."""
+"""The number of pods whose claims and volumes are made before them, as in a busy cluster."""
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class CreateNodes:
     migrated: tuple[str, ...] = ()
 
     def csi_nodes(self) -> list[CSINode]:
-        """What the drivers of volumes say of the nodes, if there are any."""
+        """Return the CSINodes of the nodes' volume drivers, if there are any."""
         names = [node.name for node in self.nodes()] if self.drivers else []
         return [
             CSINode(uid=f"uid-csi-{name}", name=name, drivers=self.drivers, migrated=self.migrated)
@@ -48,7 +48,7 @@ class CreateNodes:
         ]
 
     def nodes(self) -> list[Node]:
-        """The nodes, each with its name as host name."""
+        """Return the nodes; each has its name as host name."""
         amounts = {CPU: 4_000, MEMORY: 32 * GIB, PODS: 110} | dict(self.amounts)
         return [
             Node(
@@ -69,8 +69,8 @@ class CreateNodes:
 
 @dataclass(frozen=True)
 class CreatePods:
-    """Pods of one shape. `measured` ones are what the figure is about; `stays` = they are not meant
-    to be bound; from the next barrier on `deletes_per_s` of them go.
+    """Pods of one shape. `measured`: they are the figure; `stays`: they are not meant to be bound;
+    from the next barrier on `deletes_per_s` of them are deleted.
     """
 
     count: int
@@ -83,7 +83,7 @@ class CreatePods:
     deletes_per_s: int = 0
 
     def seen(self, first: int) -> list[PodsSeen]:
-        """The pods as a cluster shows them, numbered from `first`."""
+        """Return the pods as a cluster shows them, numbered from `first`."""
         return [
             self._column(range(start, min(start + COLUMN_PODS_MAX, first + self.count)))
             for start in range(first, first + self.count, COLUMN_PODS_MAX)
@@ -103,7 +103,7 @@ class CreatePods:
 
 @dataclass(frozen=True)
 class CreateClaimedPods:
-    """Pods of one shape, each with a claim of its own, which has a volume like this."""
+    """Pods of one shape, each with its own claim, which has this volume."""
 
     count: int
     spec: PodSpec
@@ -112,7 +112,7 @@ class CreateClaimedPods:
     measured: bool = False
 
     def seen(self, first: int) -> Iterator[tuple[list[StorageObject], list[PodsSeen]]]:
-        """Some objects and then their pods, in turn, numbered from `first`."""
+        """Yield some objects and then their pods, in turn, numbered from `first`."""
         numbers = range(first, first + self.count)
         for start in range(0, self.count, OBJECTS_TOGETHER):
             some = numbers[start : start + OBJECTS_TOGETHER]
@@ -155,31 +155,31 @@ class CreateClaimedPods:
 
 @dataclass(frozen=True)
 class CreateService:
-    """A Service that selects pods of a namespace by their labels; it is there from the start."""
+    """A Service that selects pods of a namespace by their labels; it exists from the start."""
 
     selector: tuple[tuple[str, str], ...]
     namespace: str = "default"
 
     def service(self) -> Service:
-        """The object."""
+        """Return the object."""
         who = {"uid": "uid-service", "name": "service", "namespace": self.namespace}
         return Service(**who, selector=self.selector)
 
 
 @dataclass(frozen=True)
 class CreateNamespaces:
-    """Namespaces with these labels, PREFIX-0 and on; they are there from the start."""
+    """Namespaces with these labels, PREFIX-0 and on; they exist from the start."""
 
     prefix: str
     count: int
     labels: tuple[tuple[str, str], ...]
 
     def names(self) -> list[str]:
-        """Their names."""
+        """Return their names."""
         return [f"{self.prefix}-{number}" for number in range(self.count)]
 
     def namespaces(self) -> list[Namespace]:
-        """The objects."""
+        """Return the objects."""
         return [
             Namespace(uid=f"uid-{name}", name=name, labels=self.labels) for name in self.names()
         ]
@@ -187,13 +187,13 @@ class CreateNamespaces:
 
 @dataclass(frozen=True)
 class Barrier:
-    """Wait until every pod so far that is meant to be bound is."""
+    """Wait until every pod so far that is meant to be bound is bound."""
 
 
 @dataclass(frozen=True)
 class Churn:
-    """While measured pods are being placed a node, a pod and a Service come, go and come again, a
-    change of each every `interval_s`.
+    """While measured pods are placed, a node, a pod and a Service are created, deleted and created
+    again; one change of each every `interval_s`.
     """
 
     nodes: CreateNodes

@@ -1,4 +1,4 @@
-"""What scheduler_perf's workloads share: sizes, and the pods that most of them are made of."""
+"""Shared parts of scheduler_perf's workloads: sizes and common pods."""
 
 from loadtest.workloads.ops import MIB
 from shared.model.objects import CPU, MEMORY, PodSpec, Requirement, Selector
@@ -10,7 +10,7 @@ BAR = "foo.com/bar"
 
 
 def spec_of(cpu_milli: int = 100, **rules: object) -> PodSpec:
-    """A pod of 500Mi, and what else is said of it."""
+    """Return a spec with 500Mi and these rules."""
     memory_bytes = 500 * MIB
     return PodSpec(
         requests=((CPU, cpu_milli), (MEMORY, memory_bytes)),
@@ -24,10 +24,10 @@ PLAIN = spec_of()
 
 
 def color(value: str) -> Selector:
-    """Pods of this colour."""
+    """Return a selector of pods of this colour."""
     return (Requirement("color", "In", (value,)),)
 
 
 def labels(value: str) -> tuple[tuple[str, str], ...]:
-    """Of a pod of this colour."""
+    """Return the labels of a pod of this colour."""
     return (("color", value),)

@@ -1,7 +1,7 @@
-"""Plays a workload through the mesh of one process, its journals durable; there is no API server.
+"""Plays a workload through the mesh of one process with durable journals; there is no API server.
 
 The clock runs from the first world record with a measured pod to the last bound outcome of one,
-both read from the journals. A run in which a measured pod stays unbound is void.
+both read from the journals. A run with an unbound measured pod is void.
 """
 
 import asyncio
@@ -26,7 +26,8 @@ from loadtest.workloads.ops import (
     Op,
     Workload,
 )
-from muster.app.mesh import Mesh, all_journals
+from muster.app.journals import all_journals
+from muster.app.mesh import Mesh
 from shared.bus.sqlite.bus import SqliteBus, SqliteLog
 from shared.events.observed import PodsSeen
 from shared.machine.snapshots import SnapshotPolicy
@@ -44,7 +45,7 @@ LIMIT_S = 300.0
 
 @dataclass
 class Played:
-    """What came of the measured pods."""
+    """The result of the measured pods."""
 
     pods: int
     bound: int
@@ -52,12 +53,12 @@ class Played:
 
     @property
     def pods_per_s(self) -> float:
-        """0 when the figure is void."""
+        """Return the rate; 0 when the run is void."""
         return 0.0 if self.bound < self.pods else self.pods / max(self.span_s, 0.001)
 
 
 def objects_of(ops: Sequence[Op]) -> tuple[ClusterObject, ...]:
-    """What is neither node nor pod; it is there from the start."""
+    """Return the objects that are neither nodes nor pods; they exist from the start."""
     services = [op.service() for op in ops if isinstance(op, CreateService)]
     services += [op.services.service() for op in ops if isinstance(op, Churn)]
     spaces = [one for op in ops if isinstance(op, CreateNamespaces) for one in op.namespaces()]
@@ -73,13 +74,13 @@ class _Player:
         self._number = 0
         self._wanted: set[str] = set()
         self._bound: set[str] = set()
-        self._seen = 0  # lines of the cluster's history looked at
+        self._seen = 0  # lines of the cluster's history that were read
         self._tasks: list[asyncio.Task[None]] = []
-        self._leaving: list[tuple[list[str], int]] = []  # pods, and how many a second
+        self._leaving: list[tuple[list[str], int]] = []  # pods, and deletions per second
         self.measured: set[str] = set()
 
     def create(self, op: CreatePods) -> None:
-        """Pods come, all at once."""
+        """Create pods, all at once."""
         for seen in op.seen(self._number):
             uids = split(seen.uids)
             self._cluster.create(Arrival(at_ms=self._cluster.now_ms(), pods=seen))
@@ -92,7 +93,7 @@ class _Player:
         self._number += op.count
 
     def create_claimed(self, op: CreateClaimedPods) -> None:
-        """Claims, their volumes and pods come, all at once."""
+        """Create claims, their volumes and pods, all at once."""
         for objects, pods in op.seen(self._number):
             for one in objects:
                 self._cluster.set_object(one)
@@ -104,7 +105,7 @@ class _Player:
         self._number += op.count
 
     async def barrier(self) -> bool:
-        """Until every wanted pod is bound; False if that does not come about."""
+        """Wait until every wanted pod is bound; return False on a timeout."""
         clock = asyncio.get_running_loop().time
         end = clock() + LIMIT_S
         while clock() < end:
@@ -123,7 +124,7 @@ class _Player:
         return False
 
     def churn(self, op: Churn) -> None:
-        """Start it; it goes on until the end."""
+        """Start the churn; it runs until the end."""
         self._tasks.append(asyncio.create_task(self._churning(op)))
 
     async def _deleting(self, uids: list[str], per_s: int) -> None:
@@ -147,13 +148,13 @@ class _Player:
             await asyncio.sleep(op.interval_s)
 
     def stop(self) -> None:
-        """End what goes on by itself."""
+        """Stop the churn and the deletions."""
         for task in self._tasks:
             task.cancel()
 
 
 async def play(workload: Workload, folder: Path) -> Played:
-    """Play it on fresh journals in `folder`."""
+    """Play a workload on fresh journals in `folder`."""
     ops = workload.ops()
     nodes: list[Node] = [node for op in ops if isinstance(op, CreateNodes) for node in op.nodes()]
     world = World(name="workload", nodes=tuple(nodes), arrivals=(), objects=objects_of(ops))
@@ -198,7 +199,7 @@ async def play(workload: Workload, folder: Path) -> Played:
 
 
 def measure(workload: Workload) -> Played:
-    """One run in a temporary folder, on uvloop."""
+    """Measure one run in a temporary folder, on uvloop."""
     import uvloop
 
     with tempfile.TemporaryDirectory(prefix="muster-workload-") as folder:

@@ -48,7 +48,7 @@ def _plain(init: int, measured: int) -> list[Op]:
 
 
 def _alike(spec: PodSpec, name: str, init: int, measured: int, nodes: CreateNodes) -> list[Op]:
-    """Init and measured pods of one shape, in two namespaces."""
+    """Return init and measured pods of one shape, in two namespaces."""
     return [
         nodes,
         CreatePods(init, spec, labels(name), BOTH[0]),
@@ -61,7 +61,7 @@ def _alike(spec: PodSpec, name: str, init: int, measured: int, nodes: CreateNode
 def _after_plain(
     spec: PodSpec, name: str, init: int, measured: int, nodes: CreateNodes
 ) -> list[Op]:
-    """Measured pods of a shape after plain ones."""
+    """Return measured pods of a shape after plain ones."""
     return [
         nodes,
         CreatePods(init, PLAIN),
@@ -127,7 +127,7 @@ def _spread(hard: bool) -> list[Op]:
 
 
 def _default_spread(init: int, measured: int) -> list[Op]:
-    """A Service selects the measured pods, which say nothing about spreading themselves."""
+    """Return measured pods without constraints of their own, selected by a Service."""
     return [
         CreateService(labels("blue"), BOTH[1]),
         *_after_plain(PLAIN, "blue", init, measured, CreateNodes(NODES, ZONES)),
@@ -144,7 +144,9 @@ def _unschedulable(stuck: int) -> list[Op]:
 
 
 def _mixed_churn() -> list[Op]:
-    """As the pods are placed in less than a tenth of a second, 100 changes a second and not one."""
+    """Return the churn workload. The pods are placed in less than a tenth of a second, so there are
+    100 changes a second and not one.
+    """
     churn = CreateNodes(1, name="churn"), spec_of(9_000, priority=10), CreateService(labels("foo"))
     return [
         CreateNodes(NODES),
@@ -155,7 +157,7 @@ def _mixed_churn() -> list[Op]:
 
 
 def _gated() -> list[Op]:
-    """Other pods go, 50 a second, while the measured ones come."""
+    """Return gated pods that are deleted, 50 a second, while the measured ones arrive."""
     return [
         ONE_LARGE,
         CreatePods(10_000, PLAIN, gated=True, stays=True),
@@ -167,7 +169,7 @@ def _gated() -> list[Op]:
 
 
 def _gated_affinity() -> list[Op]:
-    """Every measured pod is one that the gated ones want to be near."""
+    """Return measured pods that match the affinity of all gated ones."""
     near = spec_of(pod_affinity=(PodTerm(HOSTNAME, color("blue"), BOTH),))
     return [
         ONE_LARGE,
@@ -188,7 +190,9 @@ def _preemption(nodes: int, init: int, measured: int) -> list[Op]:
 
 
 def _mixed() -> list[Op]:
-    """2,000 pods of each kind first: plain, and with each affinity in turn, of its own colour."""
+    """Return a mixture after 2,000 pods of each kind: plain, and with each affinity in turn, of its
+    own colour.
+    """
 
     def term(name: str) -> PodTerm:
         return PodTerm(HOSTNAME if name != "blue" else ZONE, color(name), BOTH)
@@ -213,7 +217,7 @@ def _mixed() -> list[Op]:
 
 
 def _inclusion() -> list[Op]:
-    """Spread over host names, nodes with taints not counted."""
+    """Return pods spread over host names; nodes with taints are not counted."""
     rule = SpreadConstraint(HOSTNAME, 1, True, color("blue"), honor_taints=True)
     return [
         CreateNodes(4_000),
@@ -258,7 +262,7 @@ WORKLOADS: dict[str, Workload] = {
     "preemption-5k": Workload(lambda: _preemption(5_000, 20_000, 5_000), 570),
     "mixed": Workload(_mixed, 540),
     "node-inclusion-policy": Workload(_inclusion, 270),
-    # Secrets are mounted by the node and decide nothing, so no fact of the mesh has them.
+    # Secrets are mounted by the node and do not affect scheduling, so no fact has them.
     "secrets": Workload(lambda: _plain(1_000, 10_000), 790),
     **NAMESPACED,
     **VOLUMES,

@@ -1,8 +1,8 @@
-"""The workloads whose pods have volumes: each a claim of its own, bound before it comes.
+"""The workloads whose pods have volumes: each has its own claim, bound before it arrives.
 
-As in scheduler_perf the disks are those of one cloud, and a node takes 39 of them. "In-tree" ones
-are disks of the plugin that Kubernetes had itself; "migrated" ones are disks of the plugin that a
-driver has taken over on every node.
+As in scheduler_perf the disks are those of one cloud, and a node takes 39 of them. "In-tree" disks
+are those of the plugin that was part of Kubernetes; "migrated" ones are disks of that plugin, taken
+over by a driver on every node.
 """
 
 from loadtest.workloads.ops import Barrier, CreateClaimedPods, CreateNodes, Op, Workload

@@ -1,1 +1,1 @@
-"""The mesh put together: members, pacing, and how it runs in one process or on a live cluster."""
+"""Assembles the mesh: members, pacing, and runs in one process or on a live cluster."""

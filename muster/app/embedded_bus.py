@@ -1,4 +1,4 @@
-"""The bus of a mesh in one process: a SQLite file that nobody else writes, or memory."""
+"""The bus of a mesh in one process: a SQLite file of its own, or memory."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -10,7 +10,7 @@ from shared.bus.sqlite.bus import SqliteBus, SqliteLog
 
 @contextmanager
 def embedded_bus(kind: str, path: Path) -> Iterator[Callable[[str], SqliteBus | MemoryBus]]:
-    """Makes a client for each journal: of the SQLite file, or of memory."""
+    """Yield a factory of bus clients, one for each journal."""
     if kind == "memory":
         memory = MemoryLog()
         yield lambda _journal: MemoryBus(memory)

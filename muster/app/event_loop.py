@@ -1,4 +1,4 @@
-"""Which event loop commands run on, and what its connections need of the process."""
+"""The event loop of all commands, and a setting of malloc that its connections need."""
 
 import ctypes
 from contextlib import suppress
@@ -10,7 +10,7 @@ LARGE_BYTES = 256 << 10
 
 
 def loop_factory() -> Any:
-    """Uvloop's loop where the platform has it, else asyncio's own."""
+    """Return a factory of uvloop loops if the platform has it, else of asyncio's."""
     try:
         import uvloop
     except ImportError:
@@ -19,11 +19,11 @@ def loop_factory() -> Any:
 
 
 def keep_large_blocks_apart() -> None:
-    """Give blocks of this size back to the system one by one, where the C library is glibc.
+    """Make glibc return large blocks to the system one by one.
 
-    By itself it raises the limit to the largest block that was freed. uvloop has a buffer of 256
-    KiB for each TLS connection, and connections come and go: a heap with such holes was three times
-    as large as what it held.
+    By default glibc raises this limit to the largest block freed so far. uvloop has a buffer of 256
+    KiB for each TLS connection; as connections come and go, the holes made the heap three times as
+    large as its contents.
     """
     with suppress(AttributeError, OSError):
         ctypes.CDLL(None).mallopt(MMAP_THRESHOLD, LARGE_BYTES)

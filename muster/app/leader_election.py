@@ -1,4 +1,4 @@
-"""Of several `muster run` on one cluster the holder of a Lease decides; the others stand by."""
+"""Leader election among `muster run` processes on one cluster: the holder of a Lease decides."""
 
 import asyncio
 import re
@@ -21,7 +21,8 @@ from shared.model.election import Election
 from shared.model.profile import Configuration
 
 IDENTITY = "identity"
-"""In the run's folder, which one process at a time has open: started again there it leads at once.
+"""File in the run's folder. One process at a time has the folder open, so a run that is started
+again there leads at once.
 """
 NAME_MAX = 253
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?")
@@ -30,11 +31,13 @@ _NAME = re.compile(r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?")
 def election_of(
     wanted: bool | None, config: Configuration | None, names: Sequence[str]
 ) -> Election | None:
-    """The option's word, else the file's, else an election. Raises UsageFault."""
-    told = None if config is None else config.election
-    if wanted is False or (wanted is None and config is not None and told is None):
+    """Return the election that the option asks for, else the file, else the default. Raises
+    UsageFault.
+    """
+    configured = None if config is None else config.election
+    if wanted is False or (wanted is None and config is not None and configured is None):
         return None
-    election = told or Election()
+    election = configured or Election()
     if not election.name:
         words = [name for name in names if name != SCHEDULER_NAME]
         election = msgspec.structs.replace(election, name="-".join((SCHEDULER_NAME, *words)))
@@ -47,7 +50,7 @@ def election_of(
 
 
 def identity_in(folder: Path) -> str:
-    """Nobody else's, and this folder's for ever. Raises UsageFault."""
+    """Return the unique, permanent identity of the folder. Raises UsageFault."""
     path = folder / IDENTITY
     try:
         if not path.exists():
@@ -59,7 +62,7 @@ def identity_in(folder: Path) -> str:
 
 @dataclass(frozen=True)
 class Candidate:
-    """A run that decides while it holds the Lease; without an election always."""
+    """A run that decides while it holds the Lease, or always without an election."""
 
     election: Election | None
     kubeconfig: str
@@ -69,13 +72,13 @@ class Candidate:
     async def leading(
         self, cluster: KubeCluster, tell: Callable[[str], None]
     ) -> AsyncIterator[Callable[[], None]]:
-        """From when we lead, until the context ends. What it gives raises Fault when somebody else
-        does; from then on nothing is written to the cluster.
+        """Wait until this run leads, and lead until the context ends. The yielded check raises
+        Fault when another run leads; from then on nothing is written to the cluster.
         """
         if self.election is None:
             yield lambda: None
             return
-        # A connection of its own: many binds at once are not in its way.
+        # A separate connection, so that many binds at once do not delay the Lease.
         client = KubeClient(Credentials(self.kubeconfig))
         elector = Elector(client, self.election, self.identity)
         try:
@@ -99,5 +102,5 @@ def _check(keeping: asyncio.Task[None]) -> None:
         keeping.result()
     except LeaseLost as error:
         raise Fault(
-            f"{error.holder} leads now, and this one has stopped; start it again to stand by"
+            f"{error.holder} leads now, and this process has stopped; start it again to stand by"
         ) from error

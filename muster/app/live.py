@@ -1,5 +1,6 @@
-"""The whole mesh in this process against a live cluster, until somebody says stop; and what to show
-meanwhile. It decides nothing about pods.
+"""Runs the whole mesh in this process against a live cluster until a signal, and reports its state.
+
+It decides nothing about pods.
 """
 
 import asyncio
@@ -8,31 +9,35 @@ import signal
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from muster.app.mesh import Mesh, all_journals
+from muster.app.journals import all_journals
+from muster.app.mesh import Mesh
 from muster.app.runner import check_mesh
 from services.queueing.core.state import QueueingState
 from services.queueing.core.transitions import Pod
 from services.queueing.core.waiting.messages import gang_message, parked_message
-from shared.kubernetes.cluster import KubeCluster
 from shared.model.ids import INGEST
+
+if TYPE_CHECKING:
+    # Its client takes 120 ms to import, which only those who use it should pay.
+    from shared.kubernetes.cluster import KubeCluster
 
 TICK_S = 0.2
 CLAIM_S = 0.002
 RATE_OVER_S = 2.0
 REASONS_REST = 300
-"""Summing up why pods wait takes 60 ms with 10,000 waiting signatures. So the next sum begins after
-so many times what the last one took: at every tick where few wait.
+"""The next summary of waiting reasons starts after this many times the duration of the last one.
+With 10,000 waiting signatures one takes 60 ms; with few it is made at every tick.
 """
 REASONS_MAX = 3
-GATED, WAITS = (Pod.GATED,), (Pod.PARKED, Pod.ASKING, Pod.PREEMPTING, Pod.BACKOFF, Pod.WAITING)
+GATED, WAITS = (Pod.GATED,), (Pod.PARKED, Pod.ASKING, Pod.PREEMPTING, Pod.BACKOFF, Pod.GANG_PENDING)
 
 
 @dataclass
 class Standing:
-    """How things stand now; `reasons` are (pods, why they wait), most pods first; `left_out` counts
-    objects that cannot be used, by kind.
+    """The present state of a live run. `reasons` are (pods, why they wait), most pods first;
+    `left_out` counts the objects that cannot be used, by kind.
     """
 
     seconds: float = 0.0
@@ -48,9 +53,11 @@ class Standing:
 
 @dataclass
 class LiveRunner:
-    """One run. `show` is called a few times a second, as is `check`, which raises what ends it."""
+    """One run. `show` and `check` are called a few times a second; `check` raises to end
+    the run.
+    """
 
-    cluster: KubeCluster
+    cluster: "KubeCluster"
     mesh: Mesh
     show: Callable[[Standing], None]
     check: Callable[[], None] = lambda: None
@@ -59,22 +66,22 @@ class LiveRunner:
     _reasons_due_s: float = 0.0
 
     async def run(self) -> Standing:
-        """Until SIGINT or SIGTERM. Raises what ends the mesh by itself."""
-        told = asyncio.Event()
+        """Run until SIGINT or SIGTERM. Raises the error that ends the mesh."""
+        stopped = asyncio.Event()
         loop = asyncio.get_running_loop()
         for number in (signal.SIGINT, signal.SIGTERM):
-            loop.add_signal_handler(number, told.set)
+            loop.add_signal_handler(number, stopped.set)
         journals = all_journals(self.mesh.placements)
         mesh = asyncio.create_task(self.mesh.serve(journals, self._caught_up))
         began_s = loop.time()
         try:
-            while not told.is_set():
+            while not stopped.is_set():
                 check_mesh(mesh)
                 self.check()
                 self.show(self._standing(loop.time() - began_s))
                 with contextlib.suppress(TimeoutError):
                     async with asyncio.timeout(TICK_S):
-                        await told.wait()
+                        await stopped.wait()
             self._reasons_due_s = 0.0
             return self._standing(loop.time() - began_s)
         finally:
@@ -84,15 +91,16 @@ class LiveRunner:
             await self.cluster.close()
 
     async def _caught_up(self) -> None:
-        """A run that goes on knows the world as it was when it ended: what others took since then
-        would be taken once more. The first list of a world holds up queueing by itself.
+        """Wait until a resumed run has read the changes since it ended: decided before that, it
+        could use room that others took meanwhile. In a new run queueing itself waits for the first
+        list.
         """
         ingest = self.mesh.members[INGEST]
-        while ingest.owner is None:  # noqa: ASYNC110 (a claim tells nobody)
+        while ingest.owner is None:  # noqa: ASYNC110 (a claim sends no signal)
             await asyncio.sleep(CLAIM_S)
         if ingest.owner.state.revision:
             await self.cluster.caught_up.wait()
-            while ingest.owner is None or ingest.owner.offers:  # noqa: ASYNC110
+            while ingest.owner is None or ingest.owner.submitted:  # noqa: ASYNC110
                 await asyncio.sleep(CLAIM_S)
 
     def _standing(self, seconds: float) -> Standing:
@@ -119,7 +127,7 @@ class LiveRunner:
         return standing
 
     def _why(self, state: QueueingState) -> list[tuple[int, str]]:
-        """Why pods wait, as of a short time ago."""
+        """Return why pods wait, cached for a short time."""
         began_s = time.monotonic()
         if began_s >= self._reasons_due_s:
             self._reasons = _reasons(state)
@@ -136,16 +144,16 @@ def _count(standing: Standing, state: QueueingState) -> None:
 
 
 def _reasons(state: QueueingState) -> list[tuple[int, str]]:
-    """How many pods wait for what, most pods first."""
+    """Return (pods, reason), most pods first."""
     counts = state.pods.counts
     reasons: dict[str, int] = {}
     for sig in state.sigs.values():
         if sig.parked_live:
             text = parked_message(sig, state.config)
             reasons[text] = reasons.get(text, 0) + sig.parked_live
-    for plugin, held in state.held.items():
+    for plugin, held in state.permit_rejected.items():
         reasons[f"refused by permit plugin {plugin}"] = len(held)
-    for gang in state.gangs.values() if counts[Pod.WAITING] else ():
+    for gang in state.gangs.values() if counts[Pod.GANG_PENDING] else ():
         text = gang_message(gang)
         if text:
             reasons[text] = reasons.get(text, 0) + gang.waiting
@@ -154,7 +162,7 @@ def _reasons(state: QueueingState) -> list[tuple[int, str]]:
 
 
 def line_of(standing: Standing) -> str:
-    """One line for people."""
+    """Return the state as one line."""
     parts = [
         f"{standing.pending:,} pending",
         f"{standing.waiting:,} unschedulable",
@@ -175,7 +183,7 @@ def line_of(standing: Standing) -> str:
 
 
 def result_of(standing: Standing) -> dict[str, Any]:
-    """What a run came to, for programs."""
+    """Return the state as plain values for JSON."""
     return {
         "seconds": round(standing.seconds, 1),
         "pending": standing.pending,

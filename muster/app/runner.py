@@ -1,4 +1,4 @@
-"""Plays a world against the whole mesh in this process until nothing is left to do.
+"""Plays a world against the whole mesh in this process until the run is complete.
 
 A run is complete when every pod is bound or waits with a message that brute force confirms
 (muster/checker/brute_force.py). It decides nothing about pods.
@@ -10,7 +10,8 @@ from dataclasses import dataclass, field
 
 from msgspec.structs import replace
 
-from muster.app.mesh import Mesh, all_journals
+from muster.app.journals import all_journals
+from muster.app.mesh import Mesh
 from muster.checker.brute_force import Final, Verdict, Waiting, confirm
 from muster.checker.filters.fits import Load
 from muster.checker.filters.inter_pod_rules import named
@@ -29,15 +30,15 @@ from shared.simulated.cluster import SimCluster
 
 TICK_S = 0.1
 QUIET_S = 1.0
-"""Nothing happened in the cluster for so long: worth a look whether all is done."""
+"""After this long without a change in the cluster, check whether the run is complete."""
 START_S = 30.0
 GATE_MS_MAX = 30_000
-"""Gangs with a longer gate may still stand at it when a run is complete."""
+"""A run may be complete while gangs with a longer permit timeout still wait."""
 
 
 @dataclass
 class Progress:
-    """What is shown while it goes on; counted from the cluster's own history."""
+    """Progress of a run, counted from the cluster's history."""
 
     total: int
     created: int = 0
@@ -49,7 +50,7 @@ class Progress:
 
 @dataclass
 class Outcome:
-    """What a run came to. `complete` False = the time limit ended it."""
+    """The result of a run. `complete` is False if the time limit ended it."""
 
     complete: bool
     tally: Tally
@@ -84,7 +85,7 @@ class Runner:
         tally = Tally(self.reader, journals)
         backlog = all(arrival.at_ms == 0 for arrival in self.world.arrivals)
         if backlog:
-            # It is there before anybody looks, and so part of the first list.
+            # It exists before the first list and is part of it.
             self.cluster.start()
         mesh = asyncio.create_task(self.mesh.serve(journals), name="mesh")
         try:
@@ -123,13 +124,13 @@ class Runner:
                 final = self.final(tally)
                 verdict = confirm(final, self.profiles)
                 all_came = self.cluster.arrived
-                done = all_came and not verdict.problems and not self._open_gates(tally)
+                done = all_came and not verdict.problems and not self._has_open_timeout(tally)
                 if done or late:
                     return Outcome(done, tally, final, verdict)
                 quiet_s = clock()
 
     def _count(self, progress: Progress) -> bool:
-        """Take in what happened in the cluster; whether anything did that matters."""
+        """Count the changes in the cluster; return whether any of them matters."""
         history = self.cluster.history
         matters = False
         for happened in history[self._read :]:
@@ -142,8 +143,8 @@ class Runner:
         self._read = len(history)
         return matters
 
-    def _open_gates(self, tally: Tally) -> bool:
-        """Whether a gang still stands at a gate that closes soon."""
+    def _has_open_timeout(self, tally: Tally) -> bool:
+        """Return whether a gang still waits for a permit timeout that ends soon."""
         gates = {gang.key: gang.timeout_ms for gang in self.world.gangs}
         answered = tally.gangs_committed | tally.gangs_timed_out
         return any(
@@ -152,7 +153,7 @@ class Runner:
         )
 
     def final(self, tally: Tally) -> Final:
-        """The cluster as it is, with the messages and devices that the journals tell."""
+        """Return the present cluster with the messages and devices from the journals."""
         numbers = tally.by_uid()
         final = Final(
             sorted(self.cluster.nodes.values(), key=lambda node: node.name),
@@ -173,12 +174,12 @@ class Runner:
                 spec = self._spread(spec, seen)
                 message = tally.message(number) if number else ""
                 waiting = Waiting(number, pod.name, spec, message, seen.gang, pod.gated)
-                waiting.held_by = tally.gate(number)
+                waiting.permit_rejected_by = tally.gate(number)
                 final.waiting.append(waiting)
         return final
 
     def _spread(self, spec: PodSpec, seen: PodsSeen) -> PodSpec:
-        """With what its profile wants to hold for pods that have no constraints of their own."""
+        """Return the spec with its profile's default spread constraints, if it has none itself."""
         profile = self.profiles.get(spec.scheduler)
         if profile is None or spec.spread or not hard_by_default(profile):
             return spec
@@ -187,18 +188,18 @@ class Runner:
 
 
 def check_mesh(mesh: asyncio.Task[None]) -> None:
-    """Raises what ended the mesh, if anything did."""
+    """Raise the error that ended the mesh, if it ended."""
     if not mesh.done():
         return
     try:
         mesh.result()
     except BaseExceptionGroup as group:
         raise first_error(group) from group
-    raise Fault("the services ended by themselves")
+    raise Fault("the services ended unexpectedly")
 
 
 def first_error(error: BaseException) -> BaseException:
-    """The first single error of nested groups; the others follow from it."""
+    """Return the first single error of nested groups; the others follow from it."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     return error

@@ -1,6 +1,6 @@
-"""Who is taken out of backoff early: a pod and its equals, of those whose backoff ends first.
+"""Checks which pods leave backoff early: pods of one signature, and the earliest end first.
 
-Known are the backoffs that queueing's journal tells: of pods that were woken before they ended.
+Queueing's journal shows the backoff of a pod only if the pod was woken before its backoff ended.
 """
 
 from collections.abc import Iterator
@@ -15,7 +15,7 @@ RULE = "backoff"
 
 
 def check(journal: Journal) -> Iterator[Problem]:
-    """What is wrong in queueing's journal."""
+    """Yield the violations in queueing's journal."""
     ends: dict[int, tuple[int, int]] = {}  # pod -> the second in which it ends, signature
     for step in journal.steps:
         for _source, _position, event in step.inputs:
@@ -43,7 +43,7 @@ def _left(ends: dict[int, tuple[int, int]], pods: list[int], now_ms: int) -> Ite
 
 
 def _forget(ends: dict[int, tuple[int, int]], event: Event) -> None:
-    """Whoever is named is not known to be in that backoff any more."""
+    """Forget the backoff of every pod that the event names."""
     if not ends:
         return
     pod = getattr(event, "pod", None)

@@ -1,7 +1,7 @@
-"""One decision per bind, one definite outcome per decision, and nothing given up too early.
+"""Checks binds: one decision per bind, one definite outcome per decision, none given up too early.
 
-Replays binding's journal against the rules of effects (ARCHITECTURE.md, One turn, rule 5), with
-its own memory of what was asked and answered.
+Replays binding's journal against the rules of effects (ARCHITECTURE.md, One turn, rule 5) and keeps
+its own record of requests and answers.
 """
 
 from dataclasses import dataclass, field
@@ -32,9 +32,10 @@ UNASSIGNED = -1
 
 @dataclass
 class Decision:
-    """A pod's place, decided and not yet settled, and the evidence about it so far. `volumes`: they
-    are to be bound first; `out`: a POST is without an answer; `maybe`: an earlier one may still
-    land.
+    """An open decision to bind a pod to a node, and the evidence about its outcome so far.
+
+    `volumes`: the pod's volumes must be bound first. `out`: a POST has no answer yet. `maybe`: an
+    earlier POST may still land.
     """
 
     node: int
@@ -52,7 +53,7 @@ class Decision:
 
 @dataclass
 class Settled:
-    """What a decision came to."""
+    """The outcome of a decision."""
 
     node: int
     outcome: str
@@ -62,7 +63,7 @@ class Settled:
 
 @dataclass
 class Binds:
-    """Binding's books."""
+    """Decisions, outcomes and requests in binding's journal, with the violations found."""
 
     open: dict[int, Decision] = field(default_factory=dict)
     settled: dict[int, list[Settled]] = field(default_factory=dict)
@@ -75,20 +76,22 @@ class Binds:
     writes: Writes = field(default_factory=Writes)
 
     def blame(self, rule: str, position: int, text: str) -> None:
-        """Note a violation."""
+        """Add a violation."""
         self.problems.append((rule, f"binding/0 at {position}: {text}"))
 
     def same_name(self, node: int, other: int) -> bool:
-        """Whether a bind to one node may land on the other: it names the node by its name."""
+        """Return whether a bind to one node may land on the other: a bind names its node
+        by name.
+        """
         return node == other or self.names.get(node, "") == self.names.get(other)
 
 
 def replay(journal: Journal) -> Binds:
-    """Run binding's journal to its end."""
+    """Replay binding's whole journal."""
     books = Binds()
     for step in journal.steps:
         if step.record.claim is not None:
-            # The owner before this one may still send what it had asked for.
+            # The previous owner may still send its open requests.
             for decision in books.open.values():
                 decision.maybe = decision.maybe or decision.out
         for source, _position, event in step.inputs:
@@ -157,7 +160,7 @@ def _answers(books: Binds, event: BindAnswers) -> None:
         if code == Answer.BUSY and kind == "bind":
             decision.out = False
         if code == Answer.STALE and kind == "bind":
-            # Another resourceVersion by now: no POST that was sent so far can land any more.
+            # The pod has a new resourceVersion: no POST sent so far can land.
             decision.out = decision.maybe = False
         if code == Answer.DONE and kind == "bind" and asked[pod] == decision.node:
             decision.done = True
@@ -260,7 +263,7 @@ def _justified(books: Binds, decision: Decision, pod: int, reason: str) -> bool:
         case "gone":
             return decision.gone or pod in books.gone
         case "foreign":
-            # A bind that was sent and landed is ours, whatever node has the name by then.
+            # A bind of ours that landed is ours, even if another node has the name by now.
             shown = [node for node in (decision.read, fact) if node]
             if decision.asked:
                 return any(not books.same_name(decision.node, node) for node in shown)
@@ -274,7 +277,7 @@ def _justified(books: Binds, decision: Decision, pod: int, reason: str) -> bool:
 
 
 def at_rest(books: Binds) -> None:
-    """Every decision has come to its outcome."""
+    """Add a violation for every decision without an outcome."""
     for pod, decision in sorted(books.open.items()):
         books.blame("one-outcome", -1, f"pod {pod}: decision for {decision.node} never settled")
     for pod in sorted(books.writes.promised.values()):

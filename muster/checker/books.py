@@ -1,4 +1,4 @@
-"""One shard's books: nodes, what stands on them, holds and nominations. Judges nothing."""
+"""The books of one shard: nodes, the pods charged to them, holds and nominations."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -14,7 +14,7 @@ from shared.model.objects import Node, PodSpec
 
 @dataclass
 class Nomination:
-    """A charge at the preemptor's priority."""
+    """A node nominated for a preemptor, charged at the preemptor's priority."""
 
     pod: int
     node: int
@@ -25,7 +25,7 @@ class Nomination:
 
 @dataclass
 class OnTheWay:
-    """A pod decided for a node that is gone: its bind may land on the next one of that name."""
+    """A pod whose bind to a deleted node may still land on a new node of the same name."""
 
     node: int
     name: str
@@ -34,7 +34,7 @@ class OnTheWay:
 
 @dataclass
 class Ledger:
-    """One shard's books at some point of its journal."""
+    """The books of one shard at some position of its journal."""
 
     journal: str
     is_divided: bool = False  # among several shards, none of which knows all pods
@@ -48,7 +48,7 @@ class Ledger:
     on_the_way: dict[int, OnTheWay] = field(default_factory=dict)
     holds: dict[tuple[int, int], set[int]] = field(default_factory=dict)
     nominations: dict[int, Nomination] = field(default_factory=dict)
-    # A gang's own, while members are held in their places; by attempt.
+    # Nominations of a gang while members are held in those places, by attempt.
     resting: dict[tuple[int, int], list[Nomination]] = field(default_factory=dict)
     covered: dict[int, set[int]] = field(default_factory=dict)
     asks: dict[int, DryRunAsked] = field(default_factory=dict)
@@ -60,11 +60,13 @@ class Ledger:
     problems: list[Problem] = field(default_factory=list)
 
     def blame(self, rule: str, position: int, text: str) -> None:
-        """Note a violation at a position."""
+        """Add a violation at a position."""
         self.problems.append((rule, f"{self.journal} at {position}: {text}"))
 
     def around(self, spec: PodSpec, node: int = 0, load: Load | None = None) -> Around | None:
-        """What a pod must heed of others, as if one node held `load`; None = nobody has rules."""
+        """Return the inter-pod rules for a pod as if one node held `load`; None if no
+        pod has any.
+        """
         if not any(one.has_rules for one in self.specs.values()):
             return None
         loads = dict(self.loads)
@@ -74,23 +76,23 @@ class Ledger:
         return Around(spec, Neighbours(standing, self.namespaces, self.is_divided))
 
     def drop_nomination(self, pod: int) -> None:
-        """A pod's own is over."""
+        """Remove the pod's nomination."""
         self.nominations.pop(pod, None)
         for key, resting in self.resting.items():
             self.resting[key] = [one for one in resting if one.pod != pod]
 
     def put(self, pod: int, spec: PodSpec, node: int, mask: int = 0) -> None:
-        """Charge a pod to a node, instead of wherever it was charged."""
+        """Charge a pod to a node and release its earlier charge."""
         kept = mask
         before = self.place.get(pod)
         if before is not None:
             kept = kept or (self.loads[before].devices.get(pod, 0) if before == node else 0)
-            self.take(pod)
+            self.uncharge(pod)
         self.place[pod] = node
         self.loads.setdefault(node, Load()).add(pod, spec, kept)
 
-    def take(self, pod: int) -> None:
-        """Give a pod's charge back, if there is one."""
+    def uncharge(self, pod: int) -> None:
+        """Release the pod's charge, if it has one."""
         node = self.place.pop(pod, None)
         self.volumes.over([pod])
         self.facts.discard(pod)
@@ -99,29 +101,31 @@ class Ledger:
             self.loads[node].drop(pod)
 
     def node_came(self, node: int, value: Node) -> None:
-        """A node is there, or has changed. `remade` counts those with binds to older ones open."""
+        """Add or update a node. `remade` counts nodes that have open binds to an older
+        node's name.
+        """
         if node not in self.nodes:
             self.remade += any(late.name == value.name for late in self.on_the_way.values())
         self.nodes[node] = value
         self.loads.setdefault(node, Load())
 
     def node_gone(self, node: int) -> None:
-        """Give back what a node carries. What was decided and is not known to have failed may
-        still be bound to its name.
+        """Remove a node and release its charges. A decided bind that has not failed may still land
+        on a node of the same name.
         """
         where = self.nodes.pop(node, None)
         for pod, spec in sorted(self.loads.get(node, Load()).pods.items()):
             if where is not None and pod not in self.facts and pod not in self.failed:
                 self.on_the_way[pod] = OnTheWay(node, where.name, spec)
-            self.take(pod)
+            self.uncharge(pod)
 
     def never_sent(self, pods: Iterable[int]) -> None:
-        """Members of an attempt that ended without them."""
+        """Forget binds that were never sent: members of an attempt that ended without them."""
         for pod in pods:
             self.on_the_way.pop(pod, None)
 
     def bind_failed(self, pod: int, node: int) -> None:
-        """No bind of this pod to this node lands any more."""
+        """Note that no bind of this pod to this node can land."""
         late = self.on_the_way.get(pod)
         if late is not None and late.node == node:
             del self.on_the_way[pod]
@@ -129,7 +133,7 @@ class Ledger:
             self.failed.add(pod)
 
     def release(self, pods: Iterable[int]) -> None:
-        """Give back charges that no fact supports."""
+        """Release the charges of pods that the cluster does not show on a node."""
         for pod in sorted(pods):
             if pod not in self.facts:
-                self.take(pod)
+                self.uncharge(pod)

@@ -1,10 +1,10 @@
-"""Is every pod of a finished run bound, or right to wait? Brute force over the final state.
+"""Checks by brute force that every pod of a finished run is bound or waits for a true reason.
 
-Plain Python over all nodes, sharing no code with the scheduler's framework: for each waiting pod
-no node may fit, and its message must name the reasons that are there, each with its count of nodes
-(where rules between pods apply, only of the reasons that follow from nodes alone). For a waiting
-gang no greedy packing of minCount members may work; where one of several packings works, no
-scheduler promised to find it, so that is counted (`another_packing`), not held against the run.
+Plain Python over all nodes that shares no code with the scheduling framework. For each waiting pod
+no node may fit, and its message must name the true reasons with their counts of nodes (where
+inter-pod rules apply, only the reasons that follow from nodes alone). For a waiting gang no greedy
+packing of minCount members may succeed; if only some of the packings succeed, no scheduler promises
+to find them, so `another_packing` counts the gang and it is no problem.
 """
 
 import re
@@ -42,7 +42,7 @@ _STATIC = {
     "node affinity": "node(s) didn't match Pod's node affinity/selector",
 }
 _MODEL = "gpu model"
-"""What speaks last, where nothing is short."""
+"""The last reason checked: GPUs of the wrong model, where no amount is short."""
 
 
 @dataclass
@@ -55,19 +55,19 @@ class Waiting:
     message: str
     gang: str = ""
     gated: bool = False
-    held_by: str = ""
-    """Which plugin of a user holds it back before the queue, and why."""
+    permit_rejected_by: str = ""
+    """Which user plugin keeps it out of the queue (preEnqueue), and why."""
     other_words: bool = False
 
     @property
     def is_queued(self) -> bool:
-        """Whether nothing keeps it out of the queue."""
-        return not (self.gated or self.held_by)
+        """Return whether the pod is in the queue."""
+        return not (self.gated or self.permit_rejected_by)
 
 
 @dataclass
 class Final:
-    """The state at the end: nodes, what stands on them, and who waits."""
+    """The state at the end: nodes, their loads, and the waiting pods."""
 
     nodes: list[Node]
     loads: dict[str, Load] = field(default_factory=dict)
@@ -79,7 +79,7 @@ class Final:
     is_divided: bool = False  # among several shards, none of which knows all pods
 
     def load(self, node: Node) -> Load:
-        """What stands on a node."""
+        """Return the load of a node."""
         return self.loads.setdefault(node.name, Load())
 
     @cached_property
@@ -87,8 +87,8 @@ class Final:
         return any(pod.has_rules for load in self.loads.values() for pod in load.pods.values())
 
     def around(self, spec: PodSpec, trial: Mapping[str, Load] | None = None) -> Around | None:
-        """What a pod must heed of others, while some nodes hold what a trial says; None = nothing,
-        as nobody has rules.
+        """Return the inter-pod rules for a pod, with the loads of `trial` in place of the real
+        ones; None if no pod has rules.
         """
         if not (spec.has_rules or self._some_have_rules):
             return None
@@ -98,7 +98,7 @@ class Final:
 
 @dataclass
 class Verdict:
-    """`problems` empty = confirmed; `reasons` counts the waiting pods by what they wait for."""
+    """The result: no `problems` means confirmed; `reasons` counts waiting pods by reason."""
 
     problems: list[str] = field(default_factory=list)
     reasons: Counter[str] = field(default_factory=Counter)
@@ -106,13 +106,14 @@ class Verdict:
 
 
 def confirm(final: Final, profiles: Mapping[str, Profile] | None = None) -> Verdict:
-    """Check every waiting pod and gang; `profiles` by schedulerName, where there are any. Who has
-    volumes, and what a user's own plugins or extenders refuse, is taken at its word: nobody here
-    knows the rules for that.
+    """Check every waiting pod and gang. `profiles` are by schedulerName.
+
+    Pods with volumes, and refusals by users' plugins or extenders, are not checked: their rules are
+    not known here.
     """
     verdict = Verdict()
     _as_by_default(final, profiles or {})
-    own = {name for name, one in (profiles or {}).items() if has_own_filters(one)}
+    with_filters = {name for name, one in (profiles or {}).items() if has_own_filters(one)}
     shown: dict[tuple[PodSpec, str, bool], str | None] = {}
     for pod in final.waiting:
         verdict.reasons[_reason(pod)] += 1
@@ -120,27 +121,27 @@ def confirm(final: Final, profiles: Mapping[str, Profile] | None = None) -> Verd
             continue
         if not pod.message:
             verdict.problems.append(f"pod {pod.name} waits without a message")
-        elif _is_judged(pod, own) and not _is_gang_waiting(final, pod):
+        elif _is_checked(pod, with_filters) and not _is_gang_waiting(final, pod):
             key = (pod.spec, pod.message, pod.other_words)
             if key not in shown:
                 shown[key] = _single_problem(final, pod)
             if shown[key] is not None:
                 verdict.problems.append(f"pod {pod.name}: {shown[key]}")
     for gang, members in _waiting_gangs(final):
-        if all(_is_judged(member, own) for member in members):
+        if all(_is_checked(member, with_filters) for member in members):
             _check_gang(final, gang, members, verdict)
     return verdict
 
 
-def _is_judged(pod: Waiting, own: Set[str]) -> bool:
-    """Whether its rules are known here: not what extenders say, or that they do not bind it."""
+def _is_checked(pod: Waiting, with_filters: Set[str]) -> bool:
+    """Return whether all of the pod's rules are known here."""
     is_extended = POD in dict(pod.spec.shown) or any(one.binds(pod.spec) for one in CALLED)
-    return pod.spec.scheduler not in own and not pod.spec.volumes and not is_extended
+    return pod.spec.scheduler not in with_filters and not pod.spec.volumes and not is_extended
 
 
 def _as_by_default(final: Final, profiles: Mapping[str, Profile]) -> None:
-    """What waits under other filters is judged by the default ones, with a spec that fits where
-    the profile lets it; which filter speaks first may differ, so messages are not compared.
+    """Give pods of profiles with other filters a spec that the default filters treat alike. Another
+    filter may refuse first, so their messages are not compared.
     """
     for pod in final.waiting:
         profile = profiles.get(pod.spec.scheduler)
@@ -150,7 +151,7 @@ def _as_by_default(final: Final, profiles: Mapping[str, Profile]) -> None:
 
 
 def _is_gang_waiting(final: Final, pod: Waiting) -> bool:
-    """Members wait for their gang until it has minCount members running."""
+    """Return whether the pod waits for its gang: fewer than minCount members run."""
     if not pod.gang:
         return False
     gang = final.gangs.get(pod.gang)
@@ -158,14 +159,14 @@ def _is_gang_waiting(final: Final, pod: Waiting) -> bool:
 
 
 def _match(message: str) -> re.Match[str] | None:
-    """The count of nodes and the reasons, whoever has added something behind them."""
+    """Match the count of nodes and the reasons, with or without text added after them."""
     return _MESSAGE.fullmatch(message) or _ADDED_TO.fullmatch(message)
 
 
 def _reason(pod: Waiting) -> str:
-    """The message without its counts."""
+    """Return the message without its counts."""
     if not pod.is_queued:
-        return GATED if pod.gated else pod.held_by
+        return GATED if pod.gated else pod.permit_rejected_by
     match = _match(pod.message)
     if match is None:
         return pod.message or "(no message)"
@@ -176,7 +177,7 @@ def _reason(pod: Waiting) -> str:
 def _parts(text: str) -> Iterator[tuple[int, str]]:
     for part in text.split(", "):
         count, _, reason = part.partition(" ")
-        # What is said of no node in particular has no count.
+        # A reason about no particular node has no count.
         yield (int(count), reason) if count.isdigit() else (-1, part)
 
 
@@ -195,7 +196,7 @@ def _single_problem(final: Final, pod: Waiting) -> str | None:
         obstacle = static_obstacle(pod.spec, node)
         if obstacle is not None and obstacle != _MODEL:
             static[_STATIC.get(obstacle.split()[0], _STATIC.get(obstacle, obstacle))] += 1
-        elif obstacle is None and _takes(pod.spec, node, final.load(node), around):
+        elif obstacle is None and _fits(pod.spec, node, final.load(node), around):
             return f"waits ({pod.message}) but fits on node {node.name}"
         else:
             left += 1
@@ -206,15 +207,17 @@ def _single_problem(final: Final, pod: Waiting) -> str | None:
     return problem if problem or around is not None else _count_problem(pod.message, full)
 
 
-def _takes(spec: PodSpec, node: Node, load: Load, around: Around | None) -> bool:
-    """Whether a node that nothing else speaks against takes the pod."""
+def _fits(spec: PodSpec, node: Node, load: Load, around: Around | None) -> bool:
+    """Return whether the pod fits, if all static rules allow the node."""
     if full_for(spec, node, load) is not None:
         return False
     return around is None or around.obstacle(node) is None
 
 
 def _message_problem(message: str, static: Counter[str], left: int, nodes: int) -> str | None:
-    """Whether the message is true: the count of nodes, and each reason that loads cannot change."""
+    """Return what is false in the message: the count of nodes, or a reason that loads cannot
+    change.
+    """
     if nodes == 0:
         return None if message == NO_NODES else f"there are no nodes, the message is {message!r}"
     match = _match(message)
@@ -222,23 +225,23 @@ def _message_problem(message: str, static: Counter[str], left: int, nodes: int) 
         return f"the message {message!r} gives no reasons"
     if int(match[1]) != nodes:
         return f"the message {message!r} speaks of other than {nodes} nodes"
-    told = {reason: count for count, reason in _parts(match[2])}
+    counts = {reason: count for count, reason in _parts(match[2])}
     for reason in set(_STATIC.values()):
-        if told.get(reason, 0) != static[reason]:
+        if counts.get(reason, 0) != static[reason]:
             return f"{message!r}: brute force finds {static[reason]} nodes with {reason!r}"
-    if sum(told.values()) < nodes:
+    if sum(counts.values()) < nodes:
         return f"{message!r}: the reasons cover fewer than {nodes} nodes"
-    if left and not set(told) - set(_STATIC.values()):
+    if left and not set(counts) - set(_STATIC.values()):
         return f"{message!r}: no reason for {left} nodes"
     return None
 
 
 def _count_problem(message: str, full: Counter[str]) -> str | None:
-    """Whether it counts the nodes that are full for each reason as they are at the end."""
+    """Return what is false in the counts of full nodes, compared with the end of the run."""
     match = _match(message)
-    told = {} if match is None else {reason: count for count, reason in _parts(match[2])}
-    for reason in sorted(full.keys() | told.keys() - set(_STATIC.values())):
-        if told.get(reason, 0) != full[reason]:
+    counts = {} if match is None else {reason: count for count, reason in _parts(match[2])}
+    for reason in sorted(full.keys() | counts.keys() - set(_STATIC.values())):
+        if counts.get(reason, 0) != full[reason]:
             return f"{message!r}: brute force finds {full[reason]} nodes with {reason!r}"
     return None
 
@@ -274,7 +277,9 @@ def _check_gang(final: Final, gang: Gang, members: list[Waiting], verdict: Verdi
 
 
 def _pack(final: Final, members: Sequence[Waiting], needed: int, order: Sequence[Node]) -> bool:
-    """Whether `needed` members find room, one after the other, each on the first node that fits."""
+    """Return whether `needed` members fit, one by one, each on the first node in `order`
+    that fits.
+    """
     trial: dict[str, Load] = {}
     placed = 0
     for number, pod in enumerate(members):
@@ -283,7 +288,7 @@ def _pack(final: Final, members: Sequence[Waiting], needed: int, order: Sequence
         around = final.around(pod.spec, trial)
         for node in order:
             load = trial.get(node.name) or final.load(node)
-            if static_obstacle(pod.spec, node) is None and _takes(pod.spec, node, load, around):
+            if static_obstacle(pod.spec, node) is None and _fits(pod.spec, node, load, around):
                 trial[node.name] = load.plus(pod.number, pod.spec, _devices(pod.spec, node, load))
                 placed += 1
                 break
@@ -293,7 +298,9 @@ def _pack(final: Final, members: Sequence[Waiting], needed: int, order: Sequence
 
 
 def _devices(spec: PodSpec, node: Node, load: Load) -> int:
-    """A mask of devices for the pod: the tightest for a share, the first empty ones else."""
+    """Return a device mask for the pod: the tightest device for a share, else the first
+    empty ones.
+    """
     free = device_room(node, load)
     if spec.gpu is None or free is None:
         return 0

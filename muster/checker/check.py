@@ -1,4 +1,4 @@
-"""The checker's front door: one epoch's journals and the cluster's history in, violations out."""
+"""The checker's entry point: takes one epoch's journals and the cluster's history."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -8,9 +8,9 @@ from muster.checker import (
     backoffs,
     binds,
     gangs,
-    held,
     identity,
     ledger,
+    permit_rejections,
     posts,
     preemptions,
     promises,
@@ -30,8 +30,8 @@ STORIES_MAX = 5
 
 @dataclass
 class Report:
-    """What was found, and the books it was found with. `unsafe` of the problems can never be made
-    good; the others may be gone once the mesh has come to rest.
+    """The violations found, with the books. The first `unsafe` problems are final; the others are
+    only valid once the mesh is at rest.
     """
 
     problems: list[Problem]
@@ -44,24 +44,24 @@ class Report:
     unsafe: int = 0
 
     def of_books(self) -> list[Problem]:
-        """What the replays of single journals have found."""
+        """Return the violations found by replaying single journals."""
         shards = [problem for shard in self.shards for problem in shard.problems]
         books = (self.binds, self.gangs, self.preemptions)
         return [*shards, *(problem for one in books for problem in one.problems)]
 
-    def tell(self, history: ClusterHistory) -> list[str]:
-        """The violations, and the story of each pod that the first ones name."""
-        lines = [f"VIOLATION {rule}: {text}" for rule, text in self.problems]
-        told: set[int] = set()
+    def lines(self, history: ClusterHistory) -> list[str]:
+        """Return the violations as lines, with the story of the first pods they name."""
+        found = [f"VIOLATION {rule}: {text}" for rule, text in self.problems]
+        named: set[int] = set()
         for _rule, text in self.problems:
             words = text.replace(":", " ").replace(",", " ").split()
             for before, word in pairwise(words):
                 if before in ("pod", "member", "victim") and word.isdigit():
-                    told.add(int(word))
-        for pod in sorted(told)[:STORIES_MAX]:
-            lines.append(f"-- story of {self.facts.label(pod)}")
-            lines += [f"   {line}" for line in story(pod, self.journals, self.facts, history)]
-        return lines
+                    named.add(int(word))
+        for pod in sorted(named)[:STORIES_MAX]:
+            found.append(f"-- story of {self.facts.label(pod)}")
+            found += [f"   {line}" for line in story(pod, self.journals, self.facts, history)]
+        return found
 
 
 def check(
@@ -73,19 +73,19 @@ def check(
     epoch: int = 1,
     landed_s: Mapping[str, Sequence[float]] | None = None,
 ) -> Report:
-    """Judge one epoch. `names` maps stored journal names to plain ones; `is_at_rest` adds what
-    must hold once nothing is in flight; `landed_s` says when each record became readable, where
-    that is known. Journals must be whole (from position 0).
+    """Check one epoch. `names` maps stored journal names to plain ones. `is_at_rest` adds the rules
+    that hold once nothing is in flight. `landed_s` is when each record became readable, in seconds,
+    if known. Journals must be whole (from position 0).
     """
     journals, problems = read_all(records, names)
     facts = gather(journals[INGEST])
     if problems:
-        # Nothing can be said about decisions while it is not known what they had consumed.
+        # Decisions cannot be checked without knowing what they consumed.
         return _nothing(problems, journals, facts)
     try:
         report = _replayed(problems, journals, facts, placements)
     except (LookupError, ValueError) as error:
-        # The journals name what they never introduced: no books can be kept from them.
+        # The journals use a number that they never defined: no books can be kept.
         problems.append(("impossible", f"{type(error).__name__}: {error}"))
         return _nothing(problems, journals, facts)
     if landed_s is not None:
@@ -94,7 +94,7 @@ def check(
     problems += backoffs.check(journals[QUEUEING])
     for shard in range(placements):
         problems += promises.check(journals[placement(shard)])
-    problems += held.check(journals[QUEUEING], journals[INGEST])
+    problems += permit_rejections.check(journals[QUEUEING], journals[INGEST])
     problems += report.of_books()
     report.unsafe = len(problems)
     if is_at_rest and not problems:
@@ -103,9 +103,8 @@ def check(
 
 
 def _nothing(problems: list[Problem], journals: dict[str, Journal], facts: Facts) -> Report:
-    """A report whose problems end all judging."""
-    nobody = preemptions.Preemptions(facts)
-    books = (binds.Binds(), gangs.Gangs(), nobody)
+    """Return a report of problems that make all other checks impossible."""
+    books = (binds.Binds(), gangs.Gangs(), preemptions.Preemptions(facts))
     return Report(problems, journals, facts, *books, unsafe=len(problems))
 
 
@@ -126,7 +125,7 @@ def _replayed(
 
 
 def _at_rest(report: Report, history: ClusterHistory, epoch: int) -> list[Problem]:
-    """What must hold once nothing is in flight."""
+    """Return the violations of rules that hold once nothing is in flight."""
     facts = report.facts
     for shard in report.shards:
         ledger.at_rest(shard)

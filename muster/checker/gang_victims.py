@@ -1,7 +1,7 @@
-"""A gang's places in a shard: there for all of them together, and nobody goes who could stay.
+"""Checks a gang's nominated places in a shard: room for all of them at once, no needless victim.
 
-Places are the whole gang's. While some of them are held for its members the others stay kept; those
-that are held rest, and count again if the hold comes to nothing.
+The places belong to the whole gang. A place rests while it is held for a member, and counts again
+if the hold is released.
 """
 
 from muster.checker.books import Ledger, Nomination
@@ -15,10 +15,10 @@ from shared.model.victims import Nominee
 
 
 def places(ledger: Ledger, event: PlacesFound, step: Step) -> None:
-    """A dry run's answer: no more places than were asked for, and nobody's victims."""
+    """Check a dry run's answer: no more places than asked for, no victim of another preemptor."""
     ask = ledger.gang_asks.get(event.ask)
     if ask is None:
-        ledger.blame("asked", step.position, f"places for ask {event.ask} nobody asked")
+        ledger.blame("asked", step.position, f"places for ask {event.ask}, which was not asked")
         return
     taken = set(unpack(ask.taken).tolist())
     seen: set[int] = set()
@@ -35,7 +35,7 @@ def places(ledger: Ledger, event: PlacesFound, step: Step) -> None:
 
 
 def nominate(ledger: Ledger, event: GangNominated, step: Step) -> None:
-    """Judged node by node, and entered into the books."""
+    """Check a nomination node by node and add it to the books."""
     for node in sorted({one.node for one in event.nominees}):
         here = [one for one in event.nominees if one.node == node]
         if node not in ledger.nodes:
@@ -43,9 +43,9 @@ def nominate(ledger: Ledger, event: GangNominated, step: Step) -> None:
             continue
         victims = [pod for one in here for pod in unpack(one.victims).tolist()]
         for one in here:
-            own = unpack(one.victims).tolist()
-            if own:
-                check_victims(ledger, step, one.pod, ledger.specs[one.sig], node, own)
+            leaving = unpack(one.victims).tolist()
+            if leaving:
+                check_victims(ledger, step, one.pod, ledger.specs[one.sig], node, leaving)
         reason = _obstacle(ledger, node, here, set(victims))
         if reason is not None:
             text = f"gang {event.gang} would not fit node {node}: {reason}"
@@ -63,7 +63,7 @@ def nominate(ledger: Ledger, event: GangNominated, step: Step) -> None:
 def _loads(
     ledger: Ledger, node: int, here: list[Nominee], victims: set[int]
 ) -> list[tuple[PodSpec, Load]]:
-    """What each of them finds on the node, those before it there."""
+    """Return each nominee's spec with the node's load when the nominees before it are placed."""
     found: list[tuple[PodSpec, Load]] = []
     for at, one in enumerate(here):
         spec = ledger.specs[one.sig]
@@ -87,7 +87,7 @@ def _surely_fit(ledger: Ledger, node: int, here: list[Nominee], victims: set[int
 
 
 def held(ledger: Ledger, event: GangHeld) -> None:
-    """Places that are held for a member rest."""
+    """Let the places rest that are held for members."""
     resting = ledger.resting.setdefault((event.gang, event.attempt), [])
     columns = zip(unpack(event.sigs).tolist(), unpack(event.nodes).tolist(), strict=True)
     for sig, node in columns:
@@ -100,13 +100,13 @@ def held(ledger: Ledger, event: GangHeld) -> None:
 
 
 def released(ledger: Ledger, gang: int, attempt: int) -> None:
-    """The gang's places are kept for it again."""
+    """Restore the gang's resting places."""
     for one in ledger.resting.pop((gang, attempt), ()):
         ledger.nominations[one.pod] = one
 
 
 def committed(ledger: Ledger, gang: int) -> None:
-    """The gang needs its places no more."""
+    """Remove the places of a gang that was committed."""
     for key in [key for key in ledger.resting if key[0] == gang]:
         del ledger.resting[key]
     for pod in [pod for pod, one in ledger.nominations.items() if one.gang == gang]:

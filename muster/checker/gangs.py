@@ -1,4 +1,4 @@
-"""All of minCount or nothing, decided once, from holds that were really there."""
+"""Checks gangs: at least minCount members or none, committed once, each from a real hold."""
 
 from dataclasses import dataclass, field
 
@@ -13,7 +13,7 @@ from shared.model.columns import unpack
 
 @dataclass
 class Gangs:
-    """Permit's books."""
+    """Attempts, holds and outcomes in permit's journal, with the violations found."""
 
     tries: dict[tuple[int, int], GangDispatched] = field(default_factory=dict)
     held: dict[tuple[int, int], dict[int, int]] = field(default_factory=dict)
@@ -24,12 +24,12 @@ class Gangs:
     problems: list[Problem] = field(default_factory=list)
 
     def blame(self, rule: str, position: int, text: str) -> None:
-        """Note a violation."""
+        """Add a violation."""
         self.problems.append((rule, f"permit/0 at {position}: {text}"))
 
 
 def replay(journal: Journal) -> Gangs:
-    """Run permit's journal to its end."""
+    """Replay permit's whole journal."""
     books = Gangs()
     for step in journal.steps:
         for _source, _position, event in step.inputs:
@@ -115,6 +115,6 @@ def _commit(books: Gangs, event: GangCommitted, step: Step) -> None:
 
 
 def at_rest(books: Gangs) -> None:
-    """Every attempt that asked for holds has come to an end."""
+    """Add a violation for every attempt without an end."""
     for key in sorted(set(books.tries) - set(books.ended)):
         books.blame("one-outcome", -1, f"gang {key[0]} attempt {key[1]} never ended")

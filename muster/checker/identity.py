@@ -1,4 +1,4 @@
-"""Shards can count whom a rule is about: ingest tells of each pod what any rule looks at."""
+"""Checks that ingest publishes every label and namespace that an inter-pod rule reads."""
 
 from collections import defaultdict
 from collections.abc import Iterator
@@ -13,7 +13,9 @@ ANYWHERE = ""
 
 
 def check(facts: Facts, history: ClusterHistory) -> Iterator[Problem]:
-    """At rest, of every pod that is there; several shards heed rules by host name alone."""
+    """Yield live pods with missing labels. At rest only. Several shards apply rules by hostname
+    only.
+    """
     live = [pod for pod in history.pods.values() if not pod.deleted and pod.spec.namespace]
     is_divided = any(facts.shard_of.values())
     keys: defaultdict[str, set[str]] = defaultdict(set)
@@ -22,21 +24,27 @@ def check(facts: Facts, history: ClusterHistory) -> Iterator[Problem]:
             keys[place].update(one.key for one in selector)
     for pod in live:
         row = facts.id_of.get(pod.uid, 0)
-        told = facts.spec(row)
+        published = facts.spec(row)
         asked = keys.keys() & {pod.namespace, ANYWHERE}
-        if told is None or not asked:
+        if published is None or not asked:
             continue
         truth = {
             key: value
             for key, value in pod.spec.labels
             if any(key in keys[place] for place in asked)
         }
-        if told.namespace != pod.namespace or not truth.items() <= dict(told.labels).items():
-            yield ("rules-look-at", f"pod {row} ({pod.name}): {truth} matters, told {told.labels}")
+        if (
+            published.namespace != pod.namespace
+            or not truth.items() <= dict(published.labels).items()
+        ):
+            yield (
+                "rules-look-at",
+                f"pod {row} ({pod.name}): {truth} matters, published {published.labels}",
+            )
 
 
 def _rules(spec: PodSpec, is_divided: bool) -> Iterator[tuple[str, tuple[Requirement, ...]]]:
-    """Where the rules of a pod look, and by which selector."""
+    """Yield (namespace, selector) of each rule of the pod."""
     terms = [*spec.pod_anti_affinity, *(one.term for one in spec.pods_preferred)]
     if is_divided:
         terms = [term for term in terms if term.topology_key == HOST_LABEL]

@@ -1,7 +1,7 @@
-"""A shard's books, kept a second time: every decision is checked against what it had consumed.
+"""Keeps a shard's books a second time and checks every decision against the inputs it consumed.
 
 The inputs of a record come first (rule 1 in ARCHITECTURE.md), then its own events, one by one.
-A decision that does not fit into the books at that point is a violation, whatever came later.
+A decision that does not fit the books at that position is a violation, whatever follows.
 """
 
 from collections.abc import Iterator
@@ -47,7 +47,7 @@ from shared.model.volumes import Choice
 
 
 def replay(journal: Journal, placements: int) -> Ledger:
-    """Run one shard's journal to its end."""
+    """Replay one shard's whole journal."""
     ledger = Ledger(journal.name, placements > 1)
     for step in journal.steps:
         for source, _position, event in step.inputs:
@@ -64,14 +64,14 @@ def _consume(ledger: Ledger, source: str, event: Event, step: Step) -> None:
     match event:
         case BindFailed():
             pairs = zip(unpack(event.ids).tolist(), unpack(event.nodes).tolist(), strict=True)
-            ours = []
+            decided = []
             for pod, node in pairs:
                 ledger.bind_failed(pod, node)
                 if ledger.place.get(pod) == node:
-                    ours.append(pod)
+                    decided.append(pod)
             if event.reason == "gone":
-                # The cluster said so: what the world journal still tells of the pod is older.
-                _world(ledger, PodsGone(pack(ours)))
+                # The cluster answered so: facts in the world journal about the pod are older.
+                _world(ledger, PodsGone(pack(decided)))
         case GangReleased() | GangTimedOut():
             held = ledger.holds.pop((event.gang, event.attempt), set())
             ledger.never_sent(held)
@@ -120,7 +120,7 @@ def _world(ledger: Ledger, event: Event) -> None:
             for pod in unpack(event.ids).tolist():
                 ledger.gone.add(pod)
                 ledger.on_the_way.pop(pod, None)
-                ledger.take(pod)
+                ledger.uncharge(pod)
                 ledger.drop_nomination(pod)
         case PodsRelabelled():
             pairs = zip(unpack(event.ids).tolist(), unpack(event.sigs).tolist(), strict=True)
@@ -128,7 +128,7 @@ def _world(ledger: Ledger, event: Event) -> None:
                 if pod in ledger.place:
                     ledger.loads[ledger.place[pod]].pods[pod] = ledger.specs[sig]
         case StorageSet():
-            ledger.volumes.told(event.objects)
+            ledger.volumes.update(event.objects)
         case StorageGone():
             ledger.volumes.gone(split(event.uids))
         case NamespacesSet():
@@ -192,7 +192,7 @@ def _rows(event: Reserved | GangHeld, sigs: list[int]) -> Iterator[tuple[int, in
 def _reserve(
     ledger: Ledger, step: Step, rows: Iterator[tuple[int, int, int, int]], gang: int = 0
 ) -> None:
-    """Places that are kept for its own `gang` are in no member's way."""
+    """Check and charge reservations. Places nominated for `gang` do not block its own members."""
     for pod, sig, node, mask in rows:
         spec, where = ledger.specs[sig], ledger.nodes.get(node)
         if pod in ledger.gone:
@@ -214,14 +214,14 @@ def _reserve(
         ]
         _check_room(ledger, step, pod, spec, node, where, mask, nominees)
         _check_devices(ledger, step, pod, spec, node, mask)
-        # Who is on a node that nobody knows yet counts nowhere.
+        # A pod on a node that is not known yet counts nowhere.
         known = ((one, row) for one, row in ledger.place.items() if row in ledger.nodes)
         standing = ((one, ledger.loads[row].pods[one]) for one, row in known)
         for text in ledger.volumes.shared(spec, standing) if spec.volumes else ():
             ledger.blame("one-pod-per-claim", step.position, f"pod {pod}: {text}")
         ledger.put(pod, spec, node, mask)
-        mine = ledger.nominations.get(pod)
-        if mine is not None and not (gang and mine.gang == gang):
+        nomination = ledger.nominations.get(pod)
+        if nomination is not None and not (gang and nomination.gang == gang):
             del ledger.nominations[pod]
 
 
@@ -239,8 +239,8 @@ def _check_room(
     reason = why_not(spec, where, load)
     is_listed = where.gpu_count <= LISTED_MAX
     if reason == "gpu" and is_listed and device_room(where, load) is None:
-        # Somebody else put a pod here and nobody said on which device: only ours can be judged,
-        # device by device.
+        # A pod of another scheduler is here and its device is unknown: device by device only our
+        # own pods can be checked.
         return
     if reason is not None:
         rule = "no-over-commit" if full_for(spec, where, load) else "hard-constraints"
@@ -258,7 +258,7 @@ def _check_room(
 
 
 def _check_on_the_way(ledger: Ledger, step: Step, pod: int, spec: PodSpec, node: int) -> None:
-    """The pod leaves room for those that may still be bound to an older node of this name."""
+    """Check that the pod leaves room for pods whose bind to an older node of this name may land."""
     where, load = ledger.nodes[node], ledger.loads.get(node, Load())
     late = [one for one, to in ledger.on_the_way.items() if to.name == where.name and one != pod]
     if not late:
@@ -280,9 +280,9 @@ def _check_nominated(
     mask: int,
     nominees: list[Nomination],
 ) -> None:
-    """The pod leaves room for those nominated here before it."""
+    """Check that the pod leaves room for pods nominated here with at least its priority."""
     where, load = ledger.nodes[node], ledger.loads.get(node, Load())
-    # The space is that of their victims, who leave: it is not wanted on top of theirs.
+    # The victims leave: the nominees take their space and need no other.
     crowded = load.without(victim for one in nominees for victim in one.victims)
     before = device_room(where, crowded)
     after = device_room(where, crowded.plus(pod, spec, mask))
@@ -290,8 +290,8 @@ def _check_nominated(
         crowded = crowded.plus(-one.pod, one.spec)
     reason = why_not(spec, where, crowded)
     if reason == "gpu" or (reason is None and spec.gpu is not None):
-        # Device by device, and only what this pod took: pods of higher priority may have taken
-        # nominated devices already.
+        # Compare device by device, and only for this pod: pods of higher priority may have taken
+        # nominated devices before.
         if before is None or after is None:
             return
         gpus = [one.spec.gpu for one in nominees if one.spec.gpu is not None]
@@ -328,7 +328,7 @@ def _check_devices(
 
 
 def at_rest(ledger: Ledger) -> None:
-    """What must hold when nothing is in flight any more: no reservation without a fact."""
+    """Check the books at rest: no reservation without a pod that the cluster shows."""
     for pod, node in sorted(ledger.place.items()):
         if pod not in ledger.facts:
             ledger.blame("conservation", -1, f"pod {pod} still reserved on node {node}")
@@ -348,7 +348,7 @@ def at_rest(ledger: Ledger) -> None:
 
 
 def _check_digest(ledger: Ledger, digest: ShardDigest) -> None:
-    """The shard's own view of what it has left equals the books."""
+    """Check that the shard's digest of free amounts equals the books."""
     for name, resource in (("free_cpu_milli", CPU), ("free_memory_bytes", MEMORY)):
         free = max(
             0,
@@ -357,6 +357,6 @@ def _check_digest(ledger: Ledger, digest: ShardDigest) -> None:
                 for row, node in ledger.nodes.items()
             ),
         )
-        said = getattr(digest, name)
-        if said != free:
-            ledger.blame("conservation", -1, f"the digest says {name} {said}, the books {free}")
+        digested = getattr(digest, name)
+        if digested != free:
+            ledger.blame("conservation", -1, f"the digest says {name} {digested}, the books {free}")

@@ -1,6 +1,6 @@
-"""Nothing is shown outside before its record is in the journal: every POST against its demand.
+"""Checks that no POST is sent before the record that asks for it is in the journal.
 
-Void records count here: a ghost may send what it has recorded, and only that.
+Void records count here: an owner that lost its journal may still send what it recorded before.
 """
 
 from collections.abc import Iterator, Sequence
@@ -22,7 +22,7 @@ def check(
     history: ClusterHistory,
     epoch: int,
 ) -> Iterator[Problem]:
-    """Every bind that was sent had been demanded by a record that had landed."""
+    """Yield binds that were sent before the record with their BindsAsked had landed."""
     demanded = _demands(payloads, landed_s, facts)
     for post in history.posts:
         if post.epoch != epoch:

@@ -1,4 +1,4 @@
-"""Who goes, for whom: asked, nominated, and only then evicted; nobody for two."""
+"""Checks preemptions: asked, nominated, and only then evicted; no victim for two preemptors."""
 
 from dataclasses import dataclass, field
 
@@ -35,22 +35,22 @@ from shared.model.columns import unpack
 
 @dataclass
 class Ask:
-    """One preemptor's case."""
+    """The ask of one preemptor."""
 
     pod: int
     sig: int
     shards: int = 0
     candidates: list[tuple[int, Candidate]] = field(default_factory=list)
-    # By node whom extenders may name, who are still to be asked.
+    # Node -> victims that extenders may choose from; they are still to be asked.
     lower: dict[int, frozenset[int]] = field(default_factory=dict)
     nominated: frozenset[int] | None = None
     closed: bool = False
-    band: int = 0  # the gang's ask, of a member
+    gang_ask: int = 0  # of a member: its gang's ask
 
 
 @dataclass
-class Band:
-    """A gang's case: what is needed, and the asks of its members in the present round."""
+class GangAsk:
+    """The ask of a gang: the places needed, and its members' asks in this round."""
 
     gang: int
     needed: int
@@ -61,12 +61,14 @@ class Band:
 
 @dataclass
 class Preemptions:
-    """Preemption's books."""
+    """Asks, nominations, budgets and evictions in preemption's journal, with the
+    violations found.
+    """
 
     facts: Facts
     asks: dict[int, Ask] = field(default_factory=dict)
-    bands: dict[int, Band] = field(default_factory=dict)
-    together: dict[int, list[int]] = field(default_factory=dict)  # ask -> others of its dry run
+    gang_asks: dict[int, GangAsk] = field(default_factory=dict)
+    shared_asks: dict[int, list[int]] = field(default_factory=dict)  # ask -> others of its dry run
     last_ask: int = 0
     newest: dict[int, int] = field(default_factory=dict)  # pod -> its last ask
     evicting: dict[int, int] = field(default_factory=dict)
@@ -78,12 +80,12 @@ class Preemptions:
     problems: list[Problem] = field(default_factory=list)
 
     def blame(self, rule: str, position: int, text: str) -> None:
-        """Note a violation."""
+        """Add a violation."""
         self.problems.append((rule, f"preemption/0 at {position}: {text}"))
 
 
 def replay(journal: Journal, facts: Facts) -> Preemptions:
-    """Run preemption's journal to its end."""
+    """Replay preemption's whole journal."""
     books = Preemptions(facts)
     for step in journal.steps:
         for _source, _position, event in step.inputs:
@@ -97,7 +99,7 @@ def _consume(books: Preemptions, event: Event, step: Step) -> None:
     match event:
         case BudgetSet():
             books.allowed[event.budget] = event.allowed
-            # Whom one status has named the later ones have counted: they need not name it again.
+            # A pod named in one status is counted in later ones, which need not name it again.
             named = books.disrupted.setdefault(event.budget, set())
             named.update(unpack(event.disrupted).tolist())
             books.covered.setdefault(event.budget, set()).update(unpack(event.covered).tolist())
@@ -112,9 +114,9 @@ def _consume(books: Preemptions, event: Event, step: Step) -> None:
         case GangPreemptAsked():
             books.last_ask += 1
         case PlacesFound():
-            band = books.bands.get(event.ask)
-            if band is not None:
-                band.offered |= {(event.shard, one.candidate.node) for one in event.places}
+            gang_ask = books.gang_asks.get(event.ask)
+            if gang_ask is not None:
+                gang_ask.offered |= {(event.shard, one.candidate.node) for one in event.places}
         case GangNominated():
             for one in event.nominees:
                 if one.ask in books.asks:
@@ -125,7 +127,7 @@ def _consume(books: Preemptions, event: Event, step: Step) -> None:
                 books.gone.add(pod)
                 books.evicting.pop(pod, None)
         case CandidatesFound():
-            for number in (event.ask, *books.together.get(event.ask, ())):
+            for number in (event.ask, *books.shared_asks.get(event.ask, ())):
                 ask = books.asks.get(number)
                 if ask is not None and not ask.closed:
                     found = (*event.candidates, *event.series)
@@ -133,30 +135,30 @@ def _consume(books: Preemptions, event: Event, step: Step) -> None:
                     for candidate, lower in zip(event.candidates, event.lower, strict=False):
                         ask.lower[candidate.node] = frozenset(unpack(lower.ids).tolist())
         case VictimsJudged():
-            _judged(books, event, step)
+            _on_victims_judged(books, event, step)
         case Nominated():
             ask = books.asks.get(event.ask)
             if ask is not None:
                 ask.nominated = frozenset(unpack(event.victims).tolist())
         case NominationLost() | NominationReady():
-            # Given up, or all of them have left: a shard refuses whoever names those again.
+            # The nomination ended, or all victims have left: a shard refuses to name them again.
             _free(books, event.ask)
         case _:
             pass
 
 
-def _judged(books: Preemptions, event: VictimsJudged, step: Step) -> None:
-    """Nobody else may be nominated from here on than what extenders left."""
+def _on_victims_judged(books: Preemptions, event: VictimsJudged, step: Step) -> None:
+    """From here on only the victims that extenders left may be nominated."""
     ask = books.asks.get(event.ask)
     if ask is None or ask.closed:
         return
     shards = {candidate.node: (shard, candidate) for shard, candidate in ask.candidates}
     ask.candidates = [one for one in ask.candidates if one[1].node not in ask.lower]
-    for said in event.candidates:
-        shard, candidate = shards[said.node]
-        if not set(unpack(said.victims).tolist()) <= ask.lower.get(said.node, frozenset()):
+    for answer in event.candidates:
+        shard, candidate = shards[answer.node]
+        if not set(unpack(answer.victims).tolist()) <= ask.lower.get(answer.node, frozenset()):
             books.blame("victims", step.position, f"ask {event.ask}: extenders name others")
-        ask.candidates.append((shard, structs.replace(candidate, victims=said.victims)))
+        ask.candidates.append((shard, structs.replace(candidate, victims=answer.victims)))
     ask.lower = {}
 
 
@@ -180,7 +182,7 @@ def _decide(books: Preemptions, event: Event, step: Step) -> None:
         case EvictRecalled():
             _free(books, event.ask)
         case GangDryRunAsked():
-            books.bands[event.ask] = Band(event.gang, event.needed)
+            books.gang_asks[event.ask] = GangAsk(event.gang, event.needed)
         case GangNominateAsked():
             _seat(books, event, step)
         case NominationCleared():
@@ -190,38 +192,40 @@ def _decide(books: Preemptions, event: Event, step: Step) -> None:
 
 
 def _free(books: Preemptions, ask: int) -> None:
-    """The ask is over: those of its victims who stay may be chosen again."""
-    for victim in [victim for victim, own in books.evicting.items() if own == ask]:
+    """Release the victims of an ask that ended: victims that stay may be chosen again."""
+    for victim in [victim for victim, by in books.evicting.items() if by == ask]:
         del books.evicting[victim]
 
 
 def _ask(books: Preemptions, event: DryRunAsked, step: Step) -> None:
     books.asks[event.ask] = Ask(event.pod, event.sig)
     others = unpack(event.others).tolist()
-    books.together[event.ask] = [books.newest.get(pod, 0) for pod in others]
-    for pod, ask in zip(others, books.together[event.ask], strict=True):
+    books.shared_asks[event.ask] = [books.newest.get(pod, 0) for pod in others]
+    for pod, ask in zip(others, books.shared_asks[event.ask], strict=True):
         books.asks[ask] = Ask(pod, event.sig)
-    said = {budget.budget: budget.left for budget in event.budgets}
+    allowances = {budget.budget: budget.left for budget in event.budgets}
     for budget, allowed in sorted(books.allowed.items()):
-        ours = books.covered.get(budget, set()) & set(books.evicting)
-        left = allowed - len(ours - books.disrupted.get(budget, set()) - books.gone)
-        if said.get(budget, left if left >= 0 else 0) > max(left, 0):
+        evicting = books.covered.get(budget, set()) & set(books.evicting)
+        left = allowed - len(evicting - books.disrupted.get(budget, set()) - books.gone)
+        if allowances.get(budget, left if left >= 0 else 0) > max(left, 0):
             books.blame(
-                "budget", step.position, f"budget {budget}: {said[budget]} said left of {left}"
+                "budget",
+                step.position,
+                f"budget {budget}: allowance {allowances[budget]} instead of {left}",
             )
 
 
 def _seat(books: Preemptions, event: GangNominateAsked, step: Step) -> None:
-    """A shard's part of a gang's places: what it has said, and nobody's victims."""
-    band = books.bands.get(event.ask)
-    if band is None:
-        books.blame("asked", step.position, f"places for ask {event.ask} nobody asked")
+    """Check a shard's part of a gang's places: offered by the shard, no victim of another."""
+    gang_ask = books.gang_asks.get(event.ask)
+    if gang_ask is None:
+        books.blame("asked", step.position, f"places for ask {event.ask}, which was not asked")
         return
     for one in event.nominees:
         books.last_ask = max(books.last_ask, one.ask)
-        books.asks[one.ask] = Ask(one.pod, one.sig, band=event.ask)
-        band.asks.append(one.ask)
-        if (event.shard, one.node) not in band.offered:
+        books.asks[one.ask] = Ask(one.pod, one.sig, gang_ask=event.ask)
+        gang_ask.asks.append(one.ask)
+        if (event.shard, one.node) not in gang_ask.offered:
             text = f"ask {event.ask}: node {one.node} not offered"
             books.blame("candidates", step.position, text)
         shared = set(unpack(one.victims).tolist()) & set(books.evicting)
@@ -231,26 +235,27 @@ def _seat(books: Preemptions, event: GangNominateAsked, step: Step) -> None:
 
 
 def _cleared(books: Preemptions, event: NominationCleared) -> None:
-    """A member's ask is over, and with it the gang's: it has all its places or none."""
+    """End a member's ask and its gang's: a gang has all its places or none."""
     ask = books.asks.get(event.ask)
-    if ask is not None and ask.band:
-        ask.closed = books.bands[ask.band].over = True
+    if ask is not None and ask.gang_ask:
+        ask.closed = books.gang_asks[ask.gang_ask].over = True
         _free(books, event.ask)
 
 
 def _check_whole(books: Preemptions, ask: Ask, step: Step) -> None:
-    """Nobody goes for a gang before all members that it needs have their places."""
-    band = books.bands[ask.band]
-    kept = [one for one in band.asks if books.asks[one].nominated is not None]
-    if band.over or len(kept) < band.needed:
-        text = f"gang {band.gang} has {len(kept)} places of {band.needed}, and pods go for it"
+    """Check that no victim is evicted for a gang before all needed members have a place."""
+    gang_ask = books.gang_asks[ask.gang_ask]
+    kept = [one for one in gang_ask.asks if books.asks[one].nominated is not None]
+    if gang_ask.over or len(kept) < gang_ask.needed:
+        places = f"{len(kept)} of {gang_ask.needed} places"
+        text = f"gang {gang_ask.gang} has {places}, and its victims are evicted"
         books.blame("gang-victims-whole", step.position, text)
 
 
 def _pick(books: Preemptions, event: NominateAsked, step: Step) -> None:
     ask = books.asks.get(event.ask)
     if ask is None:
-        books.blame("asked", step.position, f"nomination for ask {event.ask} nobody asked")
+        books.blame("asked", step.position, f"nomination for ask {event.ask}, which was not asked")
         return
     chosen = [c for shard, c in ask.candidates if shard == event.shard and c.node == event.node]
     chosen = [c for c in chosen if c.victims == event.victims]
@@ -272,12 +277,12 @@ def _evict(books: Preemptions, event: EvictAsked, step: Step) -> None:
             "nominate-first", step.position, f"ask {event.ask}: {sorted(victims)} not nominated"
         )
         return
-    if ask.band:
+    if ask.gang_ask:
         _check_whole(books, ask, step)
-    mine = books.facts.specs[ask.sig].priority
+    priority = books.facts.specs[ask.sig].priority
     for victim in sorted(victims):
         spec = books.facts.spec(victim)
-        if spec is not None and spec.priority >= mine:
+        if spec is not None and spec.priority >= priority:
             books.blame("victims", step.position, f"victim {victim} is not of lower priority")
         if books.evicting.get(victim, event.ask) != event.ask:
             books.blame("victims", step.position, f"victim {victim} serves two preemptors")
@@ -285,16 +290,16 @@ def _evict(books: Preemptions, event: EvictAsked, step: Step) -> None:
 
 
 def check_sent(binding: Journal, books: Preemptions) -> None:
-    """Binding evicts only whom preemption told it to, and the last victim of an ask last: while
-    one stays that refuses to go, not everybody has gone in vain.
+    """Check that binding evicts only victims that preemption asked for, and the last victim of an
+    ask last: if one eviction fails, the last victim is spared.
     """
-    told: dict[int, list[int]] = {}
+    asked: dict[int, list[int]] = {}
     over: dict[int, set[int]] = {}
     gone: set[int] = set()
     for step in binding.steps:
         for _source, _position, event in step.inputs:
             if isinstance(event, EvictAsked):
-                told[event.ask] = unpack(event.victims).tolist()
+                asked[event.ask] = unpack(event.victims).tolist()
             elif isinstance(event, PodsGone):
                 gone.update(unpack(event.ids).tolist())
         for event in step.own:
@@ -302,15 +307,15 @@ def check_sent(binding: Journal, books: Preemptions) -> None:
                 over.setdefault(event.ask, set()).update(unpack(event.ids).tolist())
             elif isinstance(event, EvictionsAsked):
                 known = over.get(event.ask, set()) | gone
-                _sent(books, event, told.get(event.ask, []), known, step)
+                _sent(books, event, asked.get(event.ask, []), known, step)
 
 
 def _sent(
-    books: Preemptions, event: EvictionsAsked, told: list[int], known: set[int], step: Step
+    books: Preemptions, event: EvictionsAsked, asked: list[int], known: set[int], step: Step
 ) -> None:
     victims = set(unpack(event.ids).tolist())
     books.sent |= victims
-    if not victims <= set(told):
+    if not victims <= set(asked):
         books.blame("evict-asked", step.position, f"evicts {sorted(victims)} unasked")
-    elif told[-1] in victims and not set(told[:-1]) <= known:
-        books.blame("last-victim-last", step.position, f"ask {event.ask}: {told[-1]} too early")
+    elif asked[-1] in victims and not set(asked[:-1]) <= known:
+        books.blame("last-victim-last", step.position, f"ask {event.ask}: {asked[-1]} too early")

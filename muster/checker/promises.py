@@ -1,5 +1,7 @@
-"""Promises that extenders refuse: as soon as they do not leave a pod the node whose victims have
-left for it, the node is promised no more, and nobody goes for the pod there again for five minutes.
+"""Checks nominations that extenders refuse.
+
+If extenders refuse a pod the node whose victims have left for it, the nomination ends at once, and
+for five minutes no victim is chosen on that node for pods of that signature.
 """
 
 from collections.abc import Iterable, Iterator
@@ -21,13 +23,13 @@ from shared.events.queueing import Dispatched
 from shared.model.columns import unpack
 
 RULE = "refused-promise"
-AGAIN_MS = 300_000
+RETRY_MS = 300_000
 
 
 @dataclass
 class _Books:
-    """One shard's promises by pod, those whose victims have left, the question that is open, and
-    when extenders refused a pod's signature the room on a node.
+    """One shard's nominations by pod, the pods whose victims have left, the open extender call, and
+    (signature, node) -> when extenders refused the node, ms.
     """
 
     promised: dict[int, Nominated] = field(default_factory=dict)
@@ -35,20 +37,20 @@ class _Books:
     asked: ExtendersAsked | None = None
     refused_ms: dict[tuple[int, int], int] = field(default_factory=dict)
 
-    def over(self, pods: Iterable[int]) -> None:
-        """Nothing is promised to these, whatever extenders say of them."""
+    def end(self, pods: Iterable[int]) -> None:
+        """End the nominations of these pods."""
         for pod in pods:
             self.promised.pop(pod, None)
             self.ready.discard(pod)
 
-    def unasked(self, pods: Iterable[int]) -> None:
-        """What was asked about one of these is void."""
+    def void_call(self, pods: Iterable[int]) -> None:
+        """Void the open call if it is about one of these pods."""
         if self.asked is not None and self.asked.pod in pods:
             self.asked = None
 
 
 def check(journal: Journal) -> Iterator[Problem]:
-    """What is wrong in a shard's journal."""
+    """Yield the violations in a shard's journal."""
     books = _Books()
     for step in journal.steps:
         for _source, _position, event in step.inputs:
@@ -66,19 +68,19 @@ def check(journal: Journal) -> Iterator[Problem]:
 def _consume(books: _Books, event: Event) -> None:
     match event:
         case NominationCleared():
-            books.over([event.pod])
+            books.end([event.pod])
         case PodsAssigned() | PodsGone():
             pods = set(unpack(event.ids).tolist())
-            books.over(pods)
-            books.unasked(pods)
+            books.end(pods)
+            books.void_call(pods)
         case PodsRelabelled() | Dispatched():
-            books.unasked(set(unpack(event.ids).tolist()))
+            books.void_call(set(unpack(event.ids).tolist()))
         case _:
             pass
 
 
 def _refused(books: _Books, event: Event) -> Iterator[Nominated]:
-    """The promise that this answer refuses."""
+    """Yield the nomination that this answer refuses."""
     asked = books.asked
     if not isinstance(event, ExtendersAnswered) or asked is None or asked.ask != event.ask:
         return
@@ -94,10 +96,10 @@ def _decide(books: _Books, event: Event, now_ms: int) -> Iterator[str]:
         case ExtendersAsked():
             books.asked = event if event.gang < 0 else books.asked
         case Nominated():
-            books.over([event.pod])
+            books.end([event.pod])
             books.promised[event.pod] = event
-            since_ms = books.refused_ms.get((event.sig, event.node), now_ms - AGAIN_MS)
-            if now_ms < since_ms + AGAIN_MS:
+            since_ms = books.refused_ms.get((event.sig, event.node), now_ms - RETRY_MS)
+            if now_ms < since_ms + RETRY_MS:
                 yield f"others go for pod {event.pod} on node {event.node}, refused it just now"
         case NominationReady():
             books.ready.add(event.pod)
@@ -105,8 +107,8 @@ def _decide(books: _Books, event: Event, now_ms: int) -> Iterator[str]:
             if event.refused and books.asked is not None:
                 key = books.asked.sig, books.promised[event.pod].node
                 books.refused_ms[key] = now_ms
-            books.over([event.pod])
+            books.end([event.pod])
         case Reserved():
-            books.over(unpack(event.ids).tolist())
+            books.end(unpack(event.ids).tolist())
         case _:
             pass

@@ -1,4 +1,4 @@
-"""The journals against the cluster: no bind without a decision, no outcome that is not so."""
+"""Compares the journals with the cluster: no bind without a decision, no false outcome."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -13,7 +13,7 @@ from muster.checker.inputs.journals import Problem
 def check(
     binds: Binds, gangs: Gangs, facts: Facts, history: ClusterHistory, epoch: int
 ) -> Iterator[Problem]:
-    """At rest, all of it must agree."""
+    """Yield every disagreement between journals and cluster. At rest only."""
     accepted = history.accepted(epoch)
     yield from _once(history)
     yield from _outcomes(binds, facts, history, accepted)
@@ -30,9 +30,9 @@ def _once(history: ClusterHistory) -> Iterator[Problem]:
 def _outcomes(
     binds: Binds, facts: Facts, history: ClusterHistory, accepted: dict[str, str]
 ) -> Iterator[Problem]:
-    """What the API accepted from us is what the last decision says, and the other way round."""
+    """Compare the binds that the API accepted from us with the last decision of each pod."""
     name_of = {node: value.name for node, value in facts.nodes.items()}
-    # A pod that a restore brought back has several numbers.
+    # A pod restored from a backup has several numbers.
     numbers: dict[str, list[int]] = {}
     for pod, uid in sorted(facts.uid_of.items()):
         numbers.setdefault(uid, []).append(pod)
@@ -41,7 +41,7 @@ def _outcomes(
         settled = [one for number in numbers.get(uid, ()) for one in binds.settled.get(number, ())]
         truth = history.pods[uid]
         if len(numbers.get(uid, ())) > 1 and name_of.get(facts.assigned.get(pod, 0)) == node:
-            continue  # decided before a restore, landed after it, and seen
+            continue  # decided before a restore, landed after it, and observed
         if not settled:
             yield ("decision-for-bind", f"pod {pod} ({uid}) bound to {node} without a decision")
         elif settled[-1].outcome != "bound" and not truth.deleted:
@@ -54,11 +54,11 @@ def _outcomes(
     for pod, settled in sorted(binds.settled.items()):
         uid = facts.uid_of.get(pod, "")
         if facts.id_of.get(uid) != pod:
-            continue  # undone by a restore: the pod has another number now
+            continue  # undone by a restore: the pod has a new number
         if settled[-1].outcome == "bound" and uid in history.pods:
             truth = history.pods[uid]
             if truth.deleted and history.undone:
-                continue  # perhaps its bind was undone before it went
+                continue  # its bind may have been undone before the pod was deleted
             if truth.node != name_of.get(settled[-1].node):
                 yield ("outcome-is-true", f"pod {pod}: journal says bound, cluster {truth.node!r}")
 
@@ -66,7 +66,7 @@ def _outcomes(
 def _whole(
     gangs: Gangs, binds: Binds, facts: Facts, history: ClusterHistory, accepted: dict[str, str]
 ) -> Iterator[Problem]:
-    """No member of a gang has a node from us unless its gang was committed."""
+    """Check that members were bound only after their gang was committed, and then all of them."""
     for uid in sorted(accepted):
         pod = facts.id_of.get(uid, 0)
         gang = facts.gang_of.get(pod, 0)

@@ -1,4 +1,4 @@
-"""Victims: there, of lower priority, enough, and none too many, at the moment of the decision."""
+"""Checks victims when they are chosen: present, of lower priority, enough, and none needless."""
 
 from muster.checker.books import Ledger, Nomination
 from muster.checker.filters.fits import Load, surely_fits, surely_not
@@ -10,7 +10,7 @@ from shared.model.objects import PodSpec
 
 
 def others_leaving(ledger: Ledger, pod: int, node: int) -> set[int]:
-    """Victims of others on a node."""
+    """Return the victims on a node that leave for other preemptors."""
     resting = [one for kept in ledger.resting.values() for one in kept]
     return {
         victim
@@ -21,10 +21,10 @@ def others_leaving(ledger: Ledger, pod: int, node: int) -> set[int]:
 
 
 def candidates(ledger: Ledger, event: CandidatesFound, step: Step) -> None:
-    """A dry run's answer."""
+    """Check a dry run's answer."""
     ask = ledger.asks.get(event.ask)
     if ask is None:
-        ledger.blame("asked", step.position, f"candidates for ask {event.ask} nobody asked")
+        ledger.blame("asked", step.position, f"candidates for ask {event.ask}, which was not asked")
         return
     spec = ledger.specs[ask.sig]
     taken = set(unpack(ask.taken).tolist())
@@ -40,12 +40,12 @@ def candidates(ledger: Ledger, event: CandidatesFound, step: Step) -> None:
 def _check_budgets(
     ledger: Ledger, step: Step, ask: DryRunAsked, victims: list[int], violations: int
 ) -> None:
-    """A lower bound: victims of one budget beyond what it had left are violations for certain."""
+    """Check a lower bound: victims of one budget beyond its allowance are certain violations."""
     left = {budget.budget: budget.left for budget in ask.budgets}
     counted = {one.budget: set(unpack(one.pods).tolist()) for one in ask.named}
     for budget, pods in sorted(ledger.covered.items()):
-        ours = pods & set(victims) - counted.get(budget, set())
-        beyond = len(ours) - left.get(budget, 0)
+        counted_here = pods & set(victims) - counted.get(budget, set())
+        beyond = len(counted_here) - left.get(budget, 0)
         if beyond > violations:
             ledger.blame("budget", step.position, f"ask {ask.ask}: {beyond} beyond budget {budget}")
 
@@ -53,7 +53,7 @@ def _check_budgets(
 def check_victims(
     ledger: Ledger, step: Step, pod: int, spec: PodSpec, node: int, victims: list[int]
 ) -> None:
-    """They are there, and of lower priority."""
+    """Check that the victims are on the node and of lower priority."""
     if not victims:
         ledger.blame("victims", step.position, f"pod {pod}: a candidate without victims")
     for victim in victims:
@@ -67,7 +67,9 @@ def check_victims(
 
 
 def crowd(ledger: Ledger, pod: int, spec: PodSpec, node: int, gone: set[int]) -> Load:
-    """What stands on a node, and is nominated there before such a pod, once these left."""
+    """Return a node's load for a pod: without the pods in `gone`, with the pods nominated there
+    before it.
+    """
     load = ledger.loads.get(node, Load()).without(gone)
     for nomination in ledger.nominations.values():
         other = nomination.spec
@@ -105,7 +107,7 @@ def _check_minimal(
 
 
 def nominate(ledger: Ledger, event: Nominated, step: Step) -> None:
-    """A nomination: judged, and entered into the books."""
+    """Check a nomination and add it to the books."""
     spec, where = ledger.specs[event.sig], ledger.nodes.get(event.node)
     victims = unpack(event.victims).tolist()
     if where is None:

@@ -1,8 +1,8 @@
-"""No pod is lost: at rest each is bound, gone, or waits with a reason that brute force confirms.
+"""Checks that no pod is lost: at rest each is bound, deleted, or waits for a true reason.
 
-Brute force looks only at the cluster at the end: every node, every pod that waits, the rules of
-`fits`. It knows nothing of caches, wake-ups or attempts. Where it cannot know which GPU devices are
-taken, a pod is only held to fit if it does so whichever they are.
+Brute force over the cluster at the end: every node, every waiting pod, the rules of `fits`. It
+knows nothing of caches, wake-ups or attempts. Where the GPU devices of a pod are unknown, a pod
+counts as fitting only if it fits whichever devices are taken.
 """
 
 import re
@@ -40,7 +40,7 @@ MESSAGE = re.compile(r"^(0/\d+ nodes are available: .+\.|no nodes available to s
 
 @dataclass
 class Waiting:
-    """The last that queueing said about each pod and gang."""
+    """Queueing's last event and message about each pod and gang."""
 
     last: dict[int, str] = field(default_factory=dict)
     message: dict[int, str] = field(default_factory=dict)
@@ -49,7 +49,7 @@ class Waiting:
 
 
 def replay(journal: Journal) -> Waiting:
-    """Read queueing's journal to its end."""
+    """Replay queueing's whole journal."""
     books = Waiting()
     for step in journal.steps:
         for _source, _position, event in step.inputs:
@@ -80,8 +80,7 @@ def _note(books: Waiting, event: Event) -> None:
         case Activated():
             _mark(books, event.ids, "active")
         case GangDispatched():
-            # What was said before stays true until something else is said: a gang that fails for
-            # the same reason again is not told of again.
+            # The earlier message stays: a gang that fails for the same reason gets no new one.
             for part in event.members:
                 for pod in unpack(part.ids).tolist():
                     books.last[pod] = "gang dispatched"
@@ -93,25 +92,27 @@ def _note(books: Waiting, event: Event) -> None:
 
 @dataclass
 class Cluster:
-    """The end of the run, as brute force needs it."""
+    """The cluster at the end of the run."""
 
     nodes: list[Node]
     loads: dict[str, Load]
     namespaces: dict[str, Pairs] = field(default_factory=dict)
     is_ruled: bool = False
     is_divided: bool = False  # among several shards, none of which knows all pods
-    is_advised: bool = False  # others say where pods go, or who goes for them: gangs keep off
+    is_advised: bool = False  # extenders or postFilter plugins decide too: gangs do not preempt
 
     def room_for(self, pod: PodTruth) -> str | None:
-        """The name of a node that could take the pod, or None."""
+        """Return the name of a node on which the pod fits, or None."""
         around = self._around(pod.spec, self.loads)
         for node in self.nodes:
-            if _takes(pod.spec, node, self.loads[node.name], around):
+            if _fits(pod.spec, node, self.loads[node.name], around):
                 return node.name
         return None
 
     def room_by_force(self, pod: PodTruth) -> str | None:
-        """The name of a node that could take it if all pods of lower priority left."""
+        """Return the name of a node on which it fits without the pods of lower priority,
+        or None.
+        """
         for node in self.nodes:
             load = self.loads[node.name]
             lower = {one for one, spec in load.pods.items() if spec.priority < pod.spec.priority}
@@ -119,25 +120,27 @@ class Cluster:
                 continue
             rest = load.without(lower)
             around = self._around(pod.spec, self.loads | {node.name: rest})
-            if _takes(pod.spec, node, rest, around):
+            if _fits(pod.spec, node, rest, around):
                 return node.name
         return None
 
     def copies(self, pod: PodTruth) -> int:
-        """How many pods like this one would fit at once."""
+        """Return how many copies of the pod fit at once."""
         count = 0
         loads = dict(self.loads)
         for node in self.nodes:
             if static_obstacle(pod.spec, node) is not None:
                 continue
             load = loads[node.name] = self.loads[node.name].without(())
-            while _takes(pod.spec, node, load, self._around(pod.spec, loads)):
+            while _fits(pod.spec, node, load, self._around(pod.spec, loads)):
                 count += 1
                 load.add(-count, pod.spec, _lowest_devices(pod, node, load))
         return count
 
     def copies_by_force(self, pod: PodTruth) -> int:
-        """The same if all pods of lower priority left; of pods that ask for amounts alone."""
+        """Return how many fit without pods of lower priority. For pods that request
+        amounts only.
+        """
         loads = {
             name: load.without(
                 one for one, spec in load.pods.items() if spec.priority < pod.spec.priority
@@ -147,14 +150,14 @@ class Cluster:
         return Cluster(self.nodes, loads, self.namespaces, self.is_ruled).copies(pod)
 
     def _around(self, spec: PodSpec, loads: dict[str, Load]) -> Around | None:
-        """What the pod must heed of others; None where nobody has rules."""
+        """Return the inter-pod rules for the pod; None if no pod has any."""
         if not self.is_ruled:
             return None
         standing = ((node, loads[node.name]) for node in self.nodes)
         return Around(spec, Neighbours(standing, self.namespaces, self.is_divided))
 
 
-def _takes(spec: PodSpec, node: Node, load: Load, around: Around | None) -> bool:
+def _fits(spec: PodSpec, node: Node, load: Load, around: Around | None) -> bool:
     if around is not None and around.obstacle(node) is not None:
         return False
     return surely_fits(spec, node, load)
@@ -177,7 +180,9 @@ def _lowest_devices(pod: PodTruth, node: Node, load: Load) -> int:
 
 
 def cluster_at_end(history: ClusterHistory, facts: Facts, devices: dict[int, int]) -> Cluster:
-    """Loads of all nodes from the cluster's own truth; GPU devices from the shards' books."""
+    """Build the loads of all nodes from the cluster's history, GPU devices from the
+    shards' books.
+    """
     loads = {node.name: Load() for node in history.nodes}
     for uid, pod in history.pods.items():
         if pod.node in loads and not pod.deleted:
@@ -189,8 +194,8 @@ def cluster_at_end(history: ClusterHistory, facts: Facts, devices: dict[int, int
 
 
 def is_advised(journal: Journal) -> bool:
-    """Whether a shard was ever configured with extenders that judge nodes or victims, or with
-    postFilter plugins of users: for gangs that they have a say in nobody goes (ADR 0025).
+    """Return whether a shard ever had extenders that filter, score or preempt, or users' postFilter
+    plugins: no pod is evicted for gangs that these take part in (ADR 0025).
     """
     claims = [entry.record.claim for entry in journal.entries]
     options = [claim.config.get("placement", {}) for claim in claims if claim is not None]
@@ -209,7 +214,7 @@ def check(
     cluster: Cluster,
     committed: Container[int],
 ) -> Iterator[Problem]:
-    """Every pod that the cluster still shows without a node has a reason, and a true one."""
+    """Yield pods that the cluster shows without a node and that have no reason, or a false one."""
     for uid, pod in history.pods.items():
         if pod.deleted or pod.node or pod.gated:
             continue
@@ -230,9 +235,9 @@ def _check_single(books: Waiting, cluster: Cluster, row: int, pod: PodTruth) -> 
     if not MESSAGE.match(message) or not _is_sorted(message):
         yield ("message", f"pod {row} ({pod.name}): {message!r} is not kube-scheduler's form")
     if ONE_SHARD in message and not keeps_to_hosts(pod.spec):
-        return  # several shards refuse it, wherever there is room
+        return  # several shards refuse it even where there is room
     if pod.spec.volumes:
-        return  # which volumes would do is not known here
+        return  # this check does not know which volumes would match
     room = cluster.room_for(pod)
     if room is not None:
         yield ("no-pod-lost", f"pod {row} ({pod.name}): fits {room}, yet waits: {message}")
@@ -243,7 +248,7 @@ def _check_single(books: Waiting, cluster: Cluster, row: int, pod: PodTruth) -> 
 
 
 def _is_sorted(message: str) -> bool:
-    """Reasons are sorted as strings, as kube-scheduler's FitError does."""
+    """Return whether the reasons are sorted as strings, as in kube-scheduler's FitError."""
     reasons = message.partition(": ")[2].partition(". ")[0].rstrip(".").split(", ")
     return reasons == sorted(reasons)
 
@@ -264,8 +269,8 @@ def _check_member(
     if group is None or gang in facts.gone_gangs or len(free) < group.min_count:
         return
     last = books.last.get(row, "unknown")
-    said = books.message.get(row, "") or books.gang_message.get(gang, "")
-    if not said:
+    message = books.message.get(row, "") or books.gang_message.get(gang, "")
+    if not message:
         yield ("no-pod-lost", f"gang member {row} ({pod.name}): waits unexplained, last {last}")
     needed = group.min_count - sum(1 for p in members if p.node)
     specs = {p.spec for p in free if not p.node}
@@ -281,14 +286,14 @@ def _check_member(
             room = cluster.room_by_force(pod)
             if room is not None:
                 text = f"member {row} ({pod.name}) of a started gang could preempt on {room}"
-                yield ("preempts", f"{text}: {said}")
+                yield ("preempts", f"{text}: {message}")
     elif len(specs) == 1 and cluster.copies(pod) >= needed:
-        yield ("no-pod-lost", f"gang {gang} ({pod.gang}) fits, yet waits: {said}")
+        yield ("no-pod-lost", f"gang {gang} ({pod.gang}) fits, yet waits: {message}")
     elif len(specs) == 1 and _may_preempt(cluster, pod) and cluster.copies_by_force(pod) >= needed:
-        yield ("preempts", f"gang {gang} ({pod.gang}) could preempt, yet waits: {said}")
+        yield ("preempts", f"gang {gang} ({pod.gang}) could preempt, yet waits: {message}")
 
 
 def _may_preempt(cluster: Cluster, pod: PodTruth) -> bool:
-    """Whether brute force can say what preemption comes to for a gang of such pods."""
+    """Return whether brute force can predict preemption for a gang of such pods."""
     has_more = pod.spec.gpu is not None or pod.spec.volumes or pod.spec.host_ports
     return not (pod.spec.never_preempts or has_more or cluster.is_ruled or cluster.is_advised)

@@ -1,4 +1,6 @@
-"""Bus addresses of the command line to clients: `kafka://HOST:PORT/PREFIX` or `sqlite:FILE`."""
+"""Turns bus addresses of the command line into clients: `kafka://HOST:PORT/PREFIX` or
+`sqlite:FILE`.
+"""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -15,7 +17,7 @@ from shared.model.ids import service_of
 from shared.ports.bus import Bus
 
 if TYPE_CHECKING:
-    # Kafka's client takes half a second to import, which only those who use it should pay.
+    # Kafka's client takes half a second to import; only commands that use it load it.
     from shared.bus.kafka.settings import KafkaSettings
 
 LOOPBACK = "127.0.0.1"
@@ -31,12 +33,12 @@ class Clients:
     opened: dict[str, Bus] = field(default_factory=dict)
 
     async def open(self, names: Sequence[str]) -> None:
-        """A client for each name. Raises BusUnavailable."""
+        """Open a client for each name. Raises BusUnavailable."""
         for name in names:
             self.opened[name] = await self.open_one(name)
 
     async def close(self) -> None:
-        """Close every client, then what is beneath."""
+        """Close every client, then their common store."""
         for bus in self.opened.values():
             await bus.close()
         self.after()
@@ -44,25 +46,25 @@ class Clients:
 
 @dataclass(frozen=True)
 class BusAddress:
-    """A checked address; nothing has been opened."""
+    """A checked address; nothing is open yet."""
 
     sqlite: Path | None = None
     kafka: "KafkaSettings | None" = None
 
     @property
     def place(self) -> str:
-        """The file or the broker, as errors name it."""
+        """Return the file or broker as errors name it."""
         if self.kafka is not None:
             return f"Kafka at {self.kafka.bootstrap}"
         return str(self.sqlite)
 
     @property
     def pace(self) -> Pace:
-        """How fast turns should follow each other."""
+        """Return the pace of turns."""
         return OVER_KAFKA if self.kafka is not None else ONE_PROCESS
 
     def clients(self, partitions: Mapping[str, int]) -> Clients:
-        """How to open clients; `partitions` are the topics that Kafka has to have."""
+        """Return unopened clients; `partitions` are the topics that Kafka must have."""
         if self.sqlite is not None:
             log = SqliteLog(self.sqlite)
 
@@ -88,7 +90,7 @@ class BusAddress:
 
 
 def parse_bus(address: str) -> BusAddress:
-    """Raises UsageFault naming the part that cannot be used."""
+    """Return a checked address. Raises UsageFault naming the part that cannot be used."""
     scheme, colon, rest = address.partition(":")
     if colon and scheme == "sqlite" and rest:
         return BusAddress(sqlite=Path(rest))
@@ -109,7 +111,7 @@ def _kafka(address: str) -> "KafkaSettings":
     if prefix:
         values["prefix"] = prefix
     if len(hosts) == 1:
-        # One address is mostly one broker; a cluster's three are asked for by their settings.
+        # One address is usually one broker; settings ask for a cluster's three replicas.
         values |= {"replication_factor": 1, "min_insync_replicas": 1}
     values |= dict(parse_qsl(parts.query, keep_blank_values=True))
     try:
@@ -119,7 +121,7 @@ def _kafka(address: str) -> "KafkaSettings":
 
 
 def parse_metrics(text: str) -> tuple[str, int] | None:
-    """Host and port on which metrics are served; None for none. Raises UsageFault."""
+    """Return host and port of the metrics; None for no metrics. Raises UsageFault."""
     if text == "0":
         return None
     host, colon, port = text.rpartition(":")

@@ -5,11 +5,11 @@ from shared.simulated.client import SimClusterClient
 from shared.simulated.server import UNIX, split_address
 
 NOWHERE = "127.0.0.1:0"
-"""For processes whose services never speak to the cluster; a client connects only when it must."""
+"""For processes whose services never call the cluster; a client connects only when it must."""
 
 
 def parse_cluster(option: str, address: str) -> str:
-    """The address, checked. Raises UsageFault."""
+    """Return the checked address. Raises UsageFault."""
     if address.startswith(UNIX) and len(address) > len(UNIX):
         return address
     try:
@@ -22,5 +22,5 @@ def parse_cluster(option: str, address: str) -> str:
 
 
 def open_cluster(address: str) -> SimClusterClient:
-    """A client, not connected yet."""
+    """Return an unconnected client."""
     return SimClusterClient(address or NOWHERE)

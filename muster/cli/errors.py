@@ -1,4 +1,4 @@
-"""How a command ends badly: one line on standard error, and an exit code."""
+"""Errors of commands: one line on standard error, and an exit code."""
 
 from shared.model.text import one_line
 
@@ -8,12 +8,12 @@ EXIT_INTERRUPTED = 130
 
 
 class Fault(Exception):
-    """A failure that the user is told of in one line."""
+    """A failure that the user sees as one line."""
 
     code = EXIT_FAILURE
 
     def __init__(self, text: str) -> None:
-        """The text is made one printable line."""
+        """Turn the text into one printable line."""
         super().__init__(one_line(text))
 
 
@@ -21,3 +21,23 @@ class UsageFault(Fault):
     """Input or an option that cannot be used; nothing was started or changed."""
 
     code = EXIT_USAGE
+
+
+def exit_code(error: Exception) -> int | None:
+    """Return the exit code for an error whose text is enough for the user; None for any other."""
+    if isinstance(error, Fault):
+        return error.code
+    # The code that raised the error has loaded its module: a successful command loads none for
+    # this.
+    from shared.adapters.run_files import NotWritten
+    from shared.kubernetes.objects.errors import WorldError
+    from shared.machine.fold import NeedsReset
+    from shared.machine.reader import JournalGap
+    from shared.machine.record import RecordUnreadable
+    from shared.ports.bus import BusCorrupt, BusUnavailable
+    from shared.scheduling.api.custom import PluginMissing
+
+    if isinstance(error, WorldError | PluginMissing):
+        return EXIT_USAGE
+    failures = (BusUnavailable, BusCorrupt, RecordUnreadable, JournalGap, NeedsReset, NotWritten)
+    return EXIT_FAILURE if isinstance(error, failures) else None

@@ -1,4 +1,4 @@
-"""A live cluster from the command line: --kubeconfig and --scheduler-name, checked, to a client."""
+"""Turns --kubeconfig and --scheduler-name into a checked client of a live cluster."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -13,13 +13,13 @@ from shared.model.election import Election
 
 SCHEDULER_NAME = "muster"
 CONFIRM_MS = 40_000
-"""So old a message gets before it is looked at again, where few pods wait; written again, it is
-younger than a minute.
+"""The age at which a message is checked again where few pods wait; written again, it is younger
+than a minute.
 """
 
 
 def kube_cluster(kubeconfig: str, names: Sequence[str]) -> KubeCluster:
-    """A client, not connected yet. Raises UsageFault."""
+    """Return an unconnected client. Raises UsageFault."""
     credentials = Credentials(kubeconfig)
     try:
         credentials.check()
@@ -30,12 +30,14 @@ def kube_cluster(kubeconfig: str, names: Sequence[str]) -> KubeCluster:
 
 
 def scheduler_names(names: Sequence[str]) -> tuple[str, ...]:
-    """The schedulerName values whose pods are ours."""
+    """Return the schedulerName values of our pods."""
     return tuple(dict.fromkeys(names)) or (SCHEDULER_NAME,)
 
 
 def kube_config(config: dict[str, Any], names: Sequence[str]) -> dict[str, Any]:
-    """The services' configuration for a live cluster: whose pods, and conditions are written."""
+    """Return the services' configuration for a live cluster: the schedulerNames of our pods, and
+    that conditions are written.
+    """
     ingest = {**config.get("ingest", {}), "schedulers": list(scheduler_names(names))}
     binding = {"status_patches": True, **config.get("binding", {})}
     queueing = {"confirm_ms": CONFIRM_MS, **config.get("queueing", {})}
@@ -43,7 +45,7 @@ def kube_config(config: dict[str, Any], names: Sequence[str]) -> dict[str, Any]:
 
 
 async def open_kube(cluster: KubeCluster, election: Election | None = None) -> None:
-    """Connect, and say what is missing while nothing has started. Raises UsageFault, Fault."""
+    """Connect, and report what is missing before anything starts. Raises UsageFault, Fault."""
     try:
         await cluster.open()
         missing = await missing_permissions(cluster.client, await cluster.groups_as(), election)

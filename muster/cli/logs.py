@@ -13,20 +13,20 @@ FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 
 
 class OneLine(logging.Formatter):
-    """Each record is one printable line, whatever text from outside it holds. A traceback follows
-    in lines that begin with blanks, so that none of them looks like a record.
+    """Formats each record as one printable line, whatever text from outside it holds. The lines of
+    a traceback begin with blanks, so that none looks like a record.
     """
 
     def formatMessage(self, record: logging.LogRecord) -> str:
-        """The record's own line."""
+        """Return the record's own line."""
         return one_line(super().formatMessage(record))
 
     def formatException(self, ei: Any) -> str:
-        """A traceback."""
+        """Return a traceback."""
         return _indented(super().formatException(ei))
 
     def formatStack(self, stack_info: str) -> str:
-        """A stack."""
+        """Return a stack."""
         return _indented(super().formatStack(stack_info))
 
 
@@ -36,7 +36,7 @@ def _indented(text: str) -> str:
 
 
 def set_up() -> None:
-    """Once per process, before anything runs."""
+    """Set up logging, once per process, before anything runs."""
     handler = logging.StreamHandler()
     handler.setFormatter(OneLine(FORMAT))
     if os.environ.get("MUSTER_LOG", "").lower() == "debug":

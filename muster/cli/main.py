@@ -1,70 +1,81 @@
-"""The command line: its commands, and how they end (exit codes, one line for what went wrong).
+"""The command line: its commands, and how they end (exit codes, one line for an error).
 
-0 = done, 1 = failure, 2 = input or usage that cannot be used (nothing was started or changed).
-Commands import what they need when they run, so that `--help` is quick.
+0 = done, 1 = failure, 2 = unusable input or options (nothing was started or changed). Commands
+import what they need when they run, so that each starts quickly. tests/unit/cli/test_imports.py
+says what each may load.
 """
 
 import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Any
 
-import typer
+import click
 
 from muster import __version__
 from muster.cli import logs
-from muster.cli.errors import EXIT_FAILURE, EXIT_INTERRUPTED, EXIT_USAGE, Fault, UsageFault
-from muster.cli.shared_options import (
-    Compatibility,
-    Config,
-    CutJournals,
-    Kubeconfig,
-    LeaderElect,
-    Output,
-    Plain,
-    Plugins,
-    RunDir,
-    SchedulerNames,
-    Seed,
-    Set,
-    Shards,
-    ShardsElsewhere,
-    ShardsOfMesh,
-    Speed,
-)
+from muster.cli import shared_options as options
+from muster.cli.errors import EXIT_INTERRUPTED, EXIT_USAGE, Fault, UsageFault, exit_code
+from muster.cli.shared_options import FILE
 from shared.model.text import one_line
 
 PRIVATE_UMASK = 0o077
 OUTPUTS = ("text", "json")
 BUSES = ("sqlite", "memory")
 
-app = typer.Typer(
-    name="muster",
+COMPLETION = "_MUSTER_COMPLETE"
+SHELLS = ("bash", "zsh", "fish")
+
+
+class Interrupted(Fault):
+    """Ctrl-C while a command ran."""
+
+    code = EXIT_INTERRUPTED
+
+
+class Commands(click.Group):
+    """All commands, in the order of their declaration."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Return their names."""
+        return list(self.commands)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run a command. Raises Interrupted for Ctrl-C."""
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt:
+            raise Interrupted("interrupted") from None
+
+
+def _show_completion(context: click.Context, _option: click.Parameter, shell: str | None) -> None:
+    if shell is not None:
+        from click.shell_completion import shell_complete
+
+        shell_complete(app, {}, "muster", COMPLETION, f"{shell}_source")
+        context.exit()
+
+
+@click.group(
+    "muster",
+    cls=Commands,
     help="Schedules Kubernetes pods with a mesh of event-sourced services.",
-    # Plain text for pipes and logs.
-    rich_markup_mode="rich" if sys.stdout.isatty() else None,
-    pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-
-
-def _print_version(is_asked: bool) -> None:
-    if is_asked:
-        print(f"muster {__version__}")
-        raise typer.Exit
-
-
-@app.callback()
-def _options(
-    _version: Annotated[
-        bool,
-        typer.Option(
-            "--version", callback=_print_version, is_eager=True, help="Print the version and exit."
-        ),
-    ] = False,
-) -> None:
-    pass
+@click.version_option(__version__, message="muster %(version)s", help="Print the version and exit.")
+@click.option(
+    "--show-completion",
+    type=click.Choice(SHELLS),
+    is_flag=False,
+    flag_value=Path(os.environ.get("SHELL", SHELLS[0])).name,
+    is_eager=True,
+    expose_value=False,
+    callback=_show_completion,
+    help="Print the completion script for this shell and exit.",
+)
+def app() -> None:
+    """All commands."""
 
 
 def _version(version: str) -> str:
@@ -73,14 +84,14 @@ def _version(version: str) -> str:
     return _one_of("--compatibility-version", version, VERSIONS)
 
 
-def _with_version(settings: list[str] | None, version: str) -> list[str]:
-    """The settings, and the version where it is not the default."""
+def _with_version(settings: Sequence[str], version: str) -> list[str]:
+    """Return the settings, with the version where it is not the default."""
     own = [] if _version(version) == "1.35" else [f'placement.compatibility="{version}"']
-    return [*own, *(settings or [])]
+    return [*own, *settings]
 
 
-def _load(plugins: list[Path] | None) -> None:
-    """Own plugins, for as long as the process lives."""
+def _load(plugins: Sequence[Path]) -> None:
+    """Load users' plugins for the life of the process."""
     if plugins:
         from muster.user_plugins.load import load
 
@@ -94,32 +105,54 @@ def _one_of(name: str, value: str, known: Sequence[str]) -> str:
 
 
 @app.command()
+@click.argument(
+    "world",
+    nargs=-1,
+    metavar="[WORLD...]",
+    help="Folders or files of manifests, or openb:DIR, dlrm:DIR, flood:KEY=VALUE,...",
+)
+@options.kubeconfig
+@options.scheduler_name
+@options.placements("Placement shards.")
+@click.option("--run-dir", type=FILE, metavar="DIR", help="Directory of the run.")
+@click.option("--bus", default="sqlite", show_default=True, help="sqlite or memory.")
+@options.plain
+@options.speed
+@options.seed
+@options.settings
+@options.config
+@options.plugin
+@options.compatibility_version
+@options.leader_elect
+@options.cut_journals
+@click.option(
+    "--time-limit",
+    "time_limit_s",
+    type=click.FloatRange(1),
+    default=170,
+    show_default=True,
+    metavar="SECONDS",
+    help="Give up after this time.",
+)
+@options.output
 def run(  # noqa: PLR0913 (one parameter per option)
-    world: Annotated[
-        list[str] | None,
-        typer.Argument(
-            metavar="[WORLD...]",
-            help="Folders or files of manifests, or openb:DIR, dlrm:DIR, flood:KEY=VALUE,...",
-        ),
-    ] = None,
-    kubeconfig: Kubeconfig = "",
-    scheduler_name: SchedulerNames = None,
-    placements: Shards = 1,
-    run_dir: RunDir = None,
-    bus: Annotated[str, typer.Option(help="sqlite or memory.")] = "sqlite",
-    plain: Plain = False,
-    speed: Speed = None,
-    seed: Seed = None,
-    settings: Set = None,
-    config: Config = None,
-    plugin: Plugins = None,
-    compatibility_version: Compatibility = "1.35",
-    leader_elect: LeaderElect = None,
-    cut_journals: CutJournals = False,
-    time_limit_s: Annotated[
-        float, typer.Option("--time-limit", min=1, metavar="SECONDS", help="Give up after.")
-    ] = 170,
-    output: Output = "text",
+    world: Sequence[str],
+    kubeconfig: str,
+    scheduler_name: Sequence[str],
+    placements: int,
+    run_dir: Path | None,
+    bus: str,
+    plain: bool,
+    speed: str | None,
+    seed: int | None,
+    settings: Sequence[str],
+    config: Path | None,
+    plugin: Sequence[Path],
+    compatibility_version: str,
+    leader_elect: bool | None,
+    cut_journals: bool,
+    time_limit_s: float,
+    output: str,
 ) -> None:
     """Schedule a world, or a live cluster's pods, with the whole mesh in this process."""
     _one_of("--output", output, OUTPUTS)
@@ -131,13 +164,13 @@ def run(  # noqa: PLR0913 (one parameter per option)
     if kubeconfig:
         for option, given in (("--plain", plain), ("--speed", speed), ("--seed", seed)):
             if given not in (None, False):
-                raise UsageFault(f"{option}: means nothing with --kubeconfig")
+                raise UsageFault(f"{option}: cannot be combined with --kubeconfig")
         from muster.cli.commands.live import LiveOptions, run_live
 
         run_live(
             LiveOptions(
                 kubeconfig,
-                scheduler_name or [],
+                list(scheduler_name),
                 placements,
                 bus,
                 run_dir,
@@ -156,53 +189,77 @@ def run(  # noqa: PLR0913 (one parameter per option)
     }
     for option, is_given in live_only.items():
         if is_given:
-            raise UsageFault(f"{option}: means nothing without --kubeconfig")
+            raise UsageFault(f"{option}: requires --kubeconfig")
     from muster.cli.commands.run import Options
     from muster.cli.commands.run import run as play
     from shared.worlds.settings import Choice
 
     choice = Choice(plain, speed, seed)
-    options = Options(world or [], choice, placements, bus, run_dir, changed, time_limit_s, config)
-    play(options, output)
+    play(
+        Options(list(world), choice, placements, bus, run_dir, changed, time_limit_s, config),
+        output,
+    )
 
 
 @app.command()
+@click.argument(
+    "services",
+    nargs=-1,
+    required=True,
+    metavar="SERVICE[/PARTITION]...",
+    help="Such as ingest or placement/0.",
+)
+@options.address("--bus", "kafka://HOST:PORT[/PREFIX] or sqlite:FILE.", is_required=True)
+@options.address("--cluster", "The cluster (see muster cluster).")
+@options.kubeconfig
+@options.scheduler_name
+@options.placements("Shards of the whole mesh.")
+@click.option(
+    "--run-dir",
+    type=FILE,
+    default=Path("runs/serve"),
+    show_default=True,
+    metavar="DIR",
+    help="Directory of snapshots.",
+)
+@click.option("--owner", help="Name of this process as an owner.")
+@options.settings
+@options.config
+@options.plugin
+@options.compatibility_version
+@click.option(
+    "--metrics-port",
+    default="0",
+    show_default=True,
+    metavar="[HOST:]PORT",
+    help="Serve metrics at this address (default host 127.0.0.1); 0 = none.",
+)
+@click.option(
+    "--snapshot-seconds",
+    type=click.IntRange(1),
+    default=60,
+    show_default=True,
+    help="Time between snapshots of a journal.",
+)
+@options.cut_journals
 def serve(  # noqa: PLR0913 (one parameter per option)
-    services: Annotated[
-        list[str],
-        typer.Argument(metavar="SERVICE[/PARTITION]...", help="Such as ingest or placement/0."),
-    ],
-    bus: Annotated[
-        str, typer.Option(metavar="ADDRESS", help="kafka://HOST:PORT[/PREFIX] or sqlite:FILE.")
-    ],
-    cluster: Annotated[
-        str, typer.Option(metavar="ADDRESS", help="The cluster (see muster cluster).")
-    ] = "",
-    kubeconfig: Kubeconfig = "",
-    scheduler_name: SchedulerNames = None,
-    placements: ShardsOfMesh = 1,
-    run_dir: Annotated[
-        Path, typer.Option("--run-dir", metavar="DIR", help="Snapshots are kept here.")
-    ] = Path("runs/serve"),
-    owner: Annotated[
-        str | None, typer.Option(help="The name under which this process claims.")
-    ] = None,
-    settings: Set = None,
-    config: Config = None,
-    plugin: Plugins = None,
-    compatibility_version: Compatibility = "1.35",
-    metrics_port: Annotated[
-        str,
-        typer.Option(
-            metavar="[HOST:]PORT", help="Serve metrics here, on 127.0.0.1 if no HOST; 0 = none."
-        ),
-    ] = "0",
-    snapshot_seconds: Annotated[
-        int, typer.Option(min=1, help="Time between snapshots of a journal.")
-    ] = 60,
-    cut_journals: CutJournals = False,
+    services: Sequence[str],
+    bus: str,
+    cluster: str,
+    kubeconfig: str,
+    scheduler_name: Sequence[str],
+    placements: int,
+    run_dir: Path,
+    owner: str | None,
+    settings: Sequence[str],
+    config: Path | None,
+    plugin: Sequence[Path],
+    compatibility_version: str,
+    metrics_port: str,
+    snapshot_seconds: int,
+    cut_journals: bool,
 ) -> None:
-    """Own some of the mesh's journals in this process, until it is told to stop."""
+    """Own some of the mesh's journals in this process, until it is stopped."""
     from muster.cli.bus_address import parse_metrics
     from muster.cli.commands.serve import Serving
     from muster.cli.commands.serve import serve as start
@@ -211,7 +268,7 @@ def serve(  # noqa: PLR0913 (one parameter per option)
     _load(plugin)
     start(
         Serving(
-            services,
+            list(services),
             bus,
             cluster,
             placements,
@@ -219,7 +276,7 @@ def serve(  # noqa: PLR0913 (one parameter per option)
             owner,
             _with_version(settings, compatibility_version),
             kubeconfig,
-            scheduler_name or [],
+            list(scheduler_name),
             config,
         ),
         parse_metrics(metrics_port),
@@ -228,139 +285,178 @@ def serve(  # noqa: PLR0913 (one parameter per option)
 
 
 @app.command()
+@click.argument("world", nargs=-1, required=True, metavar="WORLD...", help="As for muster run.")
+@options.address("--listen", "Address for clients.", is_required=True)
+@click.option(
+    "--history", type=FILE, metavar="FILE", help="File for the history, written at the end."
+)
+@options.plain
+@options.speed
+@options.seed
+@options.settings
 def cluster(
-    world: Annotated[list[str], typer.Argument(metavar="WORLD...", help="As for muster run.")],
-    listen: Annotated[str, typer.Option(metavar="ADDRESS", help="Where clients connect.")],
-    history: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Write what happened here at the end.")
-    ] = None,
-    plain: Plain = False,
-    speed: Speed = None,
-    seed: Seed = None,
-    settings: Set = None,
+    world: Sequence[str],
+    listen: str,
+    history: Path | None,
+    plain: bool,
+    speed: str | None,
+    seed: int | None,
+    settings: Sequence[str],
 ) -> None:
     """Serve a simulated cluster that plays a world, for services in other processes."""
     from muster.cli.commands.cluster import serve_cluster
     from shared.worlds.settings import Choice
 
-    serve_cluster(world, Choice(plain, speed, seed), listen, history, settings or [])
+    serve_cluster(list(world), Choice(plain, speed, seed), listen, history, list(settings))
 
 
 @app.command()
+@click.argument(
+    "world",
+    nargs=-1,
+    metavar="[WORLD...]",
+    help="A world as for muster run; default: made from the seed.",
+)
+@click.option(
+    "--seed",
+    type=click.IntRange(0),
+    default=1,
+    show_default=True,
+    help="Seed of every fault, delay and crash.",
+)
+@options.placements("Placement shards.", default=3)
+@options.plain
+@options.speed
 def simulate(
-    world: Annotated[
-        list[str] | None,
-        typer.Argument(metavar="[WORLD...]", help="As for muster run; none = made from the seed."),
-    ] = None,
-    seed: Annotated[int, typer.Option(min=0, help="Decides every fault, delay and crash.")] = 1,
-    placements: Shards = 3,
-    plain: Plain = False,
-    speed: Speed = None,
+    world: Sequence[str], seed: int, placements: int, plain: bool, speed: str | None
 ) -> int:
     """Run the mesh in virtual time under seeded faults, and check what it did."""
     from muster.simulation.command import simulate_world
     from shared.worlds.settings import Choice, load_world
 
-    chosen = load_world(world, Choice(plain, speed, seed)).world if world else None
+    chosen = load_world(list(world), Choice(plain, speed, seed)).world if world else None
     return simulate_world(chosen, seed, placements)
 
 
 @app.command()
+@options.run
+@click.option(
+    "--from",
+    "begin",
+    default="start",
+    show_default=True,
+    help="start, newest (snapshot), or each (start and snapshots).",
+)
+@click.option("--journal", multiple=True, help="Only this journal, such as placement/0.")
+@options.address("--bus", "Bus with the journals (RUN then holds only snapshots).")
+@options.placements("Shards, with --bus.")
+@click.option(
+    "--processes",
+    type=click.IntRange(0),
+    default=0,
+    show_default=True,
+    help="Number of parallel replays; 0 = one per core.",
+)
+@options.plugin
+@options.output
 def replay(
-    run: Annotated[Path, typer.Argument(metavar="RUN", help="The run's directory.")],
-    begin: Annotated[
-        str, typer.Option("--from", help="start, newest (snapshot), or each (start and snapshots).")
-    ] = "start",
-    journal: Annotated[
-        list[str] | None, typer.Option(help="Only this journal, such as placement/0.")
-    ] = None,
-    bus: Annotated[
-        str, typer.Option(metavar="ADDRESS", help="Journals elsewhere (RUN holds the snapshots).")
-    ] = "",
-    placements: ShardsElsewhere = 1,
-    processes: Annotated[
-        int, typer.Option(min=0, help="Journals replayed side by side; 0 = one for each core.")
-    ] = 0,
-    plugin: Plugins = None,
-    output: Output = "text",
+    run: Path,
+    begin: str,
+    journal: Sequence[str],
+    bus: str,
+    placements: int,
+    processes: int,
+    plugin: Sequence[Path],
+    output: str,
 ) -> int:
     """Fold a recorded run and decide every record again: identical, or where it first differs."""
     from muster.cli.commands.replay import replay_run
 
     _one_of("--output", output, OUTPUTS)
     _load(plugin)
-    return replay_run(run, bus, placements, begin, journal or [], output, processes, plugin or ())
+    return replay_run(run, bus, placements, begin, journal, output, processes, plugin)
 
 
 @app.command()
-def story(
-    name: Annotated[str, typer.Argument(metavar="KIND/NAME", help="pod/, gang/ or node/NAME.")],
-    run: Annotated[Path, typer.Argument(metavar="RUN", help="The run's directory.")],
-    bus: Annotated[str, typer.Option(metavar="ADDRESS", help="Journals elsewhere.")] = "",
-    placements: ShardsElsewhere = 1,
-    output: Output = "text",
-) -> None:
-    """Tell everything that happened to a pod, a gang or a node, across services, with times."""
-    from muster.cli.commands.story import tell
+@click.argument("name", metavar="KIND/NAME", help="pod/, gang/ or node/NAME.")
+@options.run
+@options.address("--bus", "Journals elsewhere.")
+@options.placements("Shards, with --bus.")
+@options.output
+def story(name: str, run: Path, bus: str, placements: int, output: str) -> None:
+    """Show everything that happened to a pod, a gang or a node, across services, with times."""
+    from muster.cli.commands.story import print_story
 
     _one_of("--output", output, OUTPUTS)
-    tell(name, run, bus, placements, output)
+    print_story(name, run, bus, placements, output)
 
 
 @app.command()
+@click.argument("kind", metavar="pod", help="Kind of the object: pod.")
+@click.argument("name", metavar="NAMESPACE/NAME", help="Which one.")
+@click.argument(
+    "run",
+    type=FILE,
+    default=Path("runs/live"),
+    metavar="[RUN]",
+    help="Directory of a finished or running run.  [default: runs/live]",
+)
+@click.option("--run-dir", type=FILE, metavar="DIR", help="The same as RUN.")
+@click.option(
+    "--node", default="", metavar="NAME", help="Also explain why the pod is not on this node."
+)
+@options.address("--bus", "Bus with the journals (DIR then holds only snapshots).")
+@options.placements("Shards, with --bus.")
+@options.plugin
+@options.output
 def why(
-    kind: Annotated[str, typer.Argument(metavar="pod", help="What is asked about: pod.")],
-    name: Annotated[str, typer.Argument(metavar="NAMESPACE/NAME", help="Which one.")],
-    run: Annotated[
-        Path, typer.Argument(metavar="[RUN]", help="The run's directory; it may be going on.")
-    ] = Path("runs/live"),
-    run_dir: Annotated[
-        Path | None, typer.Option("--run-dir", metavar="DIR", help="The same as RUN.")
-    ] = None,
-    node: Annotated[
-        str, typer.Option("--node", metavar="NAME", help="Also why not this node.")
-    ] = "",
-    bus: Annotated[
-        str, typer.Option(metavar="ADDRESS", help="Journals elsewhere (DIR holds the snapshots).")
-    ] = "",
-    placements: ShardsElsewhere = 1,
-    plugin: Plugins = None,
-    output: Output = "text",
+    kind: str,
+    name: str,
+    run: Path,
+    run_dir: Path | None,
+    node: str,
+    bus: str,
+    placements: int,
+    plugin: Sequence[Path],
+    output: str,
 ) -> None:
     """Say where a pod stands and why, and which record decided it, from the journals.
 
-    Exit code 0: it was explained; 2: nobody knows the pod, the run or the node; 1: the journals
-    cannot be read.
+    Exit code 0: explained; 1: the journals cannot be read; 2: the pod, the run or the node is
+    unknown.
     """
-    from muster.cli.commands.why import tell_why
+    from muster.cli.commands.why import print_why
 
     _one_of("--output", output, OUTPUTS)
     _one_of("why", kind, ("pod",))
     _load(plugin)
-    tell_why(name, run_dir or run, node, bus, placements, output)
+    print_why(name, run_dir or run, node, bus, placements, output)
 
 
 @app.command()
+@click.argument(
+    "case", type=FILE, metavar="CASE.json", help='{"objects": [nodes, pods...], "pods": [...]}.'
+)
+@options.config
+@options.plugin
+@click.option(
+    "--check-plugin",
+    is_flag=True,
+    help="Ask the plugins twice, and under two hash seeds: exit code 2 if they differ.",
+)
+@options.compatibility_version
+@options.output
 def score(
-    case: Annotated[
-        Path,
-        typer.Argument(metavar="CASE.json", help='{"objects": [nodes, pods...], "pods": [...]}.'),
-    ],
-    config: Config = None,
-    plugin: Plugins = None,
-    check_plugin: Annotated[
-        bool,
-        typer.Option(
-            "--check-plugin",
-            help="Ask the plugins twice, and under two hash seeds: exit code 2 if they differ.",
-        ),
-    ] = False,
-    compatibility_version: Compatibility = "1.35",
-    output: Output = "text",
+    case: Path,
+    config: Path | None,
+    plugin: Sequence[Path],
+    check_plugin: bool,
+    compatibility_version: str,
+    output: str,
 ) -> None:
-    """Say how each node would fare for a pod: its score by plugin, or who refuses it and why.
+    """Say how each node fares for a pod: its score by plugin, or the plugin that rejects it.
 
-    With "preempt": true in the case also whom preemption would end for a pod that fits nowhere.
+    With "preempt": true in the case also the victims of preemption for a pod that fits nowhere.
     Profiles come from --config, or from "config" in the case.
     """
     from muster.cli.commands.score import print_scores
@@ -369,25 +465,38 @@ def score(
     _load(plugin)
     if check_plugin and not plugin:
         raise UsageFault("--check-plugin: give the plugins with --plugin FILE.py")
-    checked = plugin or [] if check_plugin else []
+    checked = plugin if check_plugin else ()
     print_scores(case, config, output, _version(compatibility_version), checked)
 
 
 @app.command()
+@options.address("--bus", "As for muster serve.", is_required=True)
+@click.option("--reason", required=True, help="Reason, kept in the journals.")
+@options.address("--cluster", "The cluster to fence and list.")
+@options.kubeconfig
+@options.scheduler_name
+@options.placements("Shards of the whole mesh.")
 def reset(
-    bus: Annotated[str, typer.Option(metavar="ADDRESS", help="As for muster serve.")],
-    reason: Annotated[str, typer.Option(help="Why; it is kept in the journals.")],
-    cluster: Annotated[
-        str, typer.Option(metavar="ADDRESS", help="The cluster to fence and list.")
-    ] = "",
-    kubeconfig: Kubeconfig = "",
-    scheduler_name: SchedulerNames = None,
-    placements: ShardsOfMesh = 1,
+    bus: str,
+    reason: str,
+    cluster: str,
+    kubeconfig: str,
+    scheduler_name: Sequence[str],
+    placements: int,
 ) -> None:
     """Start over with empty journals, once no older bind can land any more."""
     from muster.cli.commands.reset import reset_mesh
 
-    print(reset_mesh(bus, cluster, kubeconfig, scheduler_name or [], placements, reason))
+    print(reset_mesh(bus, cluster, kubeconfig, scheduler_name, placements, reason))
+
+
+def _text_of(error: click.ClickException) -> str:
+    """Return click's message; an unknown option is named without quotes, as users type it."""
+    if not isinstance(error, click.NoSuchOption):
+        return error.format_message()
+    alike = ", ".join(sorted(error.possibilities or ()))
+    more = f" (Possible options: {alike})" if alike else ""
+    return f"No such option: {error.option_name}{more}"
 
 
 def _complain(text: str) -> None:
@@ -396,7 +505,7 @@ def _complain(text: str) -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command; returns the exit code. What it writes its user alone may read: journals,
+    """Run one command; return the exit code. Files are readable for their user alone: journals,
     snapshots and histories name the pods of a whole cluster.
     """
     before = os.umask(PRIVATE_UMASK)
@@ -407,34 +516,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _main(arguments: Sequence[str] | None) -> int:
-    from shared.adapters.run_files import NotWritten
-    from shared.kubernetes.objects.errors import WorldError
-    from shared.machine.fold import NeedsReset
-    from shared.machine.reader import JournalGap
-    from shared.machine.record import RecordUnreadable
-    from shared.ports.bus import BusCorrupt, BusUnavailable
-    from shared.scheduling.api.custom import PluginMissing
-
     logs.set_up()
     words = list(sys.argv[1:] if arguments is None else arguments)
     try:
-        command = typer.main.get_command(app)
-        code = command.main(words or ["--help"], prog_name="muster", standalone_mode=False)
-        if code == EXIT_INTERRUPTED:  # Typer's own word for Ctrl-C
-            _complain("interrupted")
+        code = app.main(words or ["--help"], prog_name="muster", standalone_mode=False)
         return code if isinstance(code, int) else 0
-    except typer.TyperException as error:
-        message = getattr(error, "format_message", error.__str__)()
-        _complain(f"{message} (see 'muster --help')")
+    except click.ClickException as error:
+        _complain(f"{_text_of(error)} (see 'muster --help')")
         return EXIT_USAGE
-    except Fault as error:
+    except Exception as error:
+        known = exit_code(error)
+        if known is None:
+            raise
         _complain(str(error))
-        return error.code
-    except (WorldError, PluginMissing) as error:
-        _complain(str(error))
-        return EXIT_USAGE
-    except (
-        *(BusUnavailable, BusCorrupt, RecordUnreadable, JournalGap, NeedsReset, NotWritten),
-    ) as error:
-        _complain(str(error))
-        return EXIT_FAILURE
+        return known

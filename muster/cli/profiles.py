@@ -9,7 +9,7 @@ import msgspec
 from muster.cli.errors import UsageFault
 from shared.configuration.scheduler_config import read_config
 from shared.extenders.calls import HttpBinders, HttpExtenders, ObjectSource
-from shared.extenders.port import Binders, Judges
+from shared.extenders.port import Binders, ExtenderCalls
 from shared.extenders.values import CALLED, Extender
 from shared.model.cluster_event_kinds import KINDS
 from shared.model.objects import SpreadConstraint
@@ -22,12 +22,15 @@ from shared.scheduling.api.custom import registered
 
 PLUGIN = "PodTopologySpread"
 
+Options = dict[str, dict[str, Any]]
+"""The options of each service that differ from their defaults."""
+
 
 def read_profiles(
     path: Path | None, names: Sequence[str] = (), placements: int = 1
 ) -> Configuration | None:
-    """What the file says; of its profiles those with these names, or all. None without a file.
-    Raises WorldError, UsageFault.
+    """Return the file's configuration, with the profiles of these names, or all. None without a
+    file. Raises WorldError, UsageFault.
     """
     CALLED.clear()
     if path is None:
@@ -56,7 +59,7 @@ def read_profiles(
 
 
 def _plugins_of(profile: Profile) -> tuple[CustomPlugin, ...]:
-    """All plugins of users that it enables anywhere."""
+    """Return all users' plugins that the profile enables."""
     sorting = () if profile.queue_sort is None else (profile.queue_sort,)
     at_bind = (*profile.permit, *profile.pre_bind, *profile.bind, *profile.post_bind)
     return (
@@ -69,14 +72,14 @@ def _plugins_of(profile: Profile) -> tuple[CustomPlugin, ...]:
     )
 
 
-def judges_of(config: Configuration | None, source: ObjectSource) -> Judges | None:
-    """Who asks the extenders of a configuration; `source` has the objects that they get."""
+def extender_calls_of(config: Configuration | None, source: ObjectSource) -> ExtenderCalls | None:
+    """Return the caller of a configuration's extenders; `source` has the objects that they get."""
     return HttpExtenders(source) if config is not None and config.extenders else None
 
 
 def binders_of(config: Configuration | None, writes: bool) -> Binders | None:
-    """Who asks the extender that binds. `writes`: it, as plugins that bind, knows the cluster and
-    writes to it.
+    """Return the caller of the extender that binds. `writes`: it, like bind plugins, knows the
+    cluster and writes to it.
     """
     if config is None:
         return None
@@ -89,107 +92,87 @@ def _binder(config: Configuration) -> Extender | None:
 
 
 def scheduler_names(config: Configuration | None, names: Sequence[str]) -> list[str]:
-    """Whose pods are ours: those of the profiles, or of the names on the command line."""
+    """Return the scheduler names of our pods: those of the profiles, or of the command line."""
     return list(names) if config is None else [profile.name for profile in config.profiles]
 
 
-def with_profiles(options: dict[str, Any], config: Configuration | None) -> dict[str, Any]:
-    """The services' options with what the file says; an option that is set counts more."""
-    if config is None:
-        ingest = {"default_spread": True, "volumes": True, **options.get("ingest", {})}
-        return {**options, "ingest": ingest}
-    profiles = config.profiles
-    queueing: dict[str, Any] = {
-        "backoff_initial_ms": config.backoff_initial_ms,
-        "backoff_max_ms": config.backoff_max_ms,
-    }
-    calm = tuple(profile.name for profile in profiles if not profile.makes_room)
-    if len(calm) == len(profiles):
-        queueing["preemption"] = False
-    elif calm:
-        queueing["preemption_except"] = calm
-    for option, claims in (("claims_except", NOWHERE), ("claims_last", LAST)):
-        if names := tuple(one.name for one in profiles if one.claims == claims):
-            queueing[option] = names
-    wakes = _wakes(profiles)
-    if wakes:
-        queueing["wakes"] = wakes
-    more = {
-        "ingest": {
-            "schedulers": scheduler_names(config, ()),
-            "default_spread": any(map(spreads_by_default, profiles)),
-            "volumes": True,
-            **_queue_plugins(profiles),
-            **({"wakes": _all_of(wakes)} if wakes else {}),
-        },
-        "queueing": queueing,
-        "placement": {"profiles": msgspec.to_builtins(profiles)},
-    }
-    at_bind = _bind_plugins(profiles)
-    binder = _binder(config)
-    if binder is not None:
-        at_bind["binder"] = msgspec.to_builtins(binder)
-    preempters = [one for one in config.extenders if one.preempt_verb]
-    if preempters:
-        at_bind["preempters"] = msgspec.to_builtins(preempters)
-    if at_bind:
-        more["binding"] = at_bind
-    if config.extenders:
-        more["placement"]["extenders"] = msgspec.to_builtins(config.extenders)
-    return {**options, **{name: {**found, **options.get(name, {})} for name, found in more.items()}}
+def with_profiles(options: Options, config: Configuration | None) -> Options:
+    """Return the services' options with those of the file; an option that is set wins."""
+    from services.binding.core.config import Config as Binding
+    from services.ingest.core.config import Config as Ingest
+    from services.placement.core.config import Config as Placement
+    from services.queueing.core.config import Config as Queueing
+
+    found: dict[str, msgspec.Struct] = {"ingest": Ingest(default_spread=True, volumes=True)}
+    if config is not None:
+        profiles = config.profiles
+        calm = tuple(profile.name for profile in profiles if not profile.makes_room)
+        wakes = _wakes(profiles)
+        found = {
+            "ingest": Ingest(
+                schedulers=tuple(scheduler_names(config, ())),
+                default_spread=any(map(spreads_by_default, profiles)),
+                volumes=True,
+                pre_enqueue={one.name: one.pre_enqueue for one in profiles if one.pre_enqueue},
+                queue_sort=profiles[0].queue_sort,  # all profiles have the same
+                wakes=tuple(sorted({kind for kinds in wakes.values() for kind in kinds})),
+            ),
+            "queueing": Queueing(
+                backoff_initial_ms=config.backoff_initial_ms,
+                backoff_max_ms=config.backoff_max_ms,
+                preemption=len(calm) < len(profiles),
+                preemption_except=calm if len(calm) < len(profiles) else (),
+                claims_except=tuple(one.name for one in profiles if one.claims == NOWHERE),
+                claims_last=tuple(one.name for one in profiles if one.claims == LAST),
+                wakes=wakes,
+            ),
+            "placement": Placement(profiles=profiles, extenders=config.extenders),
+            "binding": Binding(
+                permit={one.name: one.permit for one in profiles if one.permit},
+                pre_bind={one.name: one.pre_bind for one in profiles if one.pre_bind},
+                bind={one.name: one.bind for one in profiles if one.bind},
+                post_bind={one.name: one.post_bind for one in profiles if one.post_bind},
+                binder=_binder(config),
+                preempters=tuple(one for one in config.extenders if one.preempt_verb),
+            ),
+        }
+    set_here = {name: _set_options(one) for name, one in found.items()}
+    return options | {name: more | options.get(name, {}) for name, more in set_here.items() if more}
 
 
-def _wakes(profiles: Sequence[Profile]) -> dict[str, list[str]]:
-    """For what pods wait that permit plugins of users refuse."""
-    found: dict[str, list[str]] = {}
+def _set_options(config: msgspec.Struct) -> dict[str, Any]:
+    """Return the options that differ from their defaults."""
+    usual, found = msgspec.to_builtins(type(config)()), msgspec.to_builtins(config)
+    return {name: value for name, value in found.items() if value != usual[name]}
+
+
+def _wakes(profiles: Sequence[Profile]) -> dict[str, tuple[str, ...]]:
+    """Return the events that wake pods which users' permit plugins reject."""
+    found: dict[str, tuple[str, ...]] = {}
     for one in (plugin for profile in profiles for plugin in profile.permit):
         kind = registered(one).__class__
         assert issubclass(kind, BindPlugin), f"{one.name} decides, and does not act"
-        found[one.name] = list(KINDS if kind.wakes is None else kind.wakes)
+        found[one.name] = tuple(KINDS if kind.wakes is None else kind.wakes)
     return found
 
 
-def _all_of(wakes: dict[str, list[str]]) -> list[str]:
-    return sorted({kind for kinds in wakes.values() for kind in kinds})
-
-
-def _queue_plugins(profiles: Sequence[Profile]) -> dict[str, Any]:
-    """Who decides what is queued and in which order, where plugins of users do."""
-    gating = {one.name: one.pre_enqueue for one in profiles if one.pre_enqueue}
-    found: dict[str, Any] = {"pre_enqueue": gating} if gating else {}
-    if profiles[0].queue_sort is not None:  # all profiles have the same
-        found["queue_sort"] = profiles[0].queue_sort
-    plain: dict[str, Any] = msgspec.to_builtins(found)
-    return plain
-
-
-def _bind_plugins(profiles: Sequence[Profile]) -> dict[str, Any]:
-    """Who acts when pods are bound, where plugins of users do."""
-    points = {
-        "permit": {one.name: one.permit for one in profiles if one.permit},
-        "pre_bind": {one.name: one.pre_bind for one in profiles if one.pre_bind},
-        "bind": {one.name: one.bind for one in profiles if one.bind},
-        "post_bind": {one.name: one.post_bind for one in profiles if one.post_bind},
-    }
-    found: dict[str, Any] = msgspec.to_builtins(points)
-    return {point: plugins for point, plugins in found.items() if plugins}
-
-
 def spreads_by_default(profile: Profile) -> bool:
-    """Whether pods without constraints of their own are spread by what selects them."""
+    """Return whether pods without constraints of their own are spread by the objects that select
+    them.
+    """
     has_any = profile.default_spread is None or bool(profile.default_spread)
     return has_any and (PLUGIN in profile.filters or profile.weight(PLUGIN) > 0)
 
 
 def hard_by_default(profile: Profile) -> tuple[SpreadConstraint, ...]:
-    """The default constraints that must hold."""
+    """Return the default constraints that must hold."""
     if PLUGIN not in profile.filters:
         return ()
     return tuple(one for one in profile.default_spread or () if one.hard)
 
 
 def require_profiles(world: World, config: Configuration | None) -> None:
-    """Whether every pod of a world has a profile: nobody else would schedule it. Raises
+    """Check that every pod of a world has a profile: no other scheduler would take it. Raises
     UsageFault.
     """
     known = None if config is None else scheduler_names(config, ())

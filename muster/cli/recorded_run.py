@@ -1,5 +1,5 @@
-"""A run that was recorded, or still goes on, opened for reading: a run directory, or a bus with its
-snapshots. What is read is the epoch in force: a reset begins a new one with empty journals.
+"""A recorded or running run, opened for reading: a run directory, or a bus with its snapshots. The
+epoch in force is read: a reset begins a new one with empty journals.
 """
 
 from collections.abc import AsyncIterator, Iterator
@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from muster.app.mesh import all_journals, partitions, topics
+from muster.app.journals import all_journals, partitions, topics
 from muster.cli.bus_address import BusAddress, parse_bus
 from muster.cli.errors import Fault, UsageFault
 from muster.cli.run_directory import META, SNAPSHOTS, existing_run, read_meta
@@ -16,7 +16,7 @@ from shared.machine.fold import NeedsReset
 from shared.machine.reader import JournalGap
 from shared.machine.record import RecordUnreadable
 from shared.machine.reset import EpochBus, EpochStore, epochs
-from shared.model.ids import SHARDS_MAX
+from shared.model.ids import SHARDS_MAX, JournalName
 from shared.ports.bus import Bus, CutAway
 from shared.ports.snapshots import SnapshotStore
 from shared.snapshots.directory import DirectorySnapshots
@@ -24,7 +24,7 @@ from shared.snapshots.directory import DirectorySnapshots
 
 @contextmanager
 def naming(place: str) -> Iterator[None]:
-    """Who meets what cannot be read says in which file or at which broker it is. Raises Fault."""
+    """Add the file or broker to errors of unreadable content. Raises Fault."""
     try:
         yield
     except (RecordUnreadable, JournalGap, CutAway, NeedsReset) as error:
@@ -33,8 +33,8 @@ def naming(place: str) -> Iterator[None]:
 
 @dataclass(frozen=True)
 class Recorded:
-    """What reading needs: a client, the snapshots, and how many shards there are; `place` is the
-    file or the broker.
+    """What reading needs: a client, the snapshots, and the number of shards; `place` is the file or
+    broker.
     """
 
     bus: Bus
@@ -43,16 +43,16 @@ class Recorded:
     place: str
 
     @property
-    def journals(self) -> list[str]:
-        """The run's journals in the order of the flow."""
+    def journals(self) -> list[JournalName]:
+        """Return the run's journals in the order of the flow."""
         return all_journals(self.placements)
 
 
 @asynccontextmanager
 async def recorded(run: Path, bus: str, placements: int) -> AsyncIterator[Recorded]:
     """Open `run` (its directory). With a bus address the journals are read from there, and `run`
-    holds the snapshots. Raises UsageFault, BusCorrupt, BusUnavailable; what cannot be read within
-    the context leaves it as a Fault.
+    holds the snapshots. Raises UsageFault, BusCorrupt, BusUnavailable; content that cannot be read
+    within the context raises Fault.
     """
     store = DirectorySnapshots(run / SNAPSHOTS)
     address = parse_bus(bus) if bus else BusAddress(sqlite=existing_run(run))
@@ -81,7 +81,7 @@ def _of_epoch(bus: Bus, store: SnapshotStore, placements: int, epoch: int, place
 
 
 async def _epoch_over(address: BusAddress, placements: int) -> int:
-    """Before the epoch is known, its topics are not."""
+    """Return the epoch in force; its topics are not known before it is."""
     clients = address.clients(partitions(placements))
     await clients.open(["reader"])
     try:
@@ -91,7 +91,7 @@ async def _epoch_over(address: BusAddress, placements: int) -> int:
 
 
 async def _epoch(bus: Bus) -> int:
-    """The newest that was opened; while another is being opened, the one before."""
+    """Return the newest opened epoch; while another is being opened, the one before."""
     opened = [epoch.number for epoch in await epochs(bus) if epoch.is_open]
     return max(opened, default=1) or 1
 

@@ -1,8 +1,10 @@
-"""What a run leaves behind: journals, snapshots, the cluster's history, and what was asked for.
+"""The files of a run: journals, snapshots, the cluster's history, and the settings.
 
-DIR/journals.db     every journal (SQLite)      DIR/snapshots/   folded states
-DIR/history.msgpack what the simulated cluster saw happen
-DIR/meta.json       the command's words and settings; DIR/summary.json its result
+DIR/journals.db     every journal (SQLite)
+DIR/snapshots/      folded states
+DIR/history.msgpack what happened in the simulated cluster
+DIR/meta.json       the command's words and settings
+DIR/summary.json    its result
 """
 
 import json
@@ -27,7 +29,7 @@ def new_run(folder: Path, meta: dict[str, Any]) -> None:
 
 
 def continued_run(folder: Path, meta: dict[str, Any]) -> None:
-    """The folder of a run that goes on where it was; raises UsageFault when it is another run."""
+    """Open the folder of a run that continues. Raises UsageFault when it is another run."""
     if not (folder / META).exists():
         _make(folder, meta)
     elif read_meta(folder) != meta:
@@ -43,19 +45,19 @@ def _make(folder: Path, meta: dict[str, Any]) -> None:
 
 
 def existing_run(folder: Path) -> Path:
-    """The journals' file of a finished or interrupted run. Raises UsageFault."""
+    """Return the journals' file of a finished or interrupted run. Raises UsageFault."""
     if not (folder / JOURNALS).is_file():
         raise UsageFault(f"{folder}: holds no run ({JOURNALS} is missing)")
     return folder / JOURNALS
 
 
 def write_json(path: Path, value: dict[str, Any]) -> None:
-    """Replace a file with a value, for people and programs alike."""
+    """Write a value as JSON, replacing the file."""
     path.write_text(json.dumps(value, indent=2, sort_keys=True) + "\n", encoding="utf-8")
 
 
 def read_meta(folder: Path) -> dict[str, Any]:
-    """The run's settings. Raises UsageFault naming what is wrong with them."""
+    """Return the run's settings. Raises UsageFault naming what is wrong with them."""
     try:
         found = json.loads((folder / META).read_text(encoding="utf-8"))
     except OSError as error:

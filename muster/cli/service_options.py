@@ -1,4 +1,6 @@
-"""`--set service.option=value` to the services' configuration, checked before anything starts."""
+"""Turns `--set service.option=value` into the services' configuration, checked before anything
+starts.
+"""
 
 import importlib
 from collections.abc import Sequence
@@ -7,15 +9,20 @@ from typing import Any
 from muster.cli.errors import UsageFault
 from shared.adapters import bounded_yaml
 from shared.events import EVENTS
-from shared.simulated.config import SimConfig, parse_sim_config
+from shared.model.options import read_options
+from shared.simulated.config import SimConfig
 
 CLUSTER = "cluster"
 LOOKS_PER_S = 40
-"""As many signatures are looked at again as messages are written again, where each pod has one."""
+"""As many signatures are checked again as messages are written again, where each pod
+has its own.
+"""
 
 
 def parse_settings(settings: Sequence[str]) -> dict[str, dict[str, Any]]:
-    """Options by service (and `cluster`), every one known and within its bounds."""
+    """Return options by service (and `cluster`), each known and within its bounds. Raises
+    UsageFault.
+    """
     found: dict[str, dict[str, Any]] = {}
     for setting in settings:
         name, equals, text = setting.partition("=")
@@ -26,8 +33,8 @@ def parse_settings(settings: Sequence[str]) -> dict[str, dict[str, Any]]:
             known = ", ".join([*EVENTS, CLUSTER])
             raise UsageFault(f"--set {setting}: {service!r} is not one of {known}")
         found.setdefault(service, {})[option] = _value(name, text)
-    for service, options in found.items():
-        _check(service, options)
+    for service in found:
+        _check(service, found)
     return found
 
 
@@ -41,32 +48,29 @@ def _value(name: str, text: str) -> Any:
     return values[0] if len(values) == 1 else (text if values else None)
 
 
-def _check(service: str, options: dict[str, Any]) -> None:
+def _check(service: str, settings: dict[str, dict[str, Any]]) -> None:
+    is_cluster = service == CLUSTER
+    module = None if is_cluster else importlib.import_module(f"services.{service}.core.config")
     try:
-        if service == CLUSTER:
-            parse_sim_config(options)
-        else:
-            importlib.import_module(f"services.{service}.core.config").parse_config(options)
+        read_options(service, settings, SimConfig if module is None else module.Config)
     except ValueError as error:
         raise UsageFault(f"--set {error}") from error
 
 
 def sim_config(settings: dict[str, dict[str, Any]], seed: int | None) -> SimConfig:
-    """The simulated cluster's part of the settings."""
-    options = dict(settings.get(CLUSTER, {}))
-    if seed is not None:
-        options.setdefault("seed", seed)
-    return parse_sim_config(options)
+    """Return the simulated cluster's settings."""
+    seeded = {} if seed is None else {"seed": seed}
+    return read_options(CLUSTER, {CLUSTER: seeded | settings.get(CLUSTER, {})}, SimConfig)
 
 
 def mesh_config(settings: dict[str, dict[str, Any]]) -> dict[str, Any]:
-    """The services' part of the settings."""
+    """Return the services' settings."""
     return {service: options for service, options in settings.items() if service != CLUSTER}
 
 
 def of_this_version(config: dict[str, Any]) -> dict[str, Any]:
-    """With what is on in new runs and was not known to older ones: their journals lack the options,
-    and are replayed without.
+    """Return the configuration with options that are on in new runs. Older journals lack the
+    options and are replayed without them.
     """
     queueing = {"gang_preemption": True, "looks_per_s": LOOKS_PER_S, **config.get("queueing", {})}
     return {**config, "queueing": queueing}

@@ -1,72 +1,83 @@
-"""Options that several commands share: their names, bounds and help; what they do is not here."""
+"""Options that several commands share: names, bounds and help texts."""
 
+from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
-import typer
+import click
 
 from shared.model.ids import SHARDS_MAX
 
+Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
+FILE: click.Path = click.Path(path_type=Path)
 
-def _shards(text: str) -> Any:
-    return typer.Option("--placements", "-p", min=1, max=SHARDS_MAX, help=text)
+
+def placements(text: str, default: int = 1) -> Decorator:
+    """Return the option for the number of shards, with its help."""
+    shards = click.IntRange(1, SHARDS_MAX)
+    return click.option(
+        "--placements", "-p", type=shards, default=default, show_default=True, help=text
+    )
 
 
-Shards = Annotated[int, _shards("Placement shards.")]
-ShardsOfMesh = Annotated[int, _shards("Shards of the whole mesh.")]
-ShardsElsewhere = Annotated[int, _shards("Shards, with --bus.")]
-Set = Annotated[
-    list[str] | None,
-    typer.Option("--set", metavar="SERVICE.OPTION=VALUE", help="An option of a service."),
-]
-Config = Annotated[
-    Path | None,
-    typer.Option(metavar="FILE", help="Profiles: a KubeSchedulerConfiguration, as of 1.35."),
-]
-Compatibility = Annotated[
-    str,
-    typer.Option(
-        "--compatibility-version",
-        metavar="VERSION",
-        help="Formulas of this kube-scheduler: 1.35 or 1.36.",
-    ),
-]
-Plugins = Annotated[
-    list[Path] | None,
-    typer.Option("--plugin", metavar="FILE.py", help="Your own plugins (docs/plugins.md)."),
-]
-RunDir = Annotated[Path | None, typer.Option("--run-dir", metavar="DIR", help="Keep the run here.")]
-Output = Annotated[str, typer.Option("--output", "-o", help="text or json.")]
-Plain = Annotated[bool, typer.Option("--plain", help="The trace as it is (openb).")]
-Speed = Annotated[str | None, typer.Option(help="Play a trace's times, so many times faster.")]
-Seed = Annotated[int | None, typer.Option(min=0, help="Seed of everything random.")]
-Kubeconfig = Annotated[
-    str,
-    typer.Option(
-        metavar="FILE",
-        help="A live cluster: a kubeconfig, or in-cluster for the service account of our pod.",
-    ),
-]
-SchedulerNames = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--scheduler-name",
-        metavar="NAME",
-        help="Schedule pods with this spec.schedulerName (muster); may be given several times.",
-    ),
-]
-LeaderElect = Annotated[
-    bool | None,
-    typer.Option(
-        "--leader-elect/--no-leader-elect",
-        help="Stand by while another process for the same pods leads (docs/live.md).",
-        show_default="as --config says, else on",
-    ),
-]
-CutJournals = Annotated[
-    bool,
-    typer.Option(
-        "--cut-journals",
-        help="Drop records that no snapshot needs (docs/live.md); else journals grow for ever.",
-    ),
-]
+def address(name: str, text: str, is_required: bool = False) -> Decorator:
+    """Return the option for an address: required, or empty by default."""
+    presence: dict[str, Any] = {"required": True} if is_required else {"default": ""}
+    return click.option(name, metavar="ADDRESS", help=text, **presence)
+
+
+run = click.argument("run", type=FILE, metavar="RUN", help="The run's directory.")
+settings = click.option(
+    "--set",
+    "settings",
+    multiple=True,
+    metavar="SERVICE.OPTION=VALUE",
+    help="An option of a service.",
+)
+config = click.option(
+    "--config",
+    type=FILE,
+    metavar="FILE",
+    help="Profiles: a KubeSchedulerConfiguration, as of 1.35.",
+)
+compatibility_version = click.option(
+    "--compatibility-version",
+    metavar="VERSION",
+    default="1.35",
+    show_default=True,
+    help="Formulas of this kube-scheduler: 1.35 or 1.36.",
+)
+plugin = click.option(
+    "--plugin",
+    multiple=True,
+    type=FILE,
+    metavar="FILE.py",
+    help="Your own plugins (docs/reference/plugins.md).",
+)
+output = click.option("--output", "-o", default="text", show_default=True, help="text or json.")
+plain = click.option("--plain", is_flag=True, help="Play the trace unchanged (openb).")
+speed = click.option("--speed", help="Play the trace by its times, this many times faster.")
+seed = click.option("--seed", type=click.IntRange(0), help="Seed of everything random.")
+kubeconfig = click.option(
+    "--kubeconfig",
+    default="",
+    metavar="FILE",
+    help="A live cluster: a kubeconfig, or in-cluster for the service account of our pod.",
+)
+scheduler_name = click.option(
+    "--scheduler-name",
+    multiple=True,
+    metavar="NAME",
+    help="Schedule pods with this spec.schedulerName (muster); may be given several times.",
+)
+leader_elect = click.option(
+    "--leader-elect/--no-leader-elect",
+    default=None,
+    help="Stand by while another process for the same pods leads.",
+    show_default="as --config says, else on",
+)
+cut_journals = click.option(
+    "--cut-journals",
+    is_flag=True,
+    help="Drop records that no snapshot needs; else journals grow for ever.",
+)

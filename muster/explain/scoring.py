@@ -1,4 +1,4 @@
-"""How each node would fare for a pod, plugin by plugin: what placement itself says of a case.
+"""Explains a case: how each node fares for a pod, plugin by plugin, as placement decides it.
 
 The answer comes from a shard's own state and plugins, so that it can be held against
 kube-scheduler's (tests/parity).
@@ -13,19 +13,20 @@ import numpy as np
 from msgspec import to_builtins
 
 from services.placement.core.books.charges import compiled
-from services.placement.core.core import PlacementCore, PlacementState
+from services.placement.core.core import PlacementCore
 from services.placement.core.placing import sampling
 from services.placement.core.preemption.dry_run import Victim, candidate_of
-from services.placement.core.preemption.nominations import held_against, nominate
-from services.placement.core.preemption.post_filter import all_found, is_own
+from services.placement.core.preemption.nominations import nominate, nominated_pods_for
+from services.placement.core.preemption.post_filter import decide_all_candidates, is_from_plugin
+from services.placement.core.state import PlacementState
 from services.preemption.core.candidate_choice import Choice, message, order
-from services.preemption.core.extender_victims import NOBODY_LEFT
+from services.preemption.core.extender_victims import NO_CANDIDATE_LEFT
 from services.queueing.core.waiting.messages import NEVER, STILL_LEAVING, fit_error, gates_message
 from shared.events.base import Configured, Event
 from shared.events.ingest import BudgetCovers, NodesSet, PodsAssigned, PodsStarted, SignatureDefined
 from shared.events.placement import Candidate
 from shared.events.preemption import BudgetLeft, BudgetNamed, DryRunAsked
-from shared.extenders.calls import filter_nodes, judge_victims, score_nodes
+from shared.extenders.calls import ask_victims, filter_nodes, score_nodes
 from shared.extenders.values import ExtenderError, Victims
 from shared.kubernetes.objects.affinity import selects
 from shared.kubernetes.objects.errors import WorldError
@@ -38,7 +39,7 @@ from shared.scheduling.api.custom import PLUGINS
 from shared.scheduling.cycle.report import NodeReport, ended_early, explain, pre_filter, reasons
 from shared.scheduling.cycle.signature import Signature
 from shared.scheduling.profile import NAMED_NODES
-from shared.scheduling.table.layout import Held
+from shared.scheduling.table.layout import NominatedPods
 from shared.scheduling.table.picks import Pick, Sampled
 from shared.scheduling.volumes.storage import Storage
 from shared.worlds.arrivals import Pod, uid_of
@@ -54,25 +55,27 @@ def score_case(
     config: Configuration | None = None,
     version: str = V1_35,
 ) -> dict[str, Any]:
-    """The answer to {"objects": [...], "pods": [...]}: for each pod its feasible nodes with their
-    weighted scores, the others with who refused them and why; with "preempt": true also where
-    preemption would make room for a pod that fits nowhere, and by whose end. The case's "config"
-    or `config` has the profiles. Where one of them samples, nodes that were not looked at are left
-    out, and the search of each pod begins where that of the one before ended. Raises WorldError.
+    """Answer a case {"objects": [...], "pods": [...]}.
+
+    The answer has, for each pod, the feasible nodes with their weighted scores and the other nodes
+    with the plugin that refused them and its reason. With "preempt": true it also has the nodes
+    where preemption would make room for a pod that fits nowhere, with the victims. The case's
+    "config" or `config` has the profiles. If a profile samples nodes, the nodes not examined are
+    left out, and each pod's search begins where the last one ended. Raises WorldError.
     """
     read = case_of(what, dict(case))
     if config is not None and read.config is not None:
-        raise WorldError(what, "config", "there is another one beside the case")
+        raise WorldError(what, "config", "is given with --config already: drop one of the two")
     shard = _Shard(read, case.get("objects") or (), config or read.config, version)
     pods = []
     columns = read.asked, read.asked_nodes, read.asked_gates, case.get("pods") or ()
     for pod, node, gates, object_given in zip(*columns, strict=True):
         shard.check(what, pod)
         try:
-            said = shard.answer(pod.spec, node, object_given)
+            result = shard.answer(pod.spec, node, object_given)
         except ExtenderError as error:
             raise WorldError(f"{what}: Pod {pod.namespace}/{pod.name}", "", str(error)) from error
-        answer = {"namespace": pod.namespace, "name": pod.name, **said}
+        answer = {"namespace": pod.namespace, "name": pod.name, **result}
         if gates:
             answer["preEnqueueStatus"] = _rejected("SchedulingGates", gates_message(gates))
         if read.preempt and answer["fitError"] and read.nodes:
@@ -96,7 +99,7 @@ class _Shard:
         config: Configuration | None,
         version: str,
     ) -> None:
-        """`objects` are those of the case as they were given."""
+        """`objects` are the objects of the case, unchanged."""
         self._core = PlacementCore(0)
         self._state: PlacementState = self._core.new()
         self._profiles = [] if config is None else [one.name for one in config.profiles]
@@ -156,7 +159,7 @@ class _Shard:
         return bool(covered)
 
     def _numbers(self, uids: Sequence[str]) -> list[int]:
-        """Of pods on nodes."""
+        """Return the numbers of pods on nodes, by uid."""
         placed = enumerate(self._placed, start=1)
         return [number for number, one in placed if uid_of(one.pod) in uids]
 
@@ -168,44 +171,51 @@ class _Shard:
         return sig
 
     def check(self, what: str, pod: Pod) -> None:
-        """Whether there is a profile for the pod. Raises WorldError."""
+        """Check that the pod has a profile. Raises WorldError."""
         name = pod.spec.scheduler
         if self._profiles and name not in self._profiles:
             rule = f"no profile {name!r}: there is {', '.join(self._profiles)}"
             raise WorldError(f"{what}: Pod {pod.namespace}/{pod.name}", "spec.schedulerName", rule)
 
     def answer(self, spec: PodSpec, node: str, pod: Mapping[str, Any]) -> dict[str, Any]:
-        """Everything about one pod but its name; `node` is the one that it is nominated for, `pod`
+        """Return the answer about one pod, without its name. `node` is its nominated node, `pod`
         the object that extenders get. Raises ExtenderError.
         """
         number = self._sig(spec)
-        sig, held = compiled(self._state, number), held_against(self._state, spec.priority)
+        sig, nominated_pods = (
+            compiled(self._state, number),
+            nominated_pods_for(self._state, spec.priority),
+        )
         table = self._state.table
         if self._state.tree is None:
-            reports = {one.name: one for one in explain(table, sig, held)}
-            answer = self._answer(sig, held, reports)
-            pick = self._state.kernel.place_one(table, sig, held)
+            reports = {one.name: one for one in explain(table, sig, nominated_pods)}
+            answer = self._answer(sig, nominated_pods, reports)
+            pick = self._state.kernel.place_one(table, sig, nominated_pods)
             _assert_same(answer, pick)
             fits = [name for name in self._names if not reports[name].plugin]
-            return self._extended(sig, held, reports, fits, pod) if self._extenders else answer
-        # Who is called anyway looks at all nodes alike.
+            return (
+                self._extended(sig, nominated_pods, reports, fits, pod)
+                if self._extenders
+                else answer
+            )
+        # Extenders are called about all nodes, nominated or not.
         row = None if self._extenders else table.row_named(node)
-        sampled = sampling.place(self._state, number, held, row)
-        found = explain(table, sig, held, sampled.found)
+        sampled = sampling.place(self._state, number, nominated_pods, row)
+        found = explain(table, sig, nominated_pods, sampled.found)
         if pre_filter(table, sig) is None:
             found = [one for one in found if self._is_told(one, sampled, row)]
         reports = {one.name: one for one in found}
-        answer = self._answer(sig, held, reports)
+        answer = self._answer(sig, nominated_pods, reports)
         _assert_same(answer, sampled.pick)
         if self._extenders:
             fits = [table.nodes[row].name for row in sampled.found.tolist()]
-            answer = self._extended(sig, held, reports, fits, pod)
-        sampling.searched(self._state, sampled.examined)
+            answer = self._extended(sig, nominated_pods, reports, fits, pod)
+        sampling.note_search(self._state, sampled.examined)
         return answer | {"sampling": {"next": self._state.start_index}}
 
     def _is_told(self, report: NodeReport, sampled: Sampled, nominated: int | None) -> bool:
-        """Whether the node was looked at; one that PreFilter left out was, if there was a search at
-        all.
+        """Return whether the node was examined. Nodes that PreFilter left out count as examined if
+        there was a search.
         """
         row = self._state.table.row_of(report.node_id)
         if row == nominated or row in sampled.looked_at:
@@ -214,57 +224,63 @@ class _Shard:
         return _is_left_out(report) and not is_nominated
 
     def _answer(
-        self, sig: Signature, held: Held, reports: Mapping[str, NodeReport]
+        self, sig: Signature, nominated_pods: NominatedPods, reports: Mapping[str, NodeReport]
     ) -> dict[str, Any]:
         names = [name for name in self._names if name in reports]
         totals = {name: reports[name].total for name in names if not reports[name].plugin}
         return {
             "preFilterStatus": _pre_filter_status(self._rejected_by(sig)),
             "nodes": {name: _node(reports[name]) for name in names},
-            "fitError": "" if totals else self._fit_error(sig, held),
+            "fitError": "" if totals else self._fit_error(sig, nominated_pods),
             "best": _best(totals),
         }
 
     def _rejected_by(self, sig: Signature) -> tuple[str, str] | None:
-        """Plugin and message of a PreFilter; without nodes kube-scheduler asks none."""
+        """Return plugin and message of a PreFilter that rejects the pod; kube-scheduler runs none
+        without nodes.
+        """
         return pre_filter(self._state.table, sig) if self._names else None
 
     def _extended(
         self,
         sig: Signature,
-        held: Held,
+        nominated_pods: NominatedPods,
         reports: Mapping[str, NodeReport],
         fits: Sequence[str],
         pod: Mapping[str, Any],
     ) -> dict[str, Any]:
-        """The answer where extenders judge the nodes that fit, in this order."""
+        """Return the answer with the extenders' filter and scores for the nodes that fit, in this
+        order.
+        """
         table = self._state.table
         if not fits:
-            return self._answer(sig, held, reports)
+            return self._answer(sig, nominated_pods, reports)
         asked = {name: self._objects[name] for name in fits}
         left = asyncio.run(filter_nodes(self._extenders, pod, asked))
         rows = np.array([table.row_named(name) for name in left.nodes], np.int64)
-        scored = {one.name: one for one in explain(table, sig, held, rows)}
+        scored = {one.name: one for one in explain(table, sig, nominated_pods, rows)}
         refused = {name: one for name, one in reports.items() if one.plugin}
-        answer = self._answer(sig, held, refused | {name: scored[name] for name in left.nodes})
+        answer = self._answer(
+            sig, nominated_pods, refused | {name: scored[name] for name in left.nodes}
+        )
         nodes = answer["nodes"]
         nodes |= {
-            name: _failed(*said)
-            for name, said in left.failed.items()
+            name: _failed(*failure)
+            for name, failure in left.failed.items()
             if name in self._objects and name not in left.nodes
         }
         named = sig.plugins.left_out(table, sig.spec)
         if named is not None:
-            # Of who is dropped without a word kube-scheduler says what it says of nodes that
-            # PreFilter left out, even if it left out none.
+            # kube-scheduler reports nodes that an extender drops without a reason like nodes that
+            # PreFilter left out.
             silent = [name for name in fits if name not in nodes]
             nodes |= {name: _failed(NAMED_NODES.message, resolvable=False) for name in silent}
         if not left.nodes:
-            said = Counter(text for one in nodes.values() for text in one["reasons"])
-            # kube-scheduler counts what is said against nodes that there are not, too.
+            reasons = Counter(text for one in nodes.values() for text in one["reasons"])
+            # kube-scheduler also counts reasons about nodes that do not exist.
             unknown = left.failed.keys() - self._objects.keys()
-            said.update(left.failed[name][0] for name in unknown)
-            answer["fitError"] = fit_error(said, table.size)
+            reasons.update(left.failed[name][0] for name in unknown)
+            answer["fitError"] = fit_error(reasons, table.size)
             return answer
         asked = {name: self._objects[name] for name in left.nodes}
         for url, more in asyncio.run(score_nodes(self._extenders, pod, asked)).items():
@@ -276,41 +292,41 @@ class _Shard:
         return answer
 
     def preemption(self, spec: PodSpec, node: str, pod: Mapping[str, Any]) -> dict[str, Any]:
-        """Nodes on which the end of some pods would make room, the one that is chosen and who goes
-        there; or why nobody does. `node` is the one that the pod is nominated for, `pod` the object
-        that extenders get. Raises ExtenderError.
+        """Return the candidates for preemption, the chosen node and its victims, or why there are
+        none. `node` is the pod's nominated node, `pod` the object that extenders get. Raises
+        ExtenderError.
         """
         profile, sig = self._state.plugins_of(spec).profile, self._sig(spec)
 
-        def nobody(*own: str) -> dict[str, Any]:
-            return _preemption(message=", ".join(around(profile.claims, *own)))
+        def no_victims(*texts: str) -> dict[str, Any]:
+            return _preemption(message=", ".join(around(profile.claims, *texts)))
 
         if profile.claims and ended_early(self._state.table, compiled(self._state, sig)):
             return _preemption(message=NOT_FOUND)
         if not profile.makes_room:
-            return nobody()
+            return no_victims()
         if spec.never_preempts:
-            return nobody(NEVER)
+            return no_victims(NEVER)
         if self._is_waited_for(spec, node):
-            return nobody(STILL_LEAVING)
+            return no_victims(STILL_LEAVING)
         asked = DryRunAsked(1, self._asked, sig, self._left, named=self._counted)
-        answer = all_found(self._state, asked)
+        answer = decide_all_candidates(self._state, asked)
         found: Sequence[Candidate] = answer.candidates
         if not found:
             return _preemption(message=message([answer]))
         names = {one.node: self._state.nodes[one.node].name for one in found}
-        told = {names[one.node]: self._candidate(one) for one in found}
-        # Extenders have a say in what DefaultPreemption found, and in nothing else.
-        if not is_own(self._state, answer, sig) and any(
+        candidates = {names[one.node]: self._candidate(one) for one in found}
+        # Extenders only change the candidates of DefaultPreemption.
+        if not is_from_plugin(self._state, answer, sig) and any(
             one.preempts(pod) for one in self._extenders
         ):
             found = self._judged(found, names, pod)
         if not found:
-            return nobody(f"preemption: {NOBODY_LEFT}")
+            return no_victims(f"preemption: {NO_CANDIDATE_LEFT}")
         best = min((Choice(0, one, one.violations) for one in found), key=order).candidate
         victims = [self._placed[number - 1].pod for number in unpack(best.victims).tolist()]
         return _preemption(
-            told,
+            candidates,
             names[best.node],
             evicted=[f"{one.namespace}/{one.name}" for one in victims if not one.terminating],
         )
@@ -318,24 +334,24 @@ class _Shard:
     def _judged(
         self, found: Sequence[Candidate], names: Mapping[int, str], pod: Mapping[str, Any]
     ) -> list[Candidate]:
-        """What extenders leave of them, or make of them."""
+        """Return the candidates as the extenders left or changed them."""
         uids = [uid_of(one.pod) for one in self._placed]
         numbers = {uid: number for number, uid in enumerate(uids, start=1)}
-        there: dict[str, list[str]] = {name: [] for name in self._names}
+        uids_on: dict[str, list[str]] = {name: [] for name in self._names}
         for one, uid in zip(self._placed, uids, strict=True):
-            there[one.pod.node].append(uid)
+            uids_on[one.pod.node].append(uid)
         objects = {
             uid: _with_uid(self._pod_objects[one.pod.namespace, one.pod.name], uid)
             for one, uid in zip(self._placed, uids, strict=True)
         }
-        told = {
+        victims_of = {
             names[one.node]: Victims(
                 tuple(uids[number - 1] for number in unpack(one.victims).tolist()), one.violations
             )
             for one in found
         }
-        left = asyncio.run(judge_victims(self._extenders, pod, told, objects, there))
-        # Of equals the first that was found is taken, as in a run: extenders' order says nothing.
+        left = asyncio.run(ask_victims(self._extenders, pod, victims_of, objects, uids_on))
+        # Of equal candidates the first one found wins, as in a run, whatever the extenders' order.
         return [
             candidate_of(
                 one.node,
@@ -353,8 +369,8 @@ class _Shard:
         return Victim(number, 0, 0, self._placed[number - 1].pod.spec.priority, start_ms)
 
     def _is_waited_for(self, spec: PodSpec, node: str) -> bool:
-        """Whether somebody is ending for the pod on the node that it is nominated for, unless the
-        end of others could not help it there any more.
+        """Return whether victims of the pod are terminating on its nominated node, and preemption
+        can still help there.
         """
         leaving = [
             one for one in self._placed if one.preempted and one.pod.spec.priority < spec.priority
@@ -362,9 +378,9 @@ class _Shard:
         row = self._state.table.row_named(node)
         if row is None or not any(one.pod.node == node for one in leaving):
             return False
-        held = held_against(self._state, spec.priority)
+        nominated_pods = nominated_pods_for(self._state, spec.priority)
         rows = self._state.kernel.resolvable_rows(
-            self._state.table, compiled(self._state, self._sig(spec)), held
+            self._state.table, compiled(self._state, self._sig(spec)), nominated_pods
         )
         return row in rows
 
@@ -373,9 +389,9 @@ class _Shard:
         names = [f"{victim.namespace}/{victim.name}" for victim in victims]
         return {"victims": names, "violations": candidate.violations}
 
-    def _fit_error(self, sig: Signature, held: Held) -> str:
+    def _fit_error(self, sig: Signature, nominated_pods: NominatedPods) -> str:
         table = self._state.table
-        return fit_error(reasons(table, sig, held).messages, table.size)
+        return fit_error(reasons(table, sig, nominated_pods).messages, table.size)
 
 
 def _with_uid(pod: Mapping[str, Any], uid: str) -> dict[str, Any]:
@@ -388,7 +404,7 @@ def _preemption(
     message: str = "",
     evicted: Sequence[str] = (),
 ) -> dict[str, Any]:
-    """What PostFilter says; who is ending anyway is not told to go again."""
+    """Return PostFilter's answer. Victims that terminate already are not evicted again."""
     return {"candidates": found or {}, "best": best, "message": message} | {
         "evicted": sorted(evicted)
     }
@@ -400,7 +416,7 @@ def _best(totals: Mapping[str, int]) -> list[str]:
 
 
 def _assert_same(answer: dict[str, Any], pick: Pick | None) -> None:
-    """What is explained is what would be decided. Raises WorldError where a plugin of users gave
+    """Check that the explained pick is the decided one. Raises WorldError if a user's plugin gave
     two answers to one question.
     """
     totals = [one["total"] for one in answer["nodes"].values() if one["feasible"]]
@@ -413,7 +429,7 @@ def _assert_same(answer: dict[str, Any], pick: Pick | None) -> None:
 
 
 def _failed(text: str, resolvable: bool) -> dict[str, Any]:
-    """What an extender said against a node."""
+    """Return the report of a node that an extender refused."""
     code = UNSCHEDULABLE if resolvable else UNRESOLVABLE
     return {"feasible": False, "code": code, "plugin": "", "reasons": [text]} | {
         "scores": {},
@@ -422,7 +438,7 @@ def _failed(text: str, resolvable: bool) -> dict[str, Any]:
 
 
 def _is_left_out(report: NodeReport) -> bool:
-    """Whether PreFilter keeps the pod from the node, so that no search comes to it."""
+    """Return whether PreFilter left the node out of the search."""
     return NAMED_NODES.message in report.messages
 
 
@@ -441,7 +457,7 @@ def _node(report: NodeReport) -> dict[str, Any]:
         return {
             "feasible": False,
             "code": UNSCHEDULABLE if report.resolvable else UNRESOLVABLE,
-            # PreFilter left these nodes out, and kube-scheduler names nobody for it.
+            # PreFilter left these nodes out, and kube-scheduler names no plugin.
             "plugin": "" if _is_left_out(report) else report.plugin,
             "reasons": list(report.messages),
             "scores": {},

@@ -1,11 +1,8 @@
-"""The result of a run as plain values, and as text for people. It computes, it judges nothing."""
+"""The summary of a run, as plain values and as text."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from typing import Any
-
-from rich.console import Console
-from rich.table import Table
+from typing import Any, TextIO
 
 from muster.checker.brute_force import Final, Verdict
 from muster.cli.terminal import cell
@@ -19,7 +16,7 @@ PERCENTILES = (50, 90, 99)
 
 
 def summarise(name: str, tally: Tally, final: Final, verdict: Verdict) -> dict[str, Any]:
-    """Everything the summary shows, with stable keys (`--output json` prints exactly this)."""
+    """Return all values of the summary, with stable keys (`--output json` prints exactly these)."""
     bound = sum(len(load.pods) for load in final.loads.values())
     spent_ms = max(1, tally.last_bound_ms - tally.first_ms) if tally.last_bound_ms >= 0 else 0
     ever = sum(1 for pod in tally.pods.values() if pod.bound_ms >= 0)
@@ -50,14 +47,14 @@ def summarise(name: str, tally: Tally, final: Final, verdict: Verdict) -> dict[s
         "latency_ms": _percentiles(
             sorted(p.bound_ms - p.seen_ms for p in tally.pods.values() if p.bound_ms >= 0)
         ),
-        "records": sum(tally.records.values()),
+        "records": tally.records,
         "void_records": tally.voids,
-        "journal_bytes": sum(tally.bytes.values()),
+        "journal_bytes": tally.bytes,
     }
 
 
 def _busiest_second(tally: Tally) -> int:
-    """The most pods that were bound within one second."""
+    """Return the most pods bound within one second."""
     times_ms = sorted(pod.bound_ms for pod in tally.pods.values() if pod.bound_ms >= 0)
     first = most = 0
     for at, time_ms in enumerate(times_ms):
@@ -86,7 +83,7 @@ def _percentiles(ordered: Sequence[int]) -> dict[str, int]:
 
 
 def _allocation(final: Final) -> dict[str, Any]:
-    """Allocated and allocatable amounts: cpu and gpu in milli, memory in bytes."""
+    """Return allocated and allocatable amounts: cpu and gpu in milli, memory in bytes."""
     pods = [spec for load in final.loads.values() for spec in load.pods.values()]
     have: Counter[str] = Counter()
     for node in final.nodes:
@@ -106,14 +103,14 @@ def _allocation(final: Final) -> dict[str, Any]:
 
 
 def rows(result: dict[str, Any]) -> list[tuple[str, str]]:
-    """The summary as (name, value), in reading order."""
+    """Return the summary as (name, value), in reading order."""
     return [
         ("world", result["world"]),
         ("nodes", f"{result['nodes']:,}"),
         ("pods", f"{result['pods']:,}"),
         ("bound", f"{result['bound']:,}"),
         ("waiting", f"{result['waiting']:,}" + (" (confirmed)" if result["confirmed"] else "")),
-        ("gone (evicted, finished)", f"{result['gone']:,}"),
+        ("deleted (evicted, finished)", f"{result['gone']:,}"),
         ("CPU allocated", _share(result["cpu_milli"], 1000, "cores")),
         ("memory allocated", _share(result["memory_bytes"], 1 << 30, "GiB")),
         ("GPU allocated", _share(result["gpu_milli"], 1000, "GPUs")),
@@ -141,16 +138,20 @@ def _spans(percentiles: dict[str, int]) -> str:
 
 
 def reason_rows(result: dict[str, Any]) -> list[tuple[str, str]]:
-    """Waiting pods by reason, most frequent first."""
+    """Return the reasons of waiting pods with their counts, most frequent first."""
     items = list(result["waiting_by_reason"].items())
     found = [(f"{count:,}", reason) for reason, count in items[:REASONS_SHOWN]]
     rest = sum(count for _, count in items[REASONS_SHOWN:])
     return [*found, (f"{rest:,}", "other reasons")] if rest else found
 
 
-def show(result: dict[str, Any], console: Console) -> None:
-    """Tables in a terminal, plain lines elsewhere."""
-    if console.is_terminal:
+def show(result: dict[str, Any], out: TextIO) -> None:
+    """Print tables in a terminal, plain lines elsewhere."""
+    if out.isatty():
+        from rich.console import Console
+        from rich.table import Table
+
+        console = Console(file=out)
         table = Table(title="Summary", show_header=False, title_justify="left")
         for name, value in rows(result):
             table.add_row(name, cell(value))
@@ -162,6 +163,6 @@ def show(result: dict[str, Any], console: Console) -> None:
             console.print(reasons)
         return
     for name, value in rows(result):
-        console.out(f"{name:<26}{one_line(value)}", highlight=False)
+        print(f"{name:<26}{one_line(value)}", file=out)
     for count, reason in reason_rows(result):
-        console.out(f"{'waiting for':<26}{count}  {one_line(reason)}", highlight=False)
+        print(f"{'waiting for':<26}{count}  {one_line(reason)}", file=out)

@@ -1,7 +1,6 @@
-"""What a run's journals say about its pods: times, messages, batches, gangs, preemptions.
+"""Counts over a run's journals: times, messages, batches, gangs and preemptions.
 
-It reads records as they come and keeps counts. It judges nothing (muster/checker/brute_force.py
-does) and shows nothing (muster/explain/summary.py does).
+It only reads and counts: muster/checker/brute_force.py checks, muster/explain/summary.py shows.
 """
 
 from collections import Counter
@@ -35,11 +34,12 @@ from shared.machine.core import Cursor
 from shared.machine.reader import Reader
 from shared.machine.record import own_events
 from shared.model.columns import split, unpack
-from shared.ports.bus import Bus, JournalName
+from shared.model.ids import JournalName
+from shared.ports.bus import Bus
 
 
 class PodFacts(Struct):
-    """One pod as the journals tell it; times are those of the records."""
+    """One pod in the journals. Times are those of the records, ms."""
 
     uid: str
     seen_ms: int
@@ -51,16 +51,16 @@ class PodFacts(Struct):
 class Tally:
     """Follows all journals of a run through one bus client."""
 
-    def __init__(self, bus: Bus, journals: Sequence[str]) -> None:
-        """Nothing is read before `catch_up`."""
+    def __init__(self, bus: Bus, journals: Sequence[JournalName]) -> None:
+        """Read nothing before `catch_up`."""
         self._bus = bus
         self._readers = [Reader(name, Cursor()) for name in journals]
         self._now_ms = 0
         self.pods: dict[int, PodFacts] = {}
         self.gone: set[int] = set()
         self.messages: dict[int, str] = {}
-        self.gates: dict[int, str] = {}  # signatures that a plugin of a user holds back
-        self.gated: dict[int, int] = {}  # pods of theirs
+        self.gates: dict[int, str] = {}  # signature -> reason of the user's preEnqueue plugin
+        self.gated: dict[int, int] = {}  # gated pod -> its signature
         self.gang_keys: dict[int, str] = {}
         self.gang_messages: dict[int, str] = {}
         self.gangs_tried: set[int] = set()
@@ -72,8 +72,8 @@ class Tally:
         self.refusals = 0
         self.first_ms = -1
         self.last_bound_ms = -1
-        self.records: Counter[str] = Counter()
-        self.bytes: Counter[str] = Counter()
+        self.records = 0
+        self.bytes = 0
         self.voids = 0
         self._apply: dict[type[Event], Callable[[Any], None]] = {
             PodsNamed: self._named,
@@ -105,9 +105,9 @@ class Tally:
     async def catch_up(self) -> None:
         """Read every journal to its present end."""
         for reader in self._readers:
-            while batch := await self._bus.read(JournalName(reader.journal), reader.next):
-                self.bytes[reader.journal] += sum(len(payload) for _, payload in batch)
-                self.records[reader.journal] += len(batch)
+            while batch := await self._bus.read(reader.journal, reader.next):
+                self.bytes += sum(len(payload) for _, payload in batch)
+                self.records += len(batch)
                 for position, record in reader.accept_all(batch):
                     self._now_ms = record.time_ms
                     for event in own_events(record, reader.journal, position):
@@ -117,18 +117,18 @@ class Tally:
         self.voids = sum(reader.voids for reader in self._readers)
 
     def by_uid(self) -> dict[str, int]:
-        """Pod numbers by uid."""
+        """Return pod numbers by uid."""
         return {pod.uid: number for number, pod in self.pods.items()}
 
     def message(self, number: int) -> str:
-        """Why the pod waits, as last said about it or about its gang; empty if nothing was said."""
+        """Return the last message about the pod or its gang; empty if there is none."""
         gang = self.pods[number].gang
         if gang and gang not in self.gangs_committed:
             return self.gang_messages.get(gang, "")
         return self.messages.get(number, "")
 
     def gate(self, number: int) -> str:
-        """Which plugin of a user holds the pod back, and why; empty if none does."""
+        """Return which user's plugin gates the pod, and why; empty if none does."""
         return self.gates.get(self.gated.get(number, 0), "")
 
     def _queued(self, event: SignaturesQueued) -> None:
@@ -172,7 +172,9 @@ class Tally:
             self.messages[number] = event.message
 
     def _taken(self, event: VolumesTaken) -> None:
-        """Journals are read one after the other: this may be older than what queueing said."""
+        """Keep the message only if there is none: journals are read in turn, so queueing's may be
+        newer.
+        """
         self.messages.setdefault(event.pod, event.reason)
 
     def _gang_waits(self, event: GangWaits) -> None:

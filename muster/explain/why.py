@@ -1,7 +1,8 @@
-"""Why a pod is where it is now: folded from the journals, while the run goes on or after it.
+"""Answers `muster why`: where a pod stands and why, folded from the journals of a live or ended
+run.
 
-Where the pod stands says queueing's journal, what was asked of the API binding's, what each node
-says the shards'; records name who decided it, and when. It reads only.
+Queueing's journal shows where the pod stands, binding's the requests to the API, and the shards'
+how each node fares. The records show which service decided it, and when.
 """
 
 from typing import Any, cast
@@ -15,8 +16,8 @@ from muster.cli.recorded_run import Recorded
 from services.binding.core.pod_table import DEAD, FACT, NAMED
 from services.binding.core.state import BindingState
 from services.binding.core.transitions import FOR_PERMIT, FOR_VOLUMES, Phase
-from services.placement.core.placing.unsupported import obstacle
-from services.placement.core.preemption.nominations import held_against
+from services.placement.core.placing.unsupported import unsupported_reason
+from services.placement.core.preemption.nominations import nominated_pods_for
 from services.placement.core.state import PlacementState
 from services.queueing.core.state import QueueingState, Sig
 from services.queueing.core.transitions import Pod
@@ -26,7 +27,7 @@ from services.queueing.core.waiting.messages import (
     parked_message,
     sum_reasons,
 )
-from services.queueing.core.waiting.permit_rejections import is_held
+from services.queueing.core.waiting.permit_rejections import is_permit_rejected
 from services.queueing.core.why import gated_message, why
 from shared.events.base import Event
 from shared.events.binding import BindFailed, Bound, PreBindFailed, VolumesTaken
@@ -50,25 +51,25 @@ from shared.events.queueing import (
 from shared.machine.fold import Folded, fold
 from shared.machine.reader import Reader
 from shared.model.columns import split
-from shared.model.ids import BINDING, INGEST, PERMIT, PREEMPTION, QUEUEING, placement
+from shared.model.ids import BINDING, INGEST, PERMIT, PREEMPTION, QUEUEING, JournalName, placement
 from shared.replay.newest_record import Found, Holds, newest
 from shared.scheduling.cycle.report import explain
 
 SKEW_MS = 10_000
-"""Clocks of services in other processes may differ by so much."""
+"""How far the clocks of services in other processes may differ."""
 
 STATES = {
     Pod.GATED: "gated",
     Pod.READY: "in the queue",
     Pod.IN_FLIGHT: "being tried",
-    Pod.LEFT: "being tried",
+    Pod.LEFTOVER: "being tried",
     Pod.PARKED: "unschedulable",
     Pod.ASKING: "unschedulable",
-    Pod.PREEMPTING: "waiting for its victims to go",
+    Pod.PREEMPTING: "waiting for its victims to leave",
     Pod.NOMINATED: "nominated",
     Pod.BACKOFF: "in backoff",
-    Pod.WAITING: "waiting for its gang",
-    Pod.TRYING: "waiting for its gang",
+    Pod.GANG_PENDING: "waiting for its gang",
+    Pod.GANG_IN_FLIGHT: "waiting for its gang",
     Pod.RESERVED: "being bound",
     Pod.BOUND: "bound",
 }
@@ -77,7 +78,7 @@ DECIDED: dict[Pod, dict[str, tuple[type[Event], ...]]] = {
     Pod.GATED: {INGEST: (PodsPending,)},
     Pod.READY: {QUEUEING: QUEUE, INGEST: (PodsPending,)},
     Pod.IN_FLIGHT: {QUEUEING: (Dispatched,)},
-    Pod.LEFT: {"placement": (Refused,)},
+    Pod.LEFTOVER: {"placement": (Refused,)},
     Pod.PARKED: {QUEUEING: (Parked,)},
     Pod.ASKING: {QUEUEING: (PreemptAsked,)},
     Pod.PREEMPTING: {PREEMPTION: (PreemptionOpened,)},
@@ -86,27 +87,27 @@ DECIDED: dict[Pod, dict[str, tuple[type[Event], ...]]] = {
         QUEUEING: (*QUEUE, TryFailed),
         BINDING: (BindFailed, PreBindFailed, VolumesTaken),
     },
-    Pod.WAITING: {QUEUEING: (GangWaits, Parked)},
-    Pod.TRYING: {QUEUEING: (GangDispatched,)},
+    Pod.GANG_PENDING: {QUEUEING: (GangWaits, Parked)},
+    Pod.GANG_IN_FLIGHT: {QUEUEING: (GangDispatched,)},
     Pod.RESERVED: {"placement": (Reserved,), PERMIT: (GangCommitted,)},
     Pod.BOUND: {BINDING: (Bound,), INGEST: (PodsAssigned,)},
 }
-"""In which journals, and by which events, a pod got to where it stands. Of a bound pod the first of
-them that has one: binding's outcome says who put it there, the world's fact only that it is so.
+"""The journals and events that bring a pod to each place. For a bound pod the first journal with an
+event counts: binding's outcome shows the decision, the world's fact only the result.
 """
 
 
 class Decided(Struct, frozen=True):
-    """A record, and what it says about the pod."""
+    """A record and its text about the pod."""
 
-    journal: str
+    journal: JournalName
     position: int
     time_ms: int
     text: str
 
 
 class NodeAnswer(Struct, frozen=True):
-    """One node: `refused_by` a plugin with `reasons`, or open with its score."""
+    """One node: refused by a plugin (`refused_by`) with `reasons`, or feasible with its score."""
 
     node: str
     refused_by: str
@@ -115,8 +116,8 @@ class NodeAnswer(Struct, frozen=True):
 
 
 class Answer(Struct, kw_only=True):
-    """Where a pod stands and why. `confirmed` are the shards' newest looks at its signature: as old
-    as the oldest of them is the message. `read_to` says how far each journal was read.
+    """Where a pod stands and why. `confirmed` are the shards' newest checks of its signature; the
+    message is as old as the oldest of them. `read_to`: how far each journal was read.
     """
 
     pod: str
@@ -133,8 +134,8 @@ class Answer(Struct, kw_only=True):
 
 
 async def why_pod(run: Recorded, name: str, node: str = "") -> Answer:
-    """`name` is NAMESPACE/NAME. Raises UsageFault for names that nobody knows, and what reading
-    journals raises.
+    """Answer for the pod NAMESPACE/NAME. Raises UsageFault if no record names it, and the errors of
+    reading journals.
     """
     if name.count("/") != 1 or not all(name.split("/")):
         raise UsageFault(f"{name}: must be NAMESPACE/NAME")
@@ -142,7 +143,7 @@ async def why_pod(run: Recorded, name: str, node: str = "") -> Answer:
 
 
 class _Asking:
-    """One question: folds what it needs, once."""
+    """One question: folds the journals it needs, once each."""
 
     def __init__(self, run: Recorded, name: str) -> None:
         self._run, self._name = run, name
@@ -163,20 +164,20 @@ class _Asking:
             await self._nominated(answer, pod)
         if node:
             answer.nodes = (await self._node(queue, pod, node),)
-        answer.read_to = {name: folded.own.next for name, folded in self._folds.items()}
+        answer.read_to = {name: folded.own_reader.next for name, folded in self._folds.items()}
         return answer
 
-    async def _fold(self, journal: str) -> Folded[Any]:
+    async def _fold(self, journal: JournalName) -> Folded[Any]:
         if journal not in self._folds:
             core = make_core(journal, self._run.placements)
             self._folds[journal], _bad = await fold(core, self._run.bus, self._run.store)
         return self._folds[journal]
 
-    async def _reader(self, journal: str) -> Reader:
-        return (await self._fold(journal)).own
+    async def _reader(self, journal: JournalName) -> Reader:
+        return (await self._fold(journal)).own_reader
 
     async def _unknown(self) -> Answer:
-        """No live pod of this name is known: it may have been refused as it came in."""
+        """Answer for a name without a live pod: ingest may have left the object out."""
         what = f"Pod {self._name}"
 
         def is_it(event: Event) -> bool:
@@ -186,7 +187,7 @@ class _Asking:
         if found is None:
             raise UsageFault(
                 f"pod {self._name}: not known: it does not exist, is finished or being deleted, or "
-                "has neither a node nor a schedulerName of ours"
+                "has no node and a schedulerName that is not ours"
             )
         rejected = cast(InputRejected, found.event)
         return Answer(
@@ -200,7 +201,7 @@ class _Asking:
     async def _find_decision(
         self, answer: Answer, queue: QueueingState, pod: int, view: View
     ) -> None:
-        """The newest record that brought the pod where it is, and the shards' last looks."""
+        """Find the newest record that brought the pod where it is, and the shards' last checks."""
         code = queue.pods.state_of(pod)
         by = DECIDED.get(code, DECIDED[Pod.BOUND])
         since_ms = int(queue.pods.order_ms[pod - queue.pods.base]) if code < Pod.BOUND else 0
@@ -219,9 +220,11 @@ class _Asking:
         if answer.reasons:
             answer.confirmed = await self._looks(_number(queue, pod, "sig"), view)
 
-    def _expand(self, by: dict[str, Any]) -> list[str]:
+    def _expand(self, by: dict[str, Any]) -> list[JournalName]:
         shards = [placement(shard) for shard in range(self._run.placements)]
-        return [name for key in by for name in (shards if key == "placement" else [key])]
+        return [
+            name for key in by for name in (shards if key == "placement" else [JournalName(key)])
+        ]
 
     async def _looks(self, sig: int, view: View) -> tuple[Decided, ...]:
         looks = []
@@ -244,7 +247,7 @@ class _Asking:
                     answer.node = shard.nodes[one.node].name
 
     async def _node(self, queue: QueueingState, pod: int, name: str) -> NodeAnswer:
-        """What Filter and Score say now. Raises UsageFault."""
+        """Return Filter's and Score's present answer for a node. Raises UsageFault."""
         sig = _number(queue, pod, "sig")
         if queue.pods.state_of(pod) in (Pod.UNKNOWN, Pod.BOUND, Pod.GONE):
             raise UsageFault(f"--node {name}: pod {self._name} has its node already")
@@ -256,23 +259,23 @@ class _Asking:
 
 
 def node_answer(shard: PlacementState, sig: int, pod: int, name: str) -> NodeAnswer | None:
-    """What this shard says of a node now; None where it knows none of this name."""
+    """Return the shard's present answer about a node; None if it has none of this name."""
     if any(node.name == name for node in shard.withheld.values()):
         text = f"made again while {shard.unsettled_on[name]} binds to its name may be on their way"
         return NodeAnswer(name, "Muster", (text,), 0)
     if all(node.name != name for node in shard.nodes.values()):
         return None
-    why_not = obstacle(shard, sig)
+    why_not = unsupported_reason(shard, sig)
     if why_not:
         return NodeAnswer(name, "Muster", (why_not,), 0)
-    held = held_against(shard, shard.specs[sig].priority, pod)
-    reports = explain(shard.table, shard.sigs[sig], held)
-    told = (one for one in reports if one.name == name)
-    return next((NodeAnswer(name, one.plugin, one.messages, one.total) for one in told), None)
+    nominated_pods = nominated_pods_for(shard, shard.specs[sig].priority, pod)
+    reports = explain(shard.table, shard.sigs[sig], nominated_pods)
+    named = (one for one in reports if one.name == name)
+    return next((NodeAnswer(name, one.plugin, one.messages, one.total) for one in named), None)
 
 
 def _row_of(binding: BindingState, name: str) -> int:
-    """The newest live pod of this name; -1 = there is none."""
+    """Return the row of the newest live pod of this name; -1 if there is none."""
     namespace, _, short = name.partition("/")
     table = binding.table
     best = -1
@@ -290,7 +293,7 @@ def _row_of(binding: BindingState, name: str) -> int:
 
 
 def _number(queue: QueueingState, pod: int, column: str) -> int:
-    """A pod's signature or gang; 0 where queueing does not know it (any more)."""
+    """Return a pod's signature or gang; 0 if queueing does not know the pod."""
     pods = queue.pods
     if not pods.base <= pod < pods.top:
         return 0
@@ -298,13 +301,13 @@ def _number(queue: QueueingState, pod: int, column: str) -> int:
 
 
 def _standing(queue: QueueingState, pod: int, name: str) -> Answer:
-    """What queueing says."""
+    """Return the answer from queueing's state."""
     code = queue.pods.state_of(pod)
     answer = Answer(pod=name, state=STATES.get(code, "bound"))
     if code in (Pod.UNKNOWN, Pod.BOUND, Pod.GONE):
         return answer
     answer.detail = why(queue, pod)
-    if code is Pod.BACKOFF and is_held(queue, pod - queue.pods.base):
+    if code is Pod.BACKOFF and is_permit_rejected(queue, pod - queue.pods.base):
         answer.state = STATES[Pod.PARKED]
         return answer
     sig: Sig | None = queue.sigs.get(_number(queue, pod, "sig"))
@@ -324,7 +327,7 @@ def _standing(queue: QueueingState, pod: int, name: str) -> Answer:
 
 
 def _bind_standing(answer: Answer, queue: QueueingState, binding: BindingState, row: int) -> None:
-    """What binding says: the node, and how far the bind is."""
+    """Add the node and the state of the bind from binding's state."""
     table = binding.table
     phase, node = Phase(int(table.phases[row])), int(table.nodes[row])
     name = binding.node_names.get(node, f"node {node}")
@@ -342,7 +345,7 @@ def _bind_standing(answer: Answer, queue: QueueingState, binding: BindingState, 
 
 
 def _about(pod: int, gang: int, types: tuple[type[Event], ...]) -> Holds:
-    """Events of these types that have the pod, or its gang."""
+    """Return a predicate for events of these types about the pod or its gang."""
     ids = frozenset([pod])
 
     def is_about(event: Event) -> bool:

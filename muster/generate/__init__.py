@@ -1,1 +1,1 @@
-"""Generators of schemas/ and docs/transitions.md."""
+"""Generators of schemas/ and of the pages in docs/reference/ that follow from the code."""

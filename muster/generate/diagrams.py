@@ -1,34 +1,19 @@
-"""Writes docs/transitions.md: each service's table of legal transitions as a diagram and a list.
+"""Writes docs/reference/transitions.md: a diagram of each service's legal transitions.
 
-The tables are what the cores run on (services/NAME/core/transitions.py); a test fails when the page
-is not theirs. Run `make schemas` after a change.
+The cores run on these tables (services/NAME/core/transitions.py). A test fails if the page differs
+from them: run `make schemas` after a change.
 """
 
+import importlib.util
 from collections.abc import Mapping
 from enum import IntEnum
 from pathlib import Path
 from typing import Any
 
-from services.binding.core.transitions import EVICTIONS
-from services.binding.core.transitions import TRANSITIONS as BINDS
-from services.permit.core.transitions import TRANSITIONS as GANGS
-from services.placement.core.transitions import TRANSITIONS as LEDGER
-from services.preemption.core.transitions import GANG_TRANSITIONS as GANG_ASKS
-from services.preemption.core.transitions import TRANSITIONS as ASKS
-from services.queueing.core.transitions import TRANSITIONS as PODS
+from shared.model.ids import SERVICES
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "transitions.md"
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "reference" / "transitions.md"
 Table = Mapping[tuple[Any, str], IntEnum]
-
-TABLES: dict[str, tuple[str, Table]] = {
-    "queueing": ("A pending pod in the queue", PODS),
-    "placement": ("A pod in a shard's ledger", LEDGER),
-    "permit": ("An attempt of a gang", GANGS),
-    "preemption": ("A search for victims for one pod", ASKS),
-    "preemption, gangs": ("Room for a whole gang", GANG_ASKS),
-    "binding": ("A bind", BINDS),
-    "binding, evictions": ("A victim", EVICTIONS),
-}
 
 HEAD = """# Legal transitions
 
@@ -39,17 +24,19 @@ left out.
 
 
 def page() -> str:
-    """The page's text."""
+    """Return the page's text."""
     parts = [HEAD]
-    for name, (what, table) in TABLES.items():
-        parts.append(
-            f"## {name}: {what.lower()}\n\n```mermaid\nstateDiagram-v2\n{_drawn(table)}```\n"
-        )
+    for service in SERVICES:
+        name = f"services.{service}.core.transitions"
+        diagrams = importlib.import_module(name).DIAGRAMS if importlib.util.find_spec(name) else {}
+        for title, table in diagrams.items():
+            drawn = f"```mermaid\nstateDiagram-v2\n{_drawn(table)}```\n"
+            parts.append(f"## {service}: {title.lower()}\n\n{drawn}")
     return "\n".join(parts)
 
 
 def _drawn(table: Table) -> str:
-    """One arrow for each pair of states, labelled with all events between them."""
+    """Return one arrow for each pair of states, labelled with all events between them."""
     arrows: dict[tuple[IntEnum, IntEnum], list[str]] = {}
     for (source, event), target in table.items():
         if source != target:

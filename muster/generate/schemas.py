@@ -1,4 +1,4 @@
-"""Writes schemas/: one JSON Schema per journal, that of what is observed, and the records' own.
+"""Writes schemas/: a JSON Schema per journal, one of observed events, and one of records.
 
 The files are generated from the types and committed; a test fails when they differ. Run
 `make schemas` after adding a field (with a default: published events never change otherwise).
@@ -17,7 +17,7 @@ ROOT = Path(__file__).resolve().parents[2] / "schemas"
 
 
 def generate() -> dict[str, str]:
-    """File name -> content."""
+    """Return file name -> content."""
     unions: dict[str, Any] = {**EVENTS, "observed": Observation, "record": Record}
     return {f"{name}.json": _schema(union, name) for name, union in sorted(unions.items())}
 

@@ -1,1 +1,1 @@
-"""The whole mesh in one thread on virtual time, under a seeded schedule of faults."""
+"""Simulates the whole mesh in one thread on virtual time, under a seeded schedule of faults."""

@@ -1,8 +1,8 @@
 """A bus whose appends fail in every way a real one can, and whose readers lag differently.
 
-One SimLog is the storage (it keeps all that was ever appended, for the checker); each process gets
-its own SimBus. Whether a stale append is refused or lands out of place is a property of the log,
-as it is of SQLite and of Kafka. All delays and fates come from one seeded stream.
+One SimLog is the storage and keeps every append for the checker; each process has its own SimBus.
+The log decides whether a stale append is refused (as in SQLite) or lands out of place (as in
+Kafka). All delays and fates come from one seeded stream.
 """
 
 import asyncio
@@ -13,11 +13,11 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from shared.bus.watches import Watches
+from shared.model.ids import JournalName
 from shared.ports.bus import (
     AppendUnknown,
     BusUnavailable,
     CutAway,
-    JournalName,
     WrongPosition,
     check_record,
     split_journal,
@@ -25,7 +25,7 @@ from shared.ports.bus import (
 
 
 class Fate(StrEnum):
-    """What becomes of one append."""
+    """The fate of one append."""
 
     STORED = "stored"
     LANDED_UNKNOWN = "append-failed-but-landed"
@@ -38,7 +38,7 @@ FAILURES = (Fate.LANDED_UNKNOWN, Fate.LOST_UNKNOWN, Fate.LATE_UNKNOWN)
 
 @dataclass
 class BusFaults:
-    """How bad the bus is now; all zero once the run has healed."""
+    """Rates of the bus faults; all zero once the run is healed."""
 
     append_fails: float = 0.0
     unavailable: float = 0.0
@@ -46,12 +46,12 @@ class BusFaults:
     lag_spike_s: float = 0.0
 
     def heal(self) -> None:
-        """From here on nothing fails."""
+        """End all faults."""
         self.append_fails = self.unavailable = self.lag_spike = 0.0
 
 
 class SimLog:
-    """The storage behind all clients. `refuses` = a stale append is refused, else it lands."""
+    """The storage behind all clients. `refuses`: stale appends are refused, else they land."""
 
     def __init__(self, rng: random.Random, refuses: bool, faults: BusFaults) -> None:
         self.rng, self.refuses, self.faults = rng, refuses, faults
@@ -63,7 +63,7 @@ class SimLog:
         self.on_landed: Callable[[JournalName, bytes], None] | None = None
 
     def end(self, journal: JournalName) -> int:
-        """The next free position."""
+        """Return the next free position."""
         return len(self._held(journal))
 
     def _held(self, journal: JournalName) -> list[bytes]:
@@ -76,7 +76,7 @@ class SimLog:
         return held
 
     def land(self, journal: JournalName, expected: int, payload: bytes) -> int:
-        """The append reaches the storage. Raises WrongPosition."""
+        """Store an append; return its position. Raises WrongPosition."""
         held = self._held(journal)
         at = len(held)
         if at != expected and self.refuses:
@@ -94,7 +94,7 @@ class SimLog:
         return at
 
     def land_late(self, journal: JournalName, expected: int, payload: bytes) -> None:
-        """An append that everybody had given up lands after all."""
+        """Store an append whose sender no longer waits for it."""
         try:
             self.land(journal, expected, payload)
             self.seen["late-append-landed"] += 1
@@ -102,14 +102,14 @@ class SimLog:
             self.seen["late-append-landed" if error.landed else "late-append-refused"] += 1
 
     def fate(self) -> Fate:
-        """Drawn for each append."""
+        """Draw the fate of an append."""
         if self.rng.random() >= self.faults.append_fails:
             return Fate.STORED
         return FAILURES[self.rng.randrange(len(FAILURES))]
 
 
 class SimBus:
-    """One process's client: a Bus with a seeded temper."""
+    """One process's client: a Bus with seeded faults."""
 
     def __init__(self, log: SimLog) -> None:
         self.log = log
@@ -141,14 +141,14 @@ class SimBus:
         return position
 
     def _unknown(self, journal: JournalName, fate: Fate) -> AppendUnknown:
-        """The sender hears of it only here: what it was drawn for has come true."""
+        """Return the error for an append whose drawn fate has happened."""
         self.log.seen[fate] += 1
         return AppendUnknown(f"{journal}: append timed out")
 
     async def read(
         self, journal: JournalName, start: int, limit_bytes: int = 4 << 20
     ) -> list[tuple[int, bytes]]:
-        """See Bus.read: while this client watches the journal it sees what has reached it."""
+        """See Bus.read. A client that watches the journal sees the records that have reached it."""
         log = self.log
         end = log.end(journal)
         if start < log.first[journal]:
@@ -185,7 +185,7 @@ class SimBus:
         return self._watches.add(journal, start, notify, visible)
 
     def arrived(self, journal: JournalName) -> None:
-        """A record was stored: it becomes visible here after this client's lag."""
+        """Make a stored record visible to this client after its lag."""
         if self._watches.has(journal):
             self._show_later(journal)
 

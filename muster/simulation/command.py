@@ -1,6 +1,6 @@
-"""`muster simulate WORLD --seed N`: the seed first, then what came of it; 1 when anything is wrong.
+"""`muster simulate WORLD --seed N`: prints the seed, then the result; exits with 1 on a violation.
 
-Parses nothing: the command line hands over a world that has been read already, or none.
+The command line passes a world that is already read, or none.
 """
 
 import logging
@@ -21,7 +21,7 @@ def simulate_world(
 ) -> int:
     """Run one seed of a world (None: one made from the seed). Returns the exit code."""
     say(f"seed {seed}")
-    # What services log of faults that are meant has the wall clock's time and would be noise here.
+    # The services' logs about injected faults carry wall-clock time and would be noise here.
     logging.getLogger("muster").setLevel(logging.ERROR)
     begun_s = time.perf_counter()
     result = simulate(make_scenario(seed, world, placements), redecide=True)
@@ -33,7 +33,7 @@ def simulate_world(
 
 
 def summary(result: Result, took_s: float) -> list[str]:
-    """What happened, in a few lines."""
+    """Return the result as a few lines."""
     happened = ", ".join(f"{name} {count}" for name, count in sorted(result.seen.items()) if count)
     verdict = "no violation" if result.is_good else f"{len(result.problems)} violations"
     return [
@@ -46,7 +46,9 @@ def summary(result: Result, took_s: float) -> list[str]:
 
 
 def run_seeds(seeds: Sequence[int], say: Say = print_line) -> int:
-    """Several seeds of built-in worlds: a line each, stories only for the bad ones."""
+    """Run seeds of built-in worlds; print a line for each, and stories for those with
+    violations.
+    """
     bad = 0
     total = dict.fromkeys(coverage.required(), 0)
     for seed in seeds:

@@ -1,4 +1,4 @@
-"""What a run came across: counted per run, added up over many, and a zero is a failure."""
+"""Coverage of faults and situations: counted per run and summed over many; a zero is a failure."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -7,7 +7,7 @@ from muster.checker.check import Report
 from muster.checker.inputs.journals import Journal
 from muster.simulation.bus import FAILURES
 from muster.simulation.network import Way
-from muster.simulation.scenario import MUTATIONS, NOT_APPLICABLE, PAIRS, REMADE, SERVICES
+from muster.simulation.scenario import MUTATIONS, NOT_APPLICABLE, PAIRS, REMADE
 from shared.events.base import Event
 from shared.events.binding import VolumesGranted, VolumesTaken
 from shared.events.permit import GangCommitted, GangReleased, GangTimedOut
@@ -24,6 +24,7 @@ from shared.events.placement import (
 from shared.events.preemption import GangNominateAsked, GangRoomMade
 from shared.events.queueing import GangPreemptRecalled
 from shared.machine.crash import CrashPoint
+from shared.model.ids import SERVICES
 
 _EVENTS: tuple[tuple[type[Event], str], ...] = (
     (GangReleased, "gang-released"),
@@ -44,7 +45,7 @@ _VOLUMES: tuple[tuple[type[Event], str], ...] = (
     (VolumesGranted, "volumes-granted"),
     (VolumesTaken, "volumes-taken"),
 )
-"""Only worlds with volumes have these."""
+"""Situations of worlds with volumes only."""
 _OUTCOMES = ("bound", "gone", "foreign", "abandoned")
 
 FAULTS = (
@@ -93,17 +94,17 @@ EVENTS = (
 
 
 def pair_key(service: str, point: CrashPoint) -> str:
-    """A cell of the crash table."""
+    """Return the key of a cell in the crash table."""
     return f"crash:{service}:{point.value}"
 
 
 def required() -> list[str]:
-    """Everything that must have happened at least once over all seeds."""
+    """Return everything that must happen at least once over all seeds."""
     return [*(pair_key(*pair) for pair in PAIRS), *FAULTS, *EVENTS]
 
 
 def of_journals(journals: Mapping[str, Journal]) -> Counter[str]:
-    """What the events of one epoch show."""
+    """Count the situations in one epoch's events."""
     seen: Counter[str] = Counter()
     for journal in journals.values():
         seen["void-record-skipped"] += journal.voids
@@ -123,7 +124,7 @@ def of_journals(journals: Mapping[str, Journal]) -> Counter[str]:
 
 
 def of_report(report: Report) -> Counter[str]:
-    """What the checker's books show besides."""
+    """Count the situations in the checker's books."""
     seen = of_journals(report.journals)
     for settled in report.binds.settled.values():
         for one in settled:
@@ -157,5 +158,5 @@ def table(total: Mapping[str, int]) -> Iterator[str]:
 
 
 def zeros(total: Mapping[str, int]) -> list[str]:
-    """What never happened."""
+    """Return what never happened."""
     return [name for name in required() if not total.get(name)]

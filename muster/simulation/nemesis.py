@@ -1,4 +1,4 @@
-"""Does to the mesh and to the cluster what the scenario says, at the time it says."""
+"""Injects the scenario's faults into the mesh and the cluster at their times."""
 
 import asyncio
 import random
@@ -21,7 +21,7 @@ from shared.machine.crash import CrashPoint
 from shared.machine.reset import renamed
 from shared.model.columns import split
 from shared.model.default_spread import Spreader
-from shared.model.ids import PERMIT, placement
+from shared.model.ids import BINDING, INGEST, PERMIT, JournalName, placement
 from shared.model.world import Arrival
 from shared.simulated.backup import BUSY, Backup, back_up, restore
 from shared.simulated.cluster import SimCluster
@@ -34,12 +34,12 @@ ROOM_S = 1.0
 
 
 def uids(arrival: Arrival) -> list[str]:
-    """The pods of an arrival."""
+    """Return the uids of an arrival's pods."""
     return split(arrival.pods.uids)
 
 
 class Nemesis:
-    """Sets every fault of a scenario on the loop's clock."""
+    """Schedules every fault of a scenario on the loop's clock."""
 
     def __init__(self, mesh: SimMesh, cluster: SimCluster) -> None:
         self.mesh, self.cluster = mesh, cluster
@@ -57,7 +57,7 @@ class Nemesis:
             mesh.log.on_landed = self._landed
 
     def start(self) -> None:
-        """Plan everything."""
+        """Schedule all faults."""
         scenario = self.mesh.scenario
         self._at(BALLAST_S, self._drop_ballast)
         for crash in scenario.crashes:
@@ -82,7 +82,7 @@ class Nemesis:
         self.cluster.delete([uid for uid in self.cluster.pods if uid.startswith(BALLAST)])
 
     def heal(self) -> None:
-        """From here on nothing goes wrong, but crashes that nobody came by: they come next."""
+        """End all faults, and trigger the crash points that were never reached."""
         self.healed = True
         self.mesh.log.faults.heal()
         self.mesh.wire.faults.heal()
@@ -95,7 +95,7 @@ class Nemesis:
         self._loop.call_later(ROOM_S, self._make_room)
 
     def _make_room(self) -> None:
-        """The last that happens: pods finish. Whoever fits now must be woken by that alone."""
+        """Finish some pods at the end. Pods that fit now must be woken by that event alone."""
         bound = [pod.uid for pod in self.cluster.pods.values() if pod.node]
         self.cluster.delete(self.rng.sample(bound, len(bound) // 8), "finished")
 
@@ -109,12 +109,12 @@ class Nemesis:
             self._loop.call_later(RETRY_S, self._arm, crash)
             return
         process.armed, process.skips = crash.point, crash.skips
-        key = next(key for key, own in self.mesh.processes.items() if own is process)
+        key = next(key for key, running in self.mesh.processes.items() if running is process)
         self.mesh.down_s[key] = crash.down_s
         self._loop.call_later(RETRY_S, self._watch, crash, process, self.mesh.deaths)
 
     def _watch(self, crash: Crash, process: object, _deaths: int) -> None:
-        """Arm the next owner when this one ended without coming by the point."""
+        """Arm the next owner if this one ended without reaching the point."""
         if self.healed:
             return
         service = crash.journal.partition("/")[0]
@@ -127,15 +127,15 @@ class Nemesis:
         else:
             self._arm(crash)
 
-    def _crash_next(self, journal: str) -> None:
-        """Whoever owns a journal dies as its next turn begins."""
+    def _crash_next(self, journal: JournalName) -> None:
+        """Kill the owner of a journal at the start of its next turn."""
         process = self.mesh.owner_of(journal)
         if process is None or process.armed is not None:
             self._loop.call_later(RETRY_S, self._crash_next, journal)
             return
         process.armed, process.skips = CrashPoint.BEFORE_CONSUME, 0
 
-    def _kill(self, journal: str) -> None:
+    def _kill(self, journal: JournalName) -> None:
         process = self.mesh.owner_of(journal)
         if process is not None:
             self.mesh.seen["kill"] += 1
@@ -159,11 +159,11 @@ class Nemesis:
         self.mesh.spawn(takeover.journal, name, eager=True)
 
     def _haunt(self, process: Process, left_s: float) -> None:
-        """The ghost's effects run on: what it has without an answer is sent again and again."""
+        """Keep the ghost's effects running: send its unanswered requests again and again."""
         if self.healed or left_s <= 0 or process.owner is None:
             return
         for network in process.networks:
-            self.mesh.seen["ghost-effect-again"] += network.again()
+            self.mesh.seen["ghost-effect-again"] += network.resend()
         self._loop.call_later(0.5, self._haunt, process, left_s - 0.5)
 
     def _jump(self, jump: Jump) -> None:
@@ -172,7 +172,7 @@ class Nemesis:
             process.clock.skew_ms += jump.by_ms
             self.mesh.seen["clock-jump"] += 1
 
-    def _tear(self, journal: str) -> None:
+    def _tear(self, journal: JournalName) -> None:
         """Cut the newest snapshot's body short and kill the owner, unless an older torn one is
         still kept: storage may fail once, not twice in a row.
         """
@@ -186,9 +186,9 @@ class Nemesis:
         store.tear(stored, found[0].position, self.rng.randrange(found[0].size_bytes))
         self._kill(journal)
 
-    def _landed(self, journal: str, payload: bytes) -> None:
-        """A gang is being held across shards: one of them dies before it reads of it, and
-        sometimes the group changes meanwhile. Then the others hold for nothing.
+    def _landed(self, journal: JournalName, payload: bytes) -> None:
+        """While a gang is held across shards, kill one shard before it reads the request. Sometimes
+        the group changes meanwhile, so that the other holds are useless.
         """
         if self.healed or not journal.startswith("permit"):
             return
@@ -238,10 +238,10 @@ class Nemesis:
         self._at(plan.at_s, partial(self._restore, backup, plan))
 
     def _restore(self, backup: Backup, plan: Restore) -> None:
-        """The cluster is as it was, and sometimes a process dies of the outage. It is done once the
-        mesh has seen some of what is undone: backups are older than watches are late.
+        """Restore the cluster from the backup; sometimes a process dies in the outage. It happens
+        after the mesh has seen some of the undone changes: backups are older than watches lag.
         """
-        process = self.mesh.owner_of("ingest/0")
+        process = self.mesh.owner_of(INGEST)
         if process is None or process.owner is None or process.owner.state.revision <= BUSY:
             if not self.healed:
                 self._loop.call_later(RETRY_S, self._restore, backup, plan)
@@ -250,7 +250,7 @@ class Nemesis:
         self.mesh.wire.listed.clear()
         restore(self.cluster, backup, plan.is_bumped)
         self.mesh.seen["cluster-restored"] += 1
-        for journal in ("ingest/0", "binding/0"):
+        for journal in (INGEST, BINDING):
             if self.restore_rng.random() < 0.3:
                 self._at(
                     self._loop.time() + self.restore_rng.random(), partial(self._kill, journal)
@@ -267,14 +267,14 @@ class Nemesis:
         return bool(chosen)
 
     def _wanted(self) -> Callable[[SimPod], bool]:
-        """Pending, and best one whose bind is open: the answer will then be a hard one."""
+        """Return a filter for pending pods, preferring one with an open bind, the hardest case."""
         posts = self.mesh.wire.posts
-        # To these a POST is still on its way, though its sender has given it up.
+        # A POST for these is still under way although its sender gave up.
         late = {post.uid for post in posts if post.way == Way.LATE and post.landed_s is None}
         return lambda pod: not pod.node and (pod.uid in late or not late)
 
     def _delete_member(self) -> None:
-        """A pending member of some gang."""
+        """Delete a pending member of a gang."""
         gangs = {
             uid for part in self.cluster.world.arrivals if part.pods.gang for uid in uids(part)
         }
@@ -292,7 +292,7 @@ class Nemesis:
         return self.cluster.foreign_bind(pod.uid, node.name)
 
     def _foreign_pod(self) -> bool:
-        """A pod that somebody else created with a node of its own choice."""
+        """Create a pod of another scheduler with a node."""
         if not self.cluster.nodes:
             return False
         node = self.rng.choice(list(self.cluster.nodes.values()))
@@ -312,7 +312,7 @@ class Nemesis:
     def _delete_node(self) -> bool:
         if len(self.cluster.nodes) < 11:
             return False
-        # Best one to which a POST is still on its way: that bind must be fenced off.
+        # Prefer one with a POST under way: that bind must be fenced.
         posts = self.mesh.wire.posts
         wanted = {post.node for post in posts if post.way == Way.LATE and post.landed_s is None}
         found = [uid for uid, node in self.cluster.nodes.items() if node.name in wanted]
@@ -320,7 +320,7 @@ class Nemesis:
         return True
 
     def _remake_node(self) -> bool:
-        """When the next binds leave: one of their nodes is then made again before they arrive."""
+        """When the next binds are sent, replace one of their nodes before they arrive."""
         self.to_remake += 1
         self.mesh.wire.on_sent = self._sent
         return False
@@ -330,7 +330,7 @@ class Nemesis:
         found = [uid for uid, node in self.cluster.nodes.items() if node.name in names]
         if not found:
             return
-        # The fullest one, for that is where the ones on their way matter.
+        # The fullest node: there the binds under way matter.
         pods = Counter(pod.node for pod in self.cluster.pods.values())
         uid = max(found, key=lambda uid: pods[self.cluster.nodes[uid].name])
         wire.remade_s[self.cluster.nodes[uid].name] = self._loop.time()
@@ -376,7 +376,7 @@ class Nemesis:
         return True
 
     def _change_service(self) -> bool:
-        """A Service or controller goes, comes back, or selects others."""
+        """Delete, recreate or change a Service or controller."""
         rng, cluster = self.services_rng, self.cluster
         every = [one for one in cluster.world.objects if isinstance(one, Spreader)]
         one = rng.choice(every)
@@ -389,7 +389,7 @@ class Nemesis:
         return True
 
     def _compact(self) -> bool:
-        """Watchers that are behind, or resume, must list again."""
+        """Compact the log, so that late or resuming watchers must list again."""
         self.cluster.forget_history()
         self.cluster.break_watches()
         return True

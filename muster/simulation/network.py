@@ -1,7 +1,7 @@
-"""The network between one process and the cluster: requests and answers that get lost or late.
+"""The network between one process and the cluster: lost and late requests and answers.
 
-A request, once sent, travels on its own: it reaches the cluster even when its sender has died or
-given up. Answers are definite or `UNKNOWN`, never an exception, as the port demands.
+A sent request reaches the cluster even if its sender has died or given up. Answers are definite or
+`UNKNOWN`, never an exception, as the port demands.
 """
 
 import asyncio
@@ -31,7 +31,7 @@ TIMEOUT_S = 1.0
 
 
 class Way(StrEnum):
-    """What becomes of one request."""
+    """The fate of one request."""
 
     THERE_AND_BACK = "answered"
     LOST = "request-lost"
@@ -43,7 +43,7 @@ class Way(StrEnum):
 
 @dataclass
 class NetworkFaults:
-    """How bad the network is now; all zero once the run has healed."""
+    """Rates of the network faults; all zero once the run is healed."""
 
     lost: float = 0.0
     unanswered: float = 0.0
@@ -56,7 +56,7 @@ class NetworkFaults:
     lag_spike: float = 0.0
 
     def heal(self) -> None:
-        """From here on nothing fails."""
+        """End all faults."""
         self.lost = self.unanswered = self.late = self.busy = 0.0
         self.refused = self.watch_gone = self.stale_list = self.lag_spike = 0.0
         self.touched = 0.0
@@ -64,7 +64,7 @@ class NetworkFaults:
 
 @dataclass
 class Wire:
-    """What all processes' connections share: the truth beyond them, fates, and what was sent."""
+    """State shared by all connections: the cluster, the fates, and the requests sent."""
 
     cluster: Cluster
     rng: random.Random
@@ -79,8 +79,8 @@ class Wire:
     flights: set[asyncio.Task[Any]] = field(default_factory=set)
 
     def way(self, uid: str = "") -> Way:
-        """Drawn for each request. A pod whose POST is late is likely to be refused next: that is
-        how a pod gets another place while an old POST is still on its way.
+        """Draw the fate of a request. A pod whose POST is late is likely to be refused next: so it
+        gets another place while the old POST is still under way.
         """
         faults, rng = self.faults, self.rng
         draw = rng.random()
@@ -104,7 +104,7 @@ class Wire:
         return way
 
     def fly(self, delay_s: float, call: Callable[[], Coroutine[Any, Any, Any]]) -> "Answered":
-        """Send a request on its way; it no longer needs its sender."""
+        """Send a request; it arrives even without its sender."""
         loop = asyncio.get_running_loop()
         answer: Answered = loop.create_future()
 
@@ -126,7 +126,7 @@ Answered = asyncio.Future[Any]
 
 
 class SimNetwork:
-    """One process's connection: a Cluster."""
+    """One process's connection to the cluster; implements Cluster."""
 
     def __init__(self, wire: Wire, sender: str, epoch: int) -> None:
         self.wire, self.sender, self.epoch = wire, sender, epoch
@@ -154,7 +154,7 @@ class SimNetwork:
         wire = self.wire
         await self._trip()
         if kind in wire.listed and wire.rng.random() < wire.faults.stale_list:
-            # A server that lags behind serves what it last knew.
+            # A server that lags serves its last known state.
             wire.seen["stale-list"] += 1
             found = wire.listed[kind]
         else:
@@ -163,7 +163,7 @@ class SimNetwork:
         return found
 
     async def watch(self, since: int, marks: Marks = NO_MARKS) -> AsyncIterator[Watched]:
-        """See Cluster.watch; sometimes the revision is no longer kept."""
+        """See Cluster.watch. Sometimes the revision is compacted."""
         wire = self.wire
         if wire.rng.random() < wire.faults.watch_gone:
             wire.seen["watch-gone"] += 1
@@ -200,9 +200,9 @@ class SimNetwork:
             self.open.pop((request.uid, request.revision), None)
         return answers
 
-    def again(self) -> int:
-        """Everything that was sent and not answered arrives once more, a little later: what a
-        process does that wakes up after its successor has begun. Returns how much there is.
+    def resend(self) -> int:
+        """Send all unanswered requests once more, a little later, as a process that wakes up after
+        its successor has begun. Returns the number of requests.
         """
         now_s = self._loop.time()
         for request, post in list(self.open.values()):
@@ -217,7 +217,7 @@ class SimNetwork:
         wire = self.wire
         for request, _post in pairs:
             if wire.faults.touched and wire.rng.random() < wire.faults.touched:
-                # Somebody else writes to the pod first: the POST's resourceVersion is stale.
+                # Another client writes to the pod first: the POST's resourceVersion is stale.
                 wire.seen["pod-touched-first"] += 1
                 await wire.cluster.touch([PodRef(request.uid)], [""])
         answers = await wire.cluster.bind([request for request, _post in pairs])
@@ -277,8 +277,8 @@ class SimNetwork:
             {Way.BUSY: Answer.BUSY, Way.REFUSED: Answer.REFUSED},
         )
 
-    def tell_of(self, binds: Sequence[PastBind], are_new: bool = False) -> None:
-        """See Cluster.tell_of."""
+    def announce_binds(self, binds: Sequence[PastBind], are_new: bool = False) -> None:
+        """See Cluster.announce_binds."""
 
     async def _each(
         self,
@@ -287,12 +287,12 @@ class SimNetwork:
         unknown: Any,
         definite: dict[Way, Any],
     ) -> list[Any]:
-        """Requests of one way travel together; the answers come back in the order of asking."""
+        """Send requests of one fate together; return the answers in the order of the requests."""
         answers: list[Any] = [unknown] * len(ways)
         await self._trip()
         waits: list[tuple[list[int], Answered]] = []
         for way in Way:
-            rows = [row for row, own in enumerate(ways) if own is way]
+            rows = [row for row, drawn in enumerate(ways) if drawn is way]
             if not rows or way is Way.LOST:
                 continue
             if way in (Way.BUSY, Way.REFUSED):

@@ -1,4 +1,4 @@
-"""What a run leaves behind for the checker: journals by epoch, and the cluster's own history."""
+"""The results of a run for the checker: journals by epoch and the cluster's history."""
 
 import hashlib
 from collections.abc import Mapping, Sequence
@@ -12,7 +12,7 @@ from shared.simulated.cluster import SimCluster
 
 
 def digest(records: Mapping[str, Sequence[bytes]]) -> str:
-    """One fingerprint of every record of every journal."""
+    """Return a hash of all records of all journals."""
     total = hashlib.blake2b(digest_size=16)
     for journal in sorted(records):
         total.update(journal.encode())
@@ -28,7 +28,7 @@ def history_of(
     posts: Sequence[Post],
     undone: Sequence[tuple[float, float]] = (),
 ) -> ClusterHistory:
-    """The cluster's history in the checker's words."""
+    """Return the cluster's history in the checker's types."""
     history = ClusterHistory(nodes=list(cluster.nodes.values()), posts=list(posts))
     history.undone = list(undone)
     history.objects = list(cluster.objects.values())
@@ -70,7 +70,9 @@ def history_of(
 
 
 def _created(history: ClusterHistory, arrival: Arrival, is_ruled: bool) -> None:
-    """`is_ruled`: rules between pods may ask who a pod is; without them equal specs are equal."""
+    """Add the pods of an arrival. `is_ruled`: inter-pod rules read identities, so each spec has
+    one.
+    """
     pods = arrival.pods
     for uid, name in zip(split(pods.uids), split(pods.names), strict=True):
         spec = pods.spec

@@ -1,8 +1,8 @@
 """One simulated process: a member of a service's group with its own bus client, clock and memory.
 
-It can die at any crash point or at any moment; what it had in memory is gone, what it had sent may
-still arrive. It can also be turned into a ghost: an owner that has lost its journal and goes on
-regardless, appending and running effects, as only a broken or long-paused process would.
+It can die at any crash point or at any moment: its memory is lost, its sent requests may still
+arrive. It can also become a ghost: an owner that has lost its journal but keeps appending and
+running effects, as a broken or long-paused process would.
 """
 
 import asyncio
@@ -18,6 +18,7 @@ from shared.machine.crash import CrashPoint
 from shared.machine.member import MISSED_HEARTBEATS, Member
 from shared.machine.runtime import HEARTBEAT_MS, Host, Owner, OwnershipLost, Shell
 from shared.machine.snapshots import SnapshotPolicy
+from shared.model.ids import JournalName
 from shared.ports.bus import Bus, WrongPosition
 from shared.ports.snapshots import SnapshotStore
 
@@ -25,7 +26,7 @@ SILENCE_S = MISSED_HEARTBEATS * HEARTBEAT_MS / 1000
 
 
 class SimCrash(BaseException):
-    """The process dies here. Not an Exception: nothing in the product may handle its own death."""
+    """The process dies here. Not an Exception, so that no product code can catch it."""
 
     def __init__(self, point: CrashPoint) -> None:
         super().__init__(point.value)
@@ -33,12 +34,12 @@ class SimCrash(BaseException):
 
 
 class SimOwner(Owner[Any]):
-    """The production owner, with one switch: a ghost ignores that it has lost its journal.
+    """The production owner with one switch: a ghost ignores that it has lost its journal.
 
-    It goes on appending, and what it had let out before goes on (the nemesis sends it again). What
-    only its void records demand stays inside, as rule 4 has it: an owner that shows such effects
-    reads the new owner's fence and binds again with the revision it finds, and nothing at the API
-    can tell it from the new one. That defect is planted as `position-not-checked`.
+    It keeps appending, and its earlier effects go on (the nemesis sends them again). Effects that
+    only its void records ask for stay inside (rule 4): an owner that ran them would read the new
+    owner's fence and bind again with the revision it finds, and the API could not tell the two
+    apart. That defect is planted as `position-not-checked`.
     """
 
     member: "SimMember"
@@ -57,7 +58,7 @@ class SimOwner(Owner[Any]):
             await super()._find_out(error)
             return
         self.lost = True
-        self.folded.own.next = error.actual
+        self.folded.own_reader.next = error.actual
 
     def _start_effects(self) -> None:
         if not self.lost:
@@ -74,13 +75,13 @@ class SimOwner(Owner[Any]):
             raise
 
     async def _snapshot(self) -> None:
-        # A copy of void memory must not be left where the real owner looks for its own.
+        # A ghost must not write a snapshot where the real owner looks for one.
         if not self.ghost:
             await super()._snapshot()
 
 
 class SimMember(Member):
-    """Knows whether it has waited for a journal's silence before it claims."""
+    """A member that records whether it waited for a silent journal before it claimed."""
 
     after_silence = False
 
@@ -93,23 +94,23 @@ class SimMember(Member):
 
 
 class EagerMember(SimMember):
-    """Claims at once, whoever owns the journal: the second owner forced beside the first."""
+    """A member that claims at once, even if the journal has an owner: forces a second owner."""
 
     async def _stand_by(self, at_start: bool) -> bool:
         return not at_start and await super()._stand_by(at_start)
 
 
 async def inline(call: Callable[..., Any], *args: Any) -> Any:
-    """Host.offload without threads."""
+    """Run a call inline: Host.offload without threads."""
     return call(*args)
 
 
 class Process:
-    """Runs one member until it dies; `on_end` hears how."""
+    """Runs one member until it dies; `on_end` gets the reason."""
 
     def __init__(
         self,
-        journal: str,
+        journal: JournalName,
         name: str,
         bus: Bus,
         clock: SimClock,
@@ -133,12 +134,12 @@ class Process:
 
     @property
     def owner(self) -> SimOwner | None:
-        """The owner in force in this process, if it has one."""
+        """Return the present owner in this process, or None."""
         found = self.member.owner if self.member is not None else None
         return found if isinstance(found, SimOwner) else None
 
     def start(self, on_end: Callable[["Process", BaseException | None], None], eager: bool) -> None:
-        """Come to life."""
+        """Start the process."""
         host = Host(self.clock, self.name, self._nonce, inline, self._probe)
         kind = EagerMember if eager else SimMember
         self.member = kind(self.journal, self.bus, host, lambda: self._make_owner(host))
@@ -190,11 +191,13 @@ class Process:
         on_end(self, cause)
 
     def kill(self) -> None:
-        """SIGKILL: between any two instructions that wait."""
+        """End the process at any await, like SIGKILL."""
         if self.task is not None:
             self.task.cancel()
 
 
 def id_of(process: Process) -> int:
-    """A number that tells two lives of one name apart, the same in every run of a seed."""
+    """Return a number that differs between two lives of one name and is the same in each run of a
+    seed.
+    """
     return int(process.clock.now_ms())

@@ -1,7 +1,7 @@
 """Replays a finished run's journals through the production cores.
 
-Every snapshot hash recorded on the way must come out again, and, when asked, every step must
-decide the same events again from its recorded inputs, time and configuration.
+Every recorded snapshot hash must come out again. If asked, every step must decide the same events
+again from its recorded inputs, time and configuration.
 """
 
 from collections.abc import Mapping, Sequence
@@ -12,6 +12,7 @@ from shared.machine.core import Core, Cursor, step
 from shared.machine.fold import Folded, state_hash
 from shared.machine.reader import Reader
 from shared.machine.record import Consumed, Record, slice_events
+from shared.model.ids import JournalName
 
 Inputs = list[tuple[Consumed, list[tuple[int, Record]]]]
 
@@ -19,15 +20,15 @@ Inputs = list[tuple[Consumed, list[tuple[int, Record]]]]
 class Valid:
     """The valid records of all journals of one epoch, decoded once."""
 
-    def __init__(self, records: Mapping[str, Sequence[bytes]]) -> None:
+    def __init__(self, records: Mapping[JournalName, Sequence[bytes]]) -> None:
         """`records` by plain journal name, from position 0."""
-        self.of: dict[str, list[tuple[int, Record]]] = {}
+        self.of: dict[JournalName, list[tuple[int, Record]]] = {}
         for name, payloads in records.items():
             reader = Reader(name, Cursor())
             self.of[name] = list(reader.accept_all(list(enumerate(payloads))))
 
     def taken(self, consumed: Consumed, row: int) -> tuple[list[tuple[int, Record]], int]:
-        """Valid records below `stop` from row on, and the next row."""
+        """Return the valid records below `stop` from row on, and the next row."""
         source = self.of.get(consumed.journal, [])
         stop = row
         while stop < len(source) and source[stop][0] < consumed.stop:
@@ -57,18 +58,18 @@ def refold(valid: Valid, core: Core[Any], redecide: bool) -> list[Problem]:
                 return [problem]
         else:
             folded.apply(record, inputs)
-        own = folded.own
-        own.next = position + 1
-        own.term = position if record.claim is not None else record.term
-        own.seq = 0 if record.claim is not None else record.seq
+        reader = folded.own_reader
+        reader.next = position + 1
+        reader.term = position if record.claim is not None else record.term
+        reader.seq = 0 if record.claim is not None else record.seq
         if record.claim is not None:
-            own.epoch = record.claim.epoch
+            reader.epoch = record.claim.epoch
     return []
 
 
 def _compare(folded: Folded[Any], position: int, recorded: str, where: str) -> Problem | None:
-    if folded.own.next != position:
-        return ("replay", f"{where}: a snapshot of {position}, folded to {folded.own.next}")
+    if folded.own_reader.next != position:
+        return ("replay", f"{where}: a snapshot of {position}, folded to {folded.own_reader.next}")
     if state_hash(folded.body()) != recorded:
         return ("replay", f"{where}: the state below {position} has another hash than recorded")
     return None

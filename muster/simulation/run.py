@@ -26,6 +26,7 @@ from shared.events.queueing import Confirmed, GangWaits, ReasonsAsked
 from shared.machine.record import Record, decode, own_events
 from shared.machine.reset import ResetFailed, renamed, reset
 from shared.machine.runtime import Host
+from shared.model.ids import JournalName
 from shared.ports.bus import AppendUnknown, BusUnavailable
 from shared.simulated.cluster import SimCluster
 from shared.simulated.config import SimConfig
@@ -40,8 +41,8 @@ VOLUME_FAILURE = 0.2
 
 @dataclass
 class Result:
-    """What one seed came to. `pods` are those that were to be scheduled; `deaths` are all ends of
-    processes, `crashes` those at crash points.
+    """The result of one seed. `pods` counts the pods to schedule, `deaths` all ends of processes,
+    `crashes` those at crash points.
     """
 
     seed: int
@@ -59,12 +60,12 @@ class Result:
 
     @property
     def is_good(self) -> bool:
-        """No violation of anything."""
+        """Return whether there is no violation."""
         return not self.problems
 
 
 class Run:
-    """The pieces of one run, on a virtual loop."""
+    """One run on a virtual loop."""
 
     def __init__(self, scenario: Scenario) -> None:
         self.scenario = scenario
@@ -88,7 +89,7 @@ class Run:
         self.is_unsafe = False
 
     async def go(self) -> None:
-        """Safety phase, heal, liveness phase."""
+        """Run the safety phase, heal, and run the liveness phase."""
         if self.scenario.reset_s is not None:
             await self._reset("cold start")
             self.loop.call_at(self.scenario.reset_s, self._reset_later)
@@ -102,7 +103,7 @@ class Run:
             await self._settle()
 
     async def _wait(self, until_s: float) -> None:
-        """Until a time, or until something has failed for good."""
+        """Wait until a time, or until a permanent failure."""
         left_s = until_s - self.loop.time()
         if left_s > 0 and not self.mesh.failures:
             try:
@@ -111,8 +112,8 @@ class Run:
                 pass
 
     async def _settle(self) -> None:
-        """Poll until the mesh is at rest and nothing is wrong, or the deadline is over: then it is
-        judged at its next rest, if that comes soon.
+        """Poll until the mesh is at rest without violations, or the deadline has passed; then check
+        it at its next rest, if that comes soon.
         """
         deadline_s = self.loop.time() + self.scenario.deadline_s
         checked_s = -RECHECK_S
@@ -139,27 +140,27 @@ class Run:
         )
 
     def _still_moves(self) -> bool:
-        """Whether anything but heartbeats and messages was recorded since the last look: where many
-        pods wait, some message is confirmed at any time.
+        """Return whether anything but heartbeats and messages was recorded since the last poll.
+        With many waiting pods, some message is always being refreshed.
         """
         moves = False
         for journal, payloads in self.log.records.items():
-            start, service = self.read.get(journal, 0), journal.partition("/")[0].partition("-")[0]
+            start, plain = self.read.get(journal, 0), JournalName(journal.partition("-")[0])
             self.read[journal] = len(payloads)
             for position in range(start, len(payloads)):
                 if journal.startswith("epochs"):
                     continue
-                record = decode(payloads[position], journal, position)
-                moves = moves or _is_move(record, service, position)
+                record = decode(payloads[position], plain, position)
+                moves = moves or _is_move(record, plain, position)
         return moves
 
     def history(self) -> ClusterHistory:
-        """The cluster's side of the story so far."""
+        """Return the cluster's history so far."""
         undone = self.nemesis.undone
         return history_of(self.cluster, self.nemesis.extra, self.wire.posts, undone)
 
-    def names(self, epoch: int) -> dict[str, str]:
-        """Stored name -> plain name of one epoch's journals."""
+    def names(self, epoch: int) -> dict[str, JournalName]:
+        """Return stored name -> plain name of one epoch's journals."""
         return {str(renamed(journal, epoch)): journal for journal in self.mesh.names}
 
     def _judge(self, is_at_rest: bool) -> None:
@@ -190,7 +191,7 @@ class Run:
         self.wire.flights.add(task)
 
     async def _reset(self, reason: str) -> None:
-        """Reset until it has worked, as an operator would."""
+        """Reset, and repeat until it succeeds, as an operator would."""
         mesh = self.mesh
         host = Host(SimClock(self.loop), "operator", lambda: reason, inline)
         bus, cluster = SimBus(self.log), SimNetwork(self.wire, "operator", 0)
@@ -210,21 +211,21 @@ class Run:
                 process.kill()
 
 
-def _is_move(record: Record, service: str, position: int) -> bool:
-    """Whether its events do more than say again why pods wait, and look at that."""
+def _is_move(record: Record, journal: JournalName, position: int) -> bool:
+    """Return whether its events do more than refresh the messages of waiting pods."""
     return bool(record.received) or not all(
         isinstance(event, ReasonsAsked | Confirmed | GangWaits)
         or (isinstance(event, Refused) and not event.attempt)
-        for event in own_events(record, service, position)
+        for event in own_events(record, journal, position)
     )
 
 
 def replay_problems(run: Run, redecide: bool) -> list[Problem]:
-    """Fold every journal of every epoch again."""
+    """Fold every journal of every epoch again; return the differences."""
     problems: list[Problem] = []
     for epoch in range(1, run.mesh.epoch + 1):
         names = run.names(epoch)
-        records: Mapping[str, Sequence[bytes]] = {
+        records: Mapping[JournalName, Sequence[bytes]] = {
             plain: run.log.records[stored]
             for stored, plain in names.items()
             if stored in run.log.records
@@ -248,7 +249,7 @@ async def _simulate(scenario: Scenario, redecide: bool) -> Result:
     history = run.history()
     if result.problems and run.report is not None:
         run.report.problems = result.problems
-        result.lines = run.report.tell(history)
+        result.lines = run.report.lines(history)
     elif result.problems:
         result.lines = [f"VIOLATION {rule}: {text}" for rule, text in result.problems]
     _count(run, result, history)

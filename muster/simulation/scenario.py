@@ -1,28 +1,28 @@
-"""What a seed stands for: a world, and everything that will go wrong in it, and when.
+"""The scenario of a seed: a world, and all its faults with their times.
 
-Which service dies at which crash point is not drawn but scheduled over the seeds, so that every
-pair comes up again and again; everything else is drawn from streams of the seed.
+Pairs of service and crash point are not drawn but scheduled over the seeds, so that each pair
+recurs. Everything else is drawn from streams of the seed.
 """
 
 import random
 from dataclasses import dataclass
 from typing import Any
 
+from muster.app.journals import all_journals
 from muster.simulation.bus import BusFaults
 from muster.simulation.network import NetworkFaults
 from muster.simulation.worlds import make_world
-from shared.extenders.port import Judges
+from shared.extenders.port import ExtenderCalls
 from shared.machine.crash import CrashPoint
 from shared.machine.snapshots import SnapshotPolicy
-from shared.model.ids import placement
+from shared.model.ids import SERVICES, JournalName
 from shared.model.world import World
 
 PLACEMENTS = 3
 HEAL_S = 22.0
 ARRIVALS_MS_MAX = 18_000
-"""A world that takes longer is played faster, so that all of it meets the faults."""
+"""A longer world is played faster, so that all of it meets the faults."""
 DEADLINE_S = 150.0
-SERVICES = ("ingest", "queueing", "placement", "permit", "preemption", "binding")
 CRASHES = 3
 
 _NO_EFFECTS = "its core demands no effects, so there is none to crash beside"
@@ -49,15 +49,15 @@ PAIRS = tuple(
     for service in SERVICES
     if (service, point) not in NOT_APPLICABLE
 )
-"""Every service at every crash point that it can come by."""
+"""Each service at each crash point that it can reach."""
 
 
 @dataclass(frozen=True)
 class Crash:
-    """The owner of `journal` dies when it next comes by `point` (after `skips` times)."""
+    """The owner of `journal` dies when it next reaches `point` (after `skips` times)."""
 
     at_s: float
-    journal: str
+    journal: JournalName
     point: CrashPoint
     skips: int
     down_s: float
@@ -65,10 +65,10 @@ class Crash:
 
 @dataclass(frozen=True)
 class Takeover:
-    """A second owner claims beside the first, which goes on regardless when it is a ghost."""
+    """A second owner claims beside the first, which continues if it is a ghost."""
 
     at_s: float
-    journal: str
+    journal: JournalName
     ghost: bool
     for_s: float
 
@@ -78,13 +78,13 @@ class Jump:
     """The clock of a journal's owner jumps."""
 
     at_s: float
-    journal: str
+    journal: JournalName
     by_ms: int
 
 
 @dataclass(frozen=True)
 class Mutation:
-    """Somebody else changes the cluster; what exactly is drawn when it happens."""
+    """Another client changes the cluster; the details are drawn when it happens."""
 
     at_s: float
     kind: str
@@ -113,16 +113,16 @@ MUTATIONS = (
 
 
 SPREADERS = "services"
-"""For worlds in which Services and controllers select pods."""
+"""Mutations for worlds in which Services and controllers select pods."""
 REMADE = "node-remade"
-"""Drawn from a stream of its own, at most so many times."""
+"""The largest number of these, drawn from a separate stream."""
 REMADE_MAX = 3
 
 
 @dataclass(frozen=True)
 class Restore:
-    """A backup of the cluster is made, and the cluster restored from it. `is_bumped`: to a revision
-    above all others.
+    """The cluster is backed up and restored from the backup. `is_bumped`: to a revision above all
+    others.
     """
 
     backup_s: float
@@ -132,7 +132,7 @@ class Restore:
 
 @dataclass(frozen=True)
 class Scenario:
-    """One run, completely."""
+    """Everything about one run."""
 
     seed: int
     world: World
@@ -141,11 +141,11 @@ class Scenario:
     policy: SnapshotPolicy
     standbys: bool
     crashes: tuple[Crash, ...]
-    kills: tuple[tuple[float, str], ...]
+    kills: tuple[tuple[float, JournalName], ...]
     takeovers: tuple[Takeover, ...]
     jumps: tuple[Jump, ...]
     mutations: tuple[Mutation, ...]
-    tears: tuple[tuple[float, str], ...]
+    tears: tuple[tuple[float, JournalName], ...]
     reset_s: float | None
     hunts_holds: bool
     bus: BusFaults
@@ -154,7 +154,7 @@ class Scenario:
     heal_s: float = HEAL_S
     deadline_s: float = DEADLINE_S
     speed: float = 1.0
-    judges: Judges | None = None  # who stands for extenders
+    judges: ExtenderCalls | None = None  # stands in for extenders
     restore: Restore | None = None
 
 
@@ -170,22 +170,16 @@ CONFIG: dict[str, Any] = {
 
 
 def pairs_of(seed: int) -> list[tuple[str, CrashPoint]]:
-    """The crashes this seed owes to the coverage table."""
+    """Return the crashes that this seed adds to the coverage table."""
     return [PAIRS[(seed * CRASHES + index) % len(PAIRS)] for index in range(CRASHES)]
 
 
-def journals(placements: int) -> list[str]:
-    """All journals of a mesh."""
-    shards = [placement(shard) for shard in range(placements)]
-    return ["ingest/0", "queueing/0", *shards, "permit/0", "preemption/0", "binding/0"]
-
-
 def make_scenario(seed: int, world: World | None = None, placements: int = PLACEMENTS) -> Scenario:
-    """Everything about one seed. The same seed makes the same scenario."""
+    """Return the scenario of a seed. The same seed makes the same scenario."""
     rng = random.Random(f"{seed}/scenario")
     pairs = pairs_of(seed)
     cut = rng.random() < 0.25 or any(point.value.endswith("cut") for _service, point in pairs)
-    names = journals(placements)
+    names = all_journals(placements)
     world = world if world is not None else make_world(seed)
     last_ms = max((arrival.at_ms for arrival in world.arrivals), default=0)
     return Scenario(
@@ -220,8 +214,9 @@ def make_scenario(seed: int, world: World | None = None, placements: int = PLACE
     )
 
 
-def _journal_of(rng: random.Random, service: str, placements: int) -> str:
-    return f"{service}/{rng.randrange(placements) if service == 'placement' else 0}"
+def _journal_of(rng: random.Random, service: str, placements: int) -> JournalName:
+    shard = rng.randrange(placements) if service == "placement" else 0
+    return JournalName(f"{service}/{shard}")
 
 
 def _crash(rng: random.Random, pair: tuple[str, CrashPoint], placements: int) -> Crash:
@@ -236,7 +231,7 @@ def _crash(rng: random.Random, pair: tuple[str, CrashPoint], placements: int) ->
     )
 
 
-def _takeover(rng: random.Random, names: list[str]) -> Takeover:
+def _takeover(rng: random.Random, names: list[JournalName]) -> Takeover:
     return Takeover(
         at_s=rng.uniform(2, HEAL_S - 4),
         journal=rng.choice(names),
@@ -257,7 +252,9 @@ def _bus_faults(rng: random.Random) -> BusFaults:
 
 
 def _lists_doubted(pairs: list[tuple[str, CrashPoint]]) -> bool:
-    """Whether a crash waits for ingest to ask for a list, which it does when one was stale."""
+    """Return whether a crash waits for ingest to request a list, which it does after a
+    stale one.
+    """
     return any(pair in pairs for pair in LIST_CRASHES)
 
 
@@ -272,7 +269,7 @@ def _mutations(rng: random.Random, pairs: list[tuple[str, CrashPoint]]) -> tuple
 
 
 def _restore(rng: random.Random) -> Restore | None:
-    """In one of six seeds."""
+    """Draw a restore for one in six seeds."""
     if rng.random() >= 1 / 6:
         return None
     backup_s = rng.uniform(1.5, HEAL_S - 5)

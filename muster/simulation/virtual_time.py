@@ -1,8 +1,8 @@
 """An asyncio event loop on virtual time, and the clocks of simulated hosts.
 
-Nothing ever sleeps: when all tasks wait, the clock jumps to the next timer. One thread, timers in
-order of their time and ties in order of their making, so a run is a function of its inputs. The
-loop does no I/O: a coroutine that waits for a socket waits for ever, and the run is called stuck.
+Nothing sleeps: when all tasks wait, the clock jumps to the next timer. There is one thread, and
+timers run in order of time, ties in order of creation, so a run is a function of its inputs. The
+loop does no I/O: a coroutine that waits for a socket waits for ever, and the run counts as stuck.
 """
 
 import asyncio
@@ -12,15 +12,15 @@ from typing import Any
 
 EPOCH_MS = 1_700_000_000_000
 SPINS_MAX = 200_000
-"""Turns of the loop without time passing, after which the run is called a livelock."""
+"""Turns of the loop at one virtual time after which the run counts as a livelock."""
 
 
 class SimulationStuck(RuntimeError):
-    """Nothing can happen any more, or things happen for ever without time passing."""
+    """Nothing can happen any more, or the loop turns for ever at one virtual time."""
 
 
 class _Selector(selectors.SelectSelector):
-    """Instead of waiting for a descriptor, lets the time pass."""
+    """A selector that advances the virtual time instead of waiting for a descriptor."""
 
     def __init__(self, advance: Callable[[float | None], None]) -> None:
         super().__init__()
@@ -41,7 +41,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         self._clock_resolution = 1e-6
 
     def time(self) -> float:
-        """Virtual seconds since the loop was made."""
+        """Return virtual seconds since the loop was made."""
         return self._virtual_s
 
     def _advance(self, timeout_s: float | None) -> None:

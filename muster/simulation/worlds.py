@@ -1,4 +1,4 @@
-"""A small world in which everything happens: made from a seed, for runs that bring none."""
+"""A small world made from a seed that contains every kind of pod, for runs without a world."""
 
 import random
 from collections.abc import Iterator
@@ -33,7 +33,7 @@ BALLAST = "ballast"
 
 
 def make_node(index: int, rng: random.Random, cpu_milli: int = 0) -> Node:
-    """A node of one of the usual kinds; every fourth has GPUs, every seventh a taint."""
+    """Return a node of a common kind; every fourth has GPUs, every seventh a taint."""
     zone = ZONES[index % len(ZONES)]
     gpus = 2 if index % 4 == 0 else 0
     cpu_milli = cpu_milli or rng.choice((8_000, 12_000, 16_000))
@@ -53,7 +53,7 @@ def make_node(index: int, rng: random.Random, cpu_milli: int = 0) -> Node:
 
 
 def make_spec(cpu_milli: int, memory_bytes: int, priority: int = 0, **more: object) -> PodSpec:
-    """A spec that asks for cpu and memory."""
+    """Return a spec that requests cpu and memory."""
     requests = tuple((k, v) for k, v in ((CPU, cpu_milli), (MEMORY, memory_bytes)) if v)
     spec = {
         "priority": priority,
@@ -66,7 +66,7 @@ def make_spec(cpu_milli: int, memory_bytes: int, priority: int = 0, **more: obje
 
 
 def shapes() -> list[PodSpec]:
-    """The signatures of ordinary pods."""
+    """Return the specs of ordinary pods."""
     in_b = SelectorTerm(labels=(Requirement("zone", "In", ("b",)),))
     return [
         make_spec(500, GIB),
@@ -87,7 +87,7 @@ def shapes() -> list[PodSpec]:
 
 
 class _Maker:
-    """Names pods in the order in which they are made."""
+    """Makes pods and numbers their names."""
 
     def __init__(self, rng: random.Random) -> None:
         self.rng = rng
@@ -96,7 +96,7 @@ class _Maker:
     def pods(
         self, spec: PodSpec, count: int, at_ms: int, gang: str = "", gated: bool = False
     ) -> Arrival:
-        """`count` pods of one spec arriving together."""
+        """Return `count` pods of one spec that arrive together."""
         names = [f"pod-{self.count + index}" for index in range(count)]
         self.count += count
         app = self.rng.choice(("web", "web", "job", "db"))
@@ -113,7 +113,7 @@ class _Maker:
 
 
 def _ordinary(maker: _Maker) -> Iterator[Arrival]:
-    """Mixed pods until there are enough, some of them gated, the small ones more often."""
+    """Yield mixed pods until there are enough; some are gated, small ones are more frequent."""
     rng, kinds = maker.rng, shapes()
     while maker.count < PODS_MIN - 40:
         spec = kinds[min(rng.randrange(len(kinds)), rng.randrange(len(kinds) + 3))]
@@ -124,7 +124,7 @@ def _ordinary(maker: _Maker) -> Iterator[Arrival]:
 
 
 def _latecomers(maker: _Maker) -> Iterator[Arrival]:
-    """Pods of high priority that find the cluster full."""
+    """Yield pods of high priority that arrive in a full cluster."""
     rng = maker.rng
     for _ in range(rng.randint(5, 8)):
         cpu_milli = rng.choice((2_000, 4_000, 6_000))
@@ -134,7 +134,7 @@ def _latecomers(maker: _Maker) -> Iterator[Arrival]:
 
 
 def _gang(maker: _Maker, name: str, spec: PodSpec, count: int, least: int) -> Iterator[object]:
-    """A pod group and its members, which need not arrive together."""
+    """Yield a pod group and its members, which may arrive apart."""
     rng = maker.rng
     key = f"default/{name}"
     timeout_ms = rng.choice((3_000, 6_000, 20_000))
@@ -156,7 +156,7 @@ def _gangs(maker: _Maker) -> Iterator[object]:
 
 
 def _urgent(maker: _Maker) -> Iterator[object]:
-    """Gangs that find the cluster full, and go before nearly all that is in it."""
+    """Yield gangs of high priority that arrive in a full cluster."""
     rng = maker.rng
     for number in range(rng.choice((1, 1, 2))):
         spec = make_spec(rng.choice((1_000, 2_000, 4_500)), GIB, priority=rng.choice((60, 500)))
@@ -168,8 +168,8 @@ def _urgent(maker: _Maker) -> Iterator[object]:
 
 
 def ballast(rng: random.Random) -> list[Arrival]:
-    """Gated pods that are deleted before they matter. They push the numbers of all later pods
-    beyond what tables start with, which few pods alone never would.
+    """Return gated pods that are deleted early. They push the numbers of later pods beyond the
+    initial size of the tables.
     """
     count = rng.choice((0, 0, 0, 900, 1_100, 4_500))
     names = [f"{BALLAST}-{index}" for index in range(count)]
@@ -184,7 +184,9 @@ def ballast(rng: random.Random) -> list[Arrival]:
 
 
 def make_world(seed: int) -> World:
-    """Nodes for about nine tenths of what is asked, so that some wait and some are preempted."""
+    """Return a world whose nodes hold about nine tenths of the pods: some wait, some
+    are preempted.
+    """
     rng = random.Random(f"{seed}/world")
     maker = _Maker(rng)
     nodes = tuple(make_node(index, rng) for index in range(rng.randint(14, 17)))

@@ -1,1 +1,1 @@
-"""Plugins of users: loaded, and checked against what would break determinism."""
+"""Loads users' plugins and refuses code that would break determinism."""

@@ -1,8 +1,8 @@
-"""Operations that have not one result on every machine and under every hash seed, found in code.
+"""Finds operations in code whose results differ between machines or hash seeds.
 
 Sums of floats, transcendental functions and unstable sorts differ between CPUs and numpy builds;
-the order of a set differs between processes. The calls are looked at, not types: a dict that is
-filled in set order is not seen.
+the order of a set differs between processes. Only calls are examined, not types: a dict filled in
+set order goes unnoticed.
 """
 
 import ast
@@ -18,7 +18,7 @@ BUILTINS_FORBIDDEN = {"hash", "id", "open", "print", "input"}
 
 
 def is_numpy(node: ast.expr) -> bool:
-    """Whether it is the module."""
+    """Return whether the expression is the numpy module."""
     return isinstance(node, ast.Name) and node.id in {"np", "numpy"}
 
 
@@ -40,7 +40,7 @@ def _is_stable(call: ast.Call) -> bool:
 
 
 def is_set(node: ast.expr) -> bool:
-    """Whether it is seen to be a set."""
+    """Return whether the expression is visibly a set."""
     if isinstance(node, ast.Set | ast.SetComp):
         return True
     return (
@@ -68,7 +68,7 @@ def _call_offence(call: ast.Call) -> str | None:
         return None
     if func.attr == "sum" and not _has_keyword(call, "dtype"):
         return ".sum() without an integer dtype="
-    # str has a partition too: a literal separator gives it away.
+    # str has a partition method too, recognised by a literal separator.
     is_text = bool(call.args) and _is_text(call.args[0])
     text_method = is_text and func.attr == "partition"
     if func.attr in METHODS_FORBIDDEN and not text_method:
@@ -81,7 +81,7 @@ def _loop_offence(node: ast.For | ast.comprehension) -> str | None:
 
 
 def offence(node: ast.AST) -> str | None:
-    """What is wrong with this node in a core, if anything."""
+    """Return what makes this node non-deterministic, or None."""
     if isinstance(node, ast.Attribute):
         return _attribute_offence(node)
     if isinstance(node, ast.Call):
@@ -103,7 +103,7 @@ def _line(node: ast.AST) -> int:
 
 
 def offences(tree: ast.Module) -> list[tuple[int, str]]:
-    """Line and offence, in the order of the tree."""
+    """Return (line, offence) in the order of the tree."""
     found = []
     for node in ast.walk(tree):
         what = offence(node)

@@ -1,8 +1,8 @@
-"""`--plugin FILE.py`: plugins of users, read, checked and made known to this process.
+"""`--plugin FILE.py`: reads, checks and registers users' plugins.
 
-A file that could not be replayed is refused (muster/user_plugins/rules.py). That catches mistakes;
-it is not a sandbox, and a file that is loaded runs as this process. A file whose classes extend
-BindPlugin decides nothing and may use what it likes.
+A file whose decisions could not be replayed is refused (muster/user_plugins/rules.py). The check
+catches mistakes; it is no sandbox, and a loaded file has the rights of this process. A file whose
+classes extend BindPlugin decides nothing and may use any module.
 """
 
 import ast
@@ -28,6 +28,7 @@ from shared.configuration.plugins import OFF_BY_DEFAULT, REMOVED
 from shared.configuration.plugins import PLUGINS as KNOWN
 from shared.machine.core import Core
 from shared.model.cluster_event_kinds import KINDS
+from shared.model.ids import JournalName
 from shared.ports.bind_plugin import BindPlugin
 from shared.scheduling.api import custom
 from shared.scheduling.api.custom import HIGHER, LOWER, METHODS, Plugin, Registered
@@ -37,25 +38,25 @@ log = logging.getLogger("muster.plugins")
 
 AT_BIND = (custom.PERMIT, custom.PRE_BIND, custom.BIND, custom.POST_BIND)
 NOT_YET = {"unreserve": "reserve"}
-"""Methods that would never be asked, and the extension points they are taken for."""
+"""Misspelt method -> the extension point that was probably meant."""
 
 
 def load(files: Iterable[Path] | None) -> None:
-    """Make the plugins of these files, and no others, known to this process. Raises UsageFault."""
+    """Register the plugins of these files and no others. Raises UsageFault."""
     custom.PLUGINS.clear()
     for path in files or ():
         for kind, sha256 in _read(path):
             if kind.name in custom.PLUGINS:
-                raise UsageFault(f"--plugin {path}: there is another plugin {kind.name}")
+                raise UsageFault(f"--plugin {path}: a plugin {kind.name} is loaded already")
             custom.PLUGINS[kind.name] = Registered(kind, sha256)
 
 
 def core_maker(files: Sequence[Path], placements: int) -> Any:
-    """`make_core` for other processes, which have to read the plugins first."""
+    """Return `make_core` for other processes: it loads the plugins first."""
     return partial(_core, files=tuple(files), placements=placements)
 
 
-def _core(journal: str, files: tuple[Path, ...], placements: int) -> Core[Any]:
+def _core(journal: JournalName, files: tuple[Path, ...], placements: int) -> Core[Any]:
     if files and not custom.PLUGINS:
         load(files)
     return make_core(journal, placements)
@@ -76,7 +77,7 @@ def _read(path: Path) -> Iterator[tuple[type[Plugin], str]]:
     for line, what in () if acts else refused(tree):
         raise UsageFault(
             f"--plugin {path}, line {line}: {what} is not allowed: a replay would differ; "
-            f"{instead(what)} (docs/plugins.md)"
+            f"{instead(what)} (docs/reference/plugins.md)"
         )
     module = _run(path, source)
     kinds = [
@@ -91,8 +92,8 @@ def _read(path: Path) -> Iterator[tuple[type[Plugin], str]]:
     for kind in kinds:
         if issubclass(kind, BindPlugin) is not acts:
             raise UsageFault(
-                f"--plugin {path}: {kind.__name__}: classes that extend BindPlugin by that name, "
-                "and nothing else, are in a file of their own"
+                f"--plugin {path}: {kind.__name__}: a file has either Plugin or BindPlugin "
+                "classes: move the others to a file of their own"
             )
     digest = hashlib.sha256(source).hexdigest()
     for kind in kinds:
@@ -101,7 +102,7 @@ def _read(path: Path) -> Iterator[tuple[type[Plugin], str]]:
 
 
 def _acts(tree: ast.Module) -> bool:
-    """Whether its plugins act when pods are bound, and decide nothing."""
+    """Return whether the file has bind plugins, which decide nothing."""
     bases = {
         base.attr if isinstance(base, ast.Attribute) else getattr(base, "id", "")
         for kind in ast.walk(tree)
@@ -112,30 +113,30 @@ def _acts(tree: ast.Module) -> bool:
 
 
 def _check_owner(path: Path, found: os.stat_result) -> None:
-    """Whoever may write the file decides what this process does. The folder counts less: in a pod
-    the roots of volumes are open to all, and nobody else is there. Raises UsageFault.
+    """Refuse a file that other users may write. The folder is not checked: in a pod the roots of
+    volumes are open to all, and no other user is there. Raises UsageFault.
     """
     mode = stat.S_IMODE(found.st_mode)
-    for bit, who, is_open in (
+    for bit, bits, is_open in (
         (stat.S_IWOTH, "o-w", True),
         (stat.S_IWGRP, "g-w", _has_others(found)),
     ):
         if mode & bit and is_open:
             raise UsageFault(
                 f"--plugin {path}: others may write it (mode {mode:04o}), and it runs as this "
-                f"process: chmod {who} {path}"
+                f"process: chmod {bits} {path}"
             )
     if found.st_uid not in (0, os.geteuid()):
         log.warning("--plugin %s: belongs to user %d, who may change it", path, found.st_uid)
     folder = path.resolve().parent
     folder_mode = folder.stat().st_mode
     if folder_mode & stat.S_IWOTH and not folder_mode & stat.S_ISVTX:
-        log.warning("--plugin %s: everybody may replace files in %s", path, folder)
+        log.warning("--plugin %s: all users may replace files in %s", path, folder)
 
 
 def _has_others(found: os.stat_result) -> bool:
-    """Whether somebody else is in the file's group. A user's own group has the user's name, and a
-    group without a name, as volumes in pods have, is nobody's.
+    """Return whether other users may be in the file's group. A user's own group has the user's
+    name; a group without a name, as on volumes in pods, has no members.
     """
     try:
         return grp.getgrgid(found.st_gid).gr_name != pwd.getpwuid(found.st_uid).pw_name
@@ -149,7 +150,7 @@ def _run(path: Path, source: bytes) -> ModuleType:
         raise UsageFault(f"--plugin {path}: must be a .py file")
     module = sys.modules[spec.name] = importlib.util.module_from_spec(spec)
     try:
-        # What was checked, and not what the path or a cached file beside it says by now.
+        # Compile the checked text, not the file as it is now or a cached file beside it.
         exec(compile(source, spec.origin or str(path), "exec"), module.__dict__)
     except Exception as error:
         raise UsageFault(f"--plugin {path}: {type(error).__name__}: {error}") from error
@@ -157,7 +158,7 @@ def _run(path: Path, source: bytes) -> ModuleType:
 
 
 def _check(path: Path, kind: type[Plugin]) -> None:
-    """Whether it is one that can work; names it. Raises UsageFault."""
+    """Check that the plugin can work. Raises UsageFault."""
     name = kind.__dict__.get("name") or kind.__name__
     kind.name = name
     where = f"--plugin {path}: {name}"
@@ -166,8 +167,8 @@ def _check(path: Path, kind: type[Plugin]) -> None:
     for method in sorted(NOT_YET):
         if hasattr(kind, method):
             raise UsageFault(
-                f"{where}: {method} would never be asked: plugins of users have no such method at "
-                f"{NOT_YET[method]} (docs/plugins.md)"
+                f"{where}: {method} would never be called: users' plugins have no method at "
+                f"{NOT_YET[method]} (docs/reference/plugins.md)"
             )
     points = kind.points()
     if not points:
@@ -177,8 +178,8 @@ def _check(path: Path, kind: type[Plugin]) -> None:
         _check_acting(kind, where)
     elif hasattr(kind, "wakes"):
         raise UsageFault(
-            f"{where}: wakes is for permit: who is refused a node is tried again when that, or "
-            "what is on it, changes"
+            f"{where}: `wakes` is only valid with permit(); a pod that a filter refuses is "
+            "tried again when the node or its pods change"
         )
     elif at_bind := set(points).intersection(AT_BIND):
         raise UsageFault(f"{where}: extends {min(at_bind)}: the class must extend BindPlugin")
@@ -186,24 +187,27 @@ def _check(path: Path, kind: type[Plugin]) -> None:
         if sum(map(kind.has, methods)) > 1:
             raise UsageFault(f"{where}: has {' and '.join(methods)}; one of them is enough")
     if kind.has("reserve") is not kind.has("room"):
-        raise UsageFault(f"{where}: of reserve and room each needs the other")
+        raise UsageFault(f"{where}: reserve() and room() must be defined together")
     for read in kind.reads:
         if not _can_be_read(read):
             raise UsageFault(f"{where}: reads {read!r}: must be {custom.READABLE}")
     if kind.normalize not in ("", HIGHER, LOWER):
         raise UsageFault(f"{where}: normalize must be HIGHER or LOWER")
     if kind.amounts and (kind.has("score_node") or kind.normalize):
-        raise UsageFault(f"{where}: a score by amounts is `score`, and is not normalised")
+        raise UsageFault(f"{where}: `amounts` needs a `score` method and no `normalize`")
     try:
         type_of(kind)
-    except Exception as error:  # whatever the names in annotations are
+    except Exception as error:  # evaluating annotations runs any code
         raise UsageFault(f"{where}: args: {error}") from error
 
 
 def _check_acting(kind: type[BindPlugin], where: str) -> None:
-    """Whether it decides nothing and can be waited for. Raises UsageFault."""
+    """Check that the bind plugin decides nothing and has async methods. Raises UsageFault."""
     for method in kind.pure():
-        raise UsageFault(f"{where}: has {method}: what decides extends Plugin, in another file")
+        raise UsageFault(
+            f"{where}: has {method}: a deciding method belongs in a class that extends Plugin, "
+            "in another file"
+        )
     for method in filter(kind.has, ("permit", "pre_bind", "bind", "post_bind")):
         if not inspect.iscoroutinefunction(getattr(kind, method)):
             raise UsageFault(f"{where}: {method} must be `async def`")
@@ -213,11 +217,13 @@ def _check_acting(kind: type[BindPlugin], where: str) -> None:
 
 
 def _check_wakes(kind: type[BindPlugin], where: str) -> None:
-    """Whether what pods of it wait for can happen. Raises UsageFault."""
+    """Check that the events in `wakes` exist. Raises UsageFault."""
     if kind.wakes is None:
         return
     if not kind.has("permit"):
-        raise UsageFault(f"{where}: wakes is for permit: nobody else has pods wait for events")
+        raise UsageFault(
+            f"{where}: `wakes` is only valid with permit(): only its rejections wait for events"
+        )
     if not isinstance(kind.wakes, tuple):
         raise UsageFault(f"{where}: wakes must be a tuple")
     for one in kind.wakes:

@@ -1,5 +1,5 @@
-"""Which public names of modules the code of a plugin that decides may use, and nothing else:
-what reads no clock, no randomness and no file, keeps nothing, and gives the same everywhere.
+"""The public names of modules that a deciding plugin may use: they read no clock, no randomness and
+no file, keep no state, and give the same result everywhere.
 """
 
 import ast
@@ -104,12 +104,12 @@ MODULES: dict[str, set[str]] = {
     },
     "typing": set(typing.__all__) - {"get_type_hints"},
 }
-"""Not here: functions whose results differ between C libraries and CPUs, as math.log's."""
+"""Functions whose results differ between C libraries and CPUs, such as math.log, are missing."""
 PREFIXES = {name.partition(".")[0] for name in MODULES}
 
 
 def imported(tree: ast.AST) -> dict[str, str]:
-    """Names that imports give, and what they are of: `np` "numpy", `chain` "itertools.chain"."""
+    """Return imported name -> what it is: `np` -> "numpy", `chain` -> "itertools.chain"."""
     found = {}
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
@@ -123,22 +123,24 @@ def imported(tree: ast.AST) -> dict[str, str]:
 
 
 def not_public(module: str, name: str) -> bool:
-    """Whether a file may not use this name of this module."""
+    """Return whether a plugin may not use this name of this module."""
     if f"{module}.{name}" in MODULES or f"{module}.{name}" in PREFIXES:
         return False
     return name not in MODULES.get(module, ())
 
 
 def misused(tree: ast.Module) -> Iterator[tuple[int, str]]:
-    """Modules that are reached through others, names that are not listed, modules given away."""
+    """Yield (line, error): a module reached through another, a name not listed, a module
+    passed on.
+    """
     modules = {name: of for name, of in imported(tree).items() if of in MODULES or of in PREFIXES}
     yield from _used(tree, modules)
 
 
 def _used(node: ast.AST, modules: dict[str, str]) -> Iterator[tuple[int, str]]:
     if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
-        own = bound(node)
-        modules = {name: of for name, of in modules.items() if name not in own}
+        local_names = bound(node)
+        modules = {name: of for name, of in modules.items() if name not in local_names}
     if isinstance(node, ast.Attribute):
         of = _module(node.value, modules)
         if node.attr in ("reduce", "reduceat") and _dotted(node.value, modules) == "numpy.add":
@@ -152,13 +154,13 @@ def _used(node: ast.AST, modules: dict[str, str]) -> Iterator[tuple[int, str]]:
         if of and of != "numpy":
             yield node.lineno, f"{node.id} by itself, without .NAME,"
     elif isinstance(node, ast.Call) and _dotted(node.func, modules) == "numpy.ndarray":
-        yield node.lineno, "np.ndarray(), whose numbers are what memory had,"
+        yield node.lineno, "np.ndarray(), whose contents are undefined,"
     for child in ast.iter_child_nodes(node):
         yield from _used(child, modules)
 
 
 def _module(node: ast.expr, modules: dict[str, str]) -> str:
-    """The module that the expression is, "" = none."""
+    """Return the module that the expression is; empty if none."""
     name = _dotted(node, modules)
     return name if name in MODULES or name in PREFIXES else ""
 
@@ -171,7 +173,7 @@ def _dotted(node: ast.expr, modules: dict[str, str]) -> str:
 
 
 def bound(tree: ast.AST) -> set[str]:
-    """Names that get a value in it: variables and parameters, not imports."""
+    """Return the variables and parameters of the code, not its imports."""
     found = set()
     for node in ast.walk(tree):
         if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):

@@ -1,9 +1,9 @@
-"""Names that the code of a plugin that decides must not use, beside those that cores must not: what
-differs from one machine or process to the next. modules.py has what may be used of modules.
+"""Names that a deciding plugin must not use because their results differ between machines or
+processes. modules.py lists the names of modules that it may use.
 
-That finds mistakes, and is no sandbox. What a plugin makes of the order of a set, or remembers from
-one question to the next, no list of names shows: `muster score --check-plugin` and `muster replay`
-find that.
+The check finds mistakes and is no sandbox. It cannot see that a plugin depends on the order of a
+set or keeps state between two questions: `muster score --check-plugin` and `muster replay` find
+that.
 """
 
 import ast
@@ -25,11 +25,11 @@ ATTRIBUTES = {
 }
 DATE = re.compile(r"M8\[|datetime64")
 OF_TUPLES = {"_asdict", "_fields", "_make", "_replace"}
-"""What named tuples have."""
+"""Underscore methods of named tuples."""
 INSTEAD = {
-    "import": "import what only computes, and what is public in it",
-    "changing": "work it out in each call from what it is given",
-    "a loop": "use sorted(...), or ask only whether something is in it",
+    "import": "import only modules that compute, and only their public names",
+    "changing": "compute it in each call from the arguments",
+    "a loop": "use sorted(...), or only test membership",
     "argsort": 'write kind="stable"',
     "np.add.reduce": "write .sum(dtype=np.int64), of integers",
     ".sum()": "write .sum(dtype=np.int64), of integers",
@@ -39,13 +39,13 @@ INSTEAD = {
 
 
 def instead(what: str) -> str:
-    """What to do in place of that."""
+    """Return what to use instead."""
     found = (text for start, text in INSTEAD.items() if what.startswith(start))
-    return next(found, "go by what the plugin is given, with what is public and listed")
+    return next(found, "use the arguments, and public names that are listed")
 
 
 def refused(tree: ast.Module) -> list[tuple[int, str]]:
-    """Lines and what is wrong there, in order."""
+    """Return (line, error), in order."""
     return sorted({*offences(tree), *_anywhere(tree), *misused(tree)})
 
 
@@ -96,7 +96,7 @@ def _name(node: ast.Name, is_alone: bool) -> str:
 
 
 def _private(tree: ast.Module) -> set[str]:
-    """Names of the file's own that nobody else should use."""
+    """Return the private names that the file defines."""
     found = {node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)}
     for node in ast.walk(tree):
         if isinstance(node, ast.Name | ast.Attribute) and isinstance(node.ctx, ast.Store):
@@ -106,7 +106,7 @@ def _private(tree: ast.Module) -> set[str]:
 
 def _is_refused(node: ast.Attribute, private: set[str]) -> bool:
     if is_numpy(node.value) and node.attr == "random":
-        return False  # said in better words already
+        return False  # reported with a better text elsewhere
     if node.attr in ("__init__", "__post_init__") and _is_super(node.value):
         return False
     if node.attr in ATTRIBUTES or node.attr.startswith("__"):

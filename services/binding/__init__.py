@@ -1,1 +1,3 @@
-"""Owns effects in flight: carries out, retries, reads back, reports; decides nothing about pods."""
+"""Owns effects in flight: sends, retries, reads back and reports them. It decides nothing about
+pods.
+"""

@@ -1,7 +1,7 @@
-"""Plugins of users and extenders at a bind are run here, beside the requests, many pods at a time.
+"""Runs users' plugins and binding extenders at a bind, beside the requests, many pods at a time.
 
 An answer is definite: done, or a text that says why not. A plugin that raises or takes too long has
-failed. In `bind` that leaves open what came of the pod, which is then asked for again.
+failed. In `bind` a failure leaves the outcome open, so the pod is read back.
 """
 
 import asyncio
@@ -35,8 +35,8 @@ log = logging.getLogger("muster.binding")
 
 
 class Outcome(NamedTuple):
-    """What came of a bind, and in words why it failed. None = it is DefaultBinder's, or the cluster
-    does not know of it yet.
+    """The outcome of a bind, with the reason of a failure. None: DefaultBinder binds the pod, or
+    the cluster does not show the bind yet.
     """
 
     answer: Answer | None
@@ -44,8 +44,8 @@ class Outcome(NamedTuple):
 
 
 class Refusal(NamedTuple):
-    """Why a pod may not go on, in kube-scheduler's words (empty = it may); the permit plugin that
-    says so; whether somebody failed instead.
+    """Why a pod may not continue, in kube-scheduler's words (empty: it may); the Permit plugin that
+    rejected it; whether a plugin failed instead.
     """
 
     text: str = ""
@@ -53,8 +53,8 @@ class Refusal(NamedTuple):
     error: bool = False
 
 
-class Acting:
-    """Runs what the configuration names, which is given with each question."""
+class BindPluginRunner:
+    """Runs the plugins and extenders of the configuration, which comes with each call."""
 
     def __init__(self, binders: Binders | None = None) -> None:
         self._room = asyncio.Semaphore(AT_ONCE)
@@ -62,18 +62,18 @@ class Acting:
 
     @staticmethod
     def binds(config: Config, spec: PodSpec) -> bool:
-        """Whether anybody but DefaultBinder may want to bind such pods."""
+        """Return whether a plugin or extender may bind such pods instead of DefaultBinder."""
         return spec.scheduler in config.bind or _binder(config, spec) is not None
 
     async def permit(self, config: Config, spec: PodSpec, ref: PodRef, node: str) -> Refusal:
-        """Why the pod may not have the node. They are asked side by side, and so are all pods, for
-        one may wait for another.
+        """Return why the pod may not have the node. All plugins and all pods are asked in parallel,
+        because one pod may wait for another.
         """
         plugins = config.permit.get(spec.scheduler, ())
         asked = [asyncio.ensure_future(self._permitted(one, spec, ref, node)) for one in plugins]
         try:
-            for said in asyncio.as_completed(asked):
-                found = await said
+            for answer in asyncio.as_completed(asked):
+                found = await answer
                 if found.text:
                     return found
             return Refusal()
@@ -82,32 +82,32 @@ class Acting:
                 one.cancel()
 
     async def _permitted(self, one: CustomPlugin, spec: PodSpec, ref: PodRef, node: str) -> Refusal:
-        said, error = await self._asked(one, "permit", spec, ref, node, nullcontext())
+        answer, error = await self._asked(one, "permit", spec, ref, node, nullcontext())
         if error == DEADLINE:
             plugin = registered(one)
             assert isinstance(plugin, BindPlugin)
             waited = _go_duration(plugin.timeout_s)
-            said = f"rejected due to timeout after waiting {waited} at plugin {one.name}"
+            answer = f"rejected due to timeout after waiting {waited} at plugin {one.name}"
             error = ""
-        if error or said is None:
+        if error or answer is None:
             return _failure(one, PERMIT, error)
-        return Refusal(f"0/1 nodes are available: 1 {said or one.name}.", one.name)
+        return Refusal(f"0/1 nodes are available: 1 {answer or one.name}.", one.name)
 
     async def pre_bind(self, config: Config, spec: PodSpec, ref: PodRef, node: str) -> Refusal:
-        """Why the pod may not be bound. The name of a plugin that says no is not told: nothing that
-        happens makes it say something else, as in kube-scheduler.
+        """Return why the pod may not be bound. The plugin's name is not reported: as in
+        kube-scheduler, no event changes a PreBind rejection.
         """
         for one in config.pre_bind.get(spec.scheduler, ()):
-            said, error = await self._asked(one, "pre_bind", spec, ref, node, self._room)
+            answer, error = await self._asked(one, "pre_bind", spec, ref, node, self._room)
             if error:
                 return _failure(one, PRE_BIND, error)
-            if said is not None:
-                return Refusal(said or one.name)
+            if answer is not None:
+                return Refusal(answer or one.name)
         return Refusal()
 
     async def bind(self, config: Config, spec: PodSpec, ref: PodRef, node: str) -> Outcome:
-        """An extender goes before all plugins; one that may be ignored leaves it to them when it
-        fails.
+        """Bind by the extender, or else by plugins. An extender that may be ignored leaves the bind
+        to the plugins if it fails.
         """
         binder = _binder(config, spec)
         if binder is not None:
@@ -125,24 +125,26 @@ class Acting:
         self, config: Config, spec: PodSpec, ref: PodRef, node: str
     ) -> Outcome:
         for one in config.bind.get(spec.scheduler, ()):
-            said, error = await self._asked(one, "bind", spec, ref, node, self._room)
+            answer, error = await self._asked(one, "bind", spec, ref, node, self._room)
             if error:
                 return Outcome(Answer.UNKNOWN)
-            if isinstance(said, str):
-                log.warning("plugin %s does not bind %s: %s", one.name, ref.name, quoted(said))
-                text = f'running Bind plugin "{one.name}": {said}'
+            if isinstance(answer, str):
+                log.warning("plugin %s does not bind %s: %s", one.name, ref.name, quoted(answer))
+                text = f'running Bind plugin "{one.name}": {answer}'
                 return Outcome(Answer.REFUSED, text[:TEXT_MAX])
-            if said:
+            if answer:
                 return self._bound()
         return Outcome(None)
 
     def _bound(self) -> Outcome:
-        """Somebody says so: whether the cluster shows it is looked at; a simulated one is told."""
+        """Return the outcome of a reported bind: the pod is read back; a simulated
+        cluster is told.
+        """
         writes = self._binders is not None and self._binders.writes
         return Outcome(Answer.ASSIGNED if writes else None)
 
     async def post_bind(self, config: Config, spec: PodSpec, ref: PodRef, node: str) -> None:
-        """All of them are told; what goes wrong is counted and logged."""
+        """Call all PostBind plugins; count and log failures."""
         for one in config.post_bind.get(spec.scheduler, ()):
             await self._asked(one, "post_bind", spec, ref, node, self._room)
 
@@ -155,20 +157,20 @@ class Acting:
         node: str,
         room: AbstractAsyncContextManager[Any],
     ) -> tuple[Any, str]:
-        """The answer, and what went wrong."""
+        """Return the plugin's answer and its error text."""
         plugin: Any = None
         try:
             plugin = registered(one)
             assert isinstance(plugin, BindPlugin), f"{one.name} decides, and does not act"
             pod = BoundPod(spec, plugin.reads, ref.namespace, ref.name, ref.uid)
             async with room, asyncio.timeout(plugin.timeout_s):
-                said = await getattr(plugin, method)(pod, node)
-            if not isinstance(said, ANSWERS[method]):
-                raise TypeError(f"{method} gave {type(said).__name__}")
-            return said, ""
+                answer = await getattr(plugin, method)(pod, node)
+            if not isinstance(answer, ANSWERS[method]):
+                raise TypeError(f"{method} gave {type(answer).__name__}")
+            return answer, ""
         except TimeoutError:
             error = DEADLINE
-        except Exception as raised:  # whatever users write must not end binding
+        except Exception as raised:  # an error in a user's plugin must not end binding
             text = str(raised).partition("\n")[0][:TEXT_MAX]
             error = f"{type(raised).__name__}: {text}"
         if plugin is not None:
@@ -178,19 +180,19 @@ class Acting:
 
 
 def _go_duration(seconds: float) -> str:
-    """As Go writes it."""
+    """Return the duration as Go formats it."""
     minutes, rest = divmod(seconds, 60)
     return f"{minutes:.0f}m{rest:g}s" if minutes else f"{rest:g}s"
 
 
 def _failure(one: CustomPlugin, point: str, error: str) -> Refusal:
-    """As kube-scheduler has it in a pod's condition, if there was an error."""
+    """Return the refusal with kube-scheduler's text for a plugin error, if there was one."""
     if not error:
         return Refusal()
     return Refusal(f'running {point} plugin "{one.name}": {error}', error=True)
 
 
 def _binder(config: Config, spec: PodSpec) -> Extender | None:
-    """The extender that binds such pods."""
+    """Return the extender that binds such pods, or None."""
     binder = config.binder
     return binder if binder is not None and binder.binds(spec) else None

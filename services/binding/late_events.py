@@ -1,8 +1,8 @@
-"""Which binds people may not have been told of when the ownership of binding changes.
+"""Finds binds whose Scheduled event may be missing after a change of owner.
 
-Events for people are in no journal: they wait in the memory of whoever made the bind, and die with
-it. So a new owner tells of the newest binds again, and of those that were on their way once they
-turn out to be made. The cluster's adapter sees to it that nobody hears of a pod twice.
+Kubernetes events are in no journal: they wait in the memory of the owner that made the bind and are
+lost with it. So a new owner announces the newest binds again, and binds that were under way once
+they prove to be made. The cluster's adapter sends one event per pod.
 """
 
 import numpy as np
@@ -14,11 +14,11 @@ from shared.model.columns import unpack
 from shared.ports.cluster import PastBind, PodRef
 
 WITHIN_MS = 3_000_000
-"""API servers forget events after an hour, and would take the same one again then."""
+"""API servers delete events after an hour and would accept the same one again."""
 
 
 def newest(state: BindingState) -> list[PastBind]:
-    """Binds of a short while ago."""
+    """Return the recent binds."""
     found = [
         _bind(state, pod, node, at_ms)
         for at_ms, ids, nodes in state.recent
@@ -28,8 +28,8 @@ def newest(state: BindingState) -> list[PastBind]:
     return [bind for bind in found if bind is not None]
 
 
-def doubted(state: BindingState) -> dict[int, int]:
-    """Pods with a bind that may have reached the cluster, and their nodes."""
+def doubtful_binds(state: BindingState) -> dict[int, int]:
+    """Return pods with a bind that may have reached the cluster, and their nodes."""
     table = state.table
     phases, flags = table.phases[: table.used], table.flags[: table.used]
     is_out = (phases != Phase.IDLE) & ((phases == Phase.ASKED) | ((flags & MAYBE) != 0))
@@ -37,8 +37,8 @@ def doubted(state: BindingState) -> dict[int, int]:
     return dict(zip(table.ids[rows].tolist(), table.nodes[rows].tolist(), strict=True))
 
 
-def settled(state: BindingState, doubts: dict[int, int]) -> list[PastBind]:
-    """Those of them that were made after all; what is settled either way is in doubt no more."""
+def settle_doubts(state: BindingState, doubts: dict[int, int]) -> list[PastBind]:
+    """Return the doubtful binds that were made; settled ones are removed from `doubts`."""
     table, made = state.table, []
     for pod, node in list(doubts.items()):
         row = table.find(pod)
@@ -51,7 +51,7 @@ def settled(state: BindingState, doubts: dict[int, int]) -> list[PastBind]:
 
 
 def _bind(state: BindingState, pod: int, node: int, at_ms: int) -> PastBind | None:
-    """None where the pod or the node is gone."""
+    """Return the bind, or None if the pod or the node is deleted."""
     table, row = state.table, state.table.find(pod)
     name = state.node_names.get(node, "")
     if row < 0 or not name or not table.flags.item(row) & NAMED:

@@ -1,7 +1,8 @@
-"""Binding's shell: sends what effects ask for, in bounded chunks side by side, and offers answers.
+"""Binding's shell: sends the requests of effects in bounded chunks in parallel, and submits the
+answers.
 
-It never takes silence for a no: whatever goes wrong after a request may have left is UNKNOWN. When
-ownership ends nothing is offered any more, though requests on the wire may still land.
+Silence is never a no: any failure after a request may have left is UNKNOWN. When ownership ends
+nothing is submitted any more, though requests on the wire may still land.
 """
 
 import asyncio
@@ -13,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from services.binding import extender_victims, late_events
-from services.binding.bind_plugins import TEXT_MAX, Acting, Refusal
+from services.binding.bind_plugins import TEXT_MAX, BindPluginRunner, Refusal
 from services.binding.core.binds import OTHER, UNASSIGNED
 from services.binding.core.pod_table import NAMED
 from services.binding.core.state import BindingState
@@ -40,9 +41,9 @@ from shared.events.observed import (
     PreBindAnswers,
     VolumeAnswers,
 )
-from shared.extenders.port import Binders, Going, Judges, Verdict
+from shared.extenders.port import Binders, ExtenderCalls, NodeVictimRefs, VictimsLeft
 from shared.extenders.values import Extender
-from shared.machine.runtime import Offers
+from shared.machine.runtime import OwnerPort
 from shared.model.api_outcome import Answer
 from shared.model.columns import I64, pack, unpack
 from shared.model.victims import NodeVictims
@@ -58,8 +59,8 @@ from shared.ports.cluster import (
 
 CHUNK_PODS = 1_024
 PODS_IN_FLIGHT = 16 * CHUNK_PODS
-"""In chunks that were started; the cluster decides how many requests are on the wire. Pods count,
-not chunks: pods that arrive one by one make chunks of one.
+"""Pods in started chunks; the cluster limits the requests on the wire. The limit counts pods, not
+chunks: pods that arrive one by one make chunks of one.
 """
 DOUBT_S = 1.0
 LOOK_S = 1.0
@@ -69,17 +70,17 @@ UNKNOWN = PodRead(Answer.UNKNOWN)
 log = logging.getLogger("muster.binding")
 
 
-class Room:
-    """A semaphore that counts pods, first come first served."""
+class PodSemaphore:
+    """A semaphore that counts pods, first come, first served."""
 
     def __init__(self, pods_max: int) -> None:
-        """Nothing is in it."""
+        """Create a semaphore for `pods_max` pods."""
         self._pods_max, self._pods = pods_max, 0
         self._turn, self._left = asyncio.Lock(), asyncio.Event()
 
     @asynccontextmanager
     async def of(self, pods: int) -> AsyncIterator[None]:
-        """Wait for room for so many; more than there ever is go alone."""
+        """Wait for room for this many pods; a larger number runs alone."""
         async with self._turn:
             while self._pods and self._pods + pods > self._pods_max:
                 self._left.clear()
@@ -93,39 +94,42 @@ class Room:
 
 
 class BindingShell:
-    """One ownership's sender."""
+    """The sender of one owner."""
 
     def __init__(
-        self, cluster: Cluster, binders: Binders | None = None, judges: Judges | None = None
+        self,
+        cluster: Cluster,
+        binders: Binders | None = None,
+        extender_calls: ExtenderCalls | None = None,
     ) -> None:
-        """Nothing happens before `start`. `binders` ask the extender that binds, `judges` those
-        that say who goes, if any does.
+        """Do nothing before `start`. `binders` call extenders that bind, `extender_calls` those
+        that choose victims, if there are any.
         """
         self._cluster = cluster
-        self._owner: Offers | None = None
+        self._owner: OwnerPort | None = None
         self._tasks: dict[asyncio.Task[None], bool] = {}
-        self._room = Room(PODS_IN_FLIGHT)
-        self._acting = Acting(binders)
-        self._judges = judges
-        # Pods that extenders or plugins say they have bound, with their nodes.
-        self._by_others: dict[int, int] = {}
+        self._room = PodSemaphore(PODS_IN_FLIGHT)
+        self._plugin_runner = BindPluginRunner(binders)
+        self._judges = extender_calls
+        # Pods that extenders or plugins report as bound, with their nodes.
+        self._bound_by_plugins: dict[int, int] = {}
 
-    def start(self, owner: Offers) -> None:
-        """Open effects follow by `effect`."""
+    def start(self, owner: OwnerPort) -> None:
+        """Start; open effects follow through `effect`."""
         self._owner = owner
         state = self._state()
         if state.recent:
-            self._cluster.tell_of(late_events.newest(state))
-        doubts = late_events.doubted(state)
+            self._cluster.announce_binds(late_events.newest(state))
+        doubts = late_events.doubtful_binds(state)
         if doubts:
-            self._keep(self._tell_of(doubts))
+            self._keep(self._announce_when_made(doubts))
 
-    async def _tell_of(self, doubts: dict[int, int]) -> None:
-        """Tell of these binds once they are known to be made."""
+    async def _announce_when_made(self, doubts: dict[int, int]) -> None:
+        """Announce these binds once they are known to be made."""
         while doubts:
             await asyncio.sleep(DOUBT_S)
-            self._cluster.tell_of(
-                late_events.settled(self._state(), doubts), doubts is self._by_others
+            self._cluster.announce_binds(
+                late_events.settle_doubts(self._state(), doubts), doubts is self._bound_by_plugins
             )
 
     def effect(self, effect_id: int, effect: Event) -> None:
@@ -150,14 +154,14 @@ class BindingShell:
                 for pod in unpack(effect.ids).tolist():
                     self._keep(self._post_bind(effect_id, pod))
             case ExtendersPreemptAsked():
-                self._keep(self._judge(effect_id, effect))
+                self._keep(self._ask_extenders(effect_id, effect))
             case EvictionsAsked():
                 self._start_chunks(effect_id, effect, self._evict)
             case _:
                 raise AssertionError(f"effect {effect_id}: {effect}")
 
     async def stop(self) -> None:
-        """Offer nothing any more."""
+        """Stop submitting answers."""
         self._owner = None
         tasks = list(self._tasks)
         for task in tasks:
@@ -181,10 +185,10 @@ class BindingShell:
         task.add_done_callback(self._done)
 
     def _done(self, task: asyncio.Task[None]) -> None:
-        """A failure here is a bug, not an answer: it must not pass unseen."""
+        """Report a failed task: it is a bug, not an answer."""
         del self._tasks[task]
         if not task.cancelled() and task.exception() is not None:
-            log.error("a request could not be made", exc_info=task.exception())
+            log.error("unexpected error while sending a request", exc_info=task.exception())
 
     async def _in_turn(
         self,
@@ -203,8 +207,8 @@ class BindingShell:
         rows = self._still(state, effect_id, pods, Phase.ASKED)
         if not len(rows):
             return
-        if state.hooked:
-            rows = self._without_own(effect_id, state, rows)
+        if state.plugin_specs:
+            rows = self._without_plugin_binds(effect_id, state, rows)
             if not len(rows):
                 return
         await self._post(effect_id, state, rows)
@@ -213,51 +217,51 @@ class BindingShell:
         pods = state.table.ids[rows]
         requests = _requests(state, rows)
         answers = await self._answers(len(rows), self._cluster.bind(requests))
-        self._offer_reads(effect_id, pods, answers, None)
+        self._submit_reads(effect_id, pods, answers, None)
 
-    def _without_own(self, effect_id: int, state: BindingState, rows: I64) -> I64:
-        """Those that nobody else may want to bind; the others go their own way."""
+    def _without_plugin_binds(self, effect_id: int, state: BindingState, rows: I64) -> I64:
+        """Return the rows that DefaultBinder binds; start the others' plugins or extenders."""
         ids = state.table.ids[rows].tolist()
-        hooked, config = state.hooked, state.config
-        is_own = [pod in hooked and Acting.binds(config, hooked[pod]) for pod in ids]
-        for pod, own in zip(ids, is_own, strict=True):
-            if own:
-                self._keep(self._bind_by_others(effect_id, pod))
+        hooked, config = state.plugin_specs, state.config
+        is_own = [pod in hooked and BindPluginRunner.binds(config, hooked[pod]) for pod in ids]
+        for pod, is_default in zip(ids, is_own, strict=True):
+            if is_default:
+                self._keep(self._bind_by_plugin(effect_id, pod))
         left: I64 = rows[~np.array(is_own, np.bool_)]
         return left
 
-    async def _bind_by_others(self, effect_id: int, pod: int) -> None:
+    async def _bind_by_plugin(self, effect_id: int, pod: int) -> None:
         state = self._state()
         row = state.table.find(pod)
-        if row < 0 or pod not in state.hooked:
-            return  # the pod is gone, or its bind is over
+        if row < 0 or pod not in state.plugin_specs:
+            return  # the pod is deleted, or its bind has ended
         node = state.node_names.get(state.table.nodes.item(row), "")
-        spec = state.hooked[pod]
-        outcome = await self._acting.bind(state.config, spec, ref_at(state, row), node)
+        spec = state.plugin_specs[pod]
+        outcome = await self._plugin_runner.bind(state.config, spec, ref_at(state, row), node)
         column = np.array([pod], np.int64)
         if outcome.answer is Answer.ASSIGNED:
-            self._tell_later(pod, state.table.nodes.item(row))
+            self._announce_later(pod, state.table.nodes.item(row))
         if outcome.answer is not None:
             texts = (outcome.text,) if outcome.text else ()
             codes = bytes([outcome.answer])
-            self._offer(BindAnswers(effect_id, pack(column), codes, texts=texts))
+            self._submit(BindAnswers(effect_id, pack(column), codes, texts=texts))
             return
         rows = self._still(state, effect_id, column, Phase.ASKED)
         if len(rows):
             async with self._room.of(1):
                 await self._post(effect_id, state, rows)
 
-    def _tell_later(self, pod: int, node: int) -> None:
-        is_first = not self._by_others
-        self._by_others[pod] = node
+    def _announce_later(self, pod: int, node: int) -> None:
+        is_first = not self._bound_by_plugins
+        self._bound_by_plugins[pod] = node
         if is_first:
-            self._keep(self._tell_of(self._by_others))
+            self._keep(self._announce_when_made(self._bound_by_plugins))
 
     def _is_asked(self, effect_id: int, pod: int) -> bool:
-        """Whether the plugins before its bind are still to say what they think of the pod."""
+        """Return whether the plugins before the pod's bind are still to answer."""
         state = self._state()
         row = state.table.find(pod)
-        return row >= 0 and pod in state.hooked and state.table.effects.item(row) == effect_id
+        return row >= 0 and pod in state.plugin_specs and state.table.effects.item(row) == effect_id
 
     async def _permit(self, effect_id: int, pod: int) -> None:
         if not self._is_asked(effect_id, pod):
@@ -265,10 +269,12 @@ class BindingShell:
         state = self._state()
         row = state.table.find(pod)
         node = state.node_names.get(state.table.nodes.item(row), "")
-        asking = self._acting.permit(state.config, state.hooked[pod], ref_at(state, row), node)
+        asking = self._plugin_runner.permit(
+            state.config, state.plugin_specs[pod], ref_at(state, row), node
+        )
         task = asyncio.ensure_future(asking)
         try:
-            # Nobody tells when the pod has gone: its plugins would wait for it in vain.
+            # No signal comes when the pod is deleted: its plugins would wait in vain.
             while not (await asyncio.wait((task,), timeout=LOOK_S))[0]:
                 if not self._is_asked(effect_id, pod):
                     return
@@ -282,22 +288,22 @@ class BindingShell:
         state = self._state()
         row = state.table.find(pod)
         node = state.node_names.get(state.table.nodes.item(row), "")
-        spec = state.hooked[pod]
-        found = await self._acting.pre_bind(state.config, spec, ref_at(state, row), node)
+        spec = state.plugin_specs[pod]
+        found = await self._plugin_runner.pre_bind(state.config, spec, ref_at(state, row), node)
         self._answer(effect_id, pod, found)
 
     def _answer(self, effect_id: int, pod: int, found: Refusal) -> None:
         plugins = (found.plugin,) if found.plugin else ()
         errors = (True,) if found.error else ()
-        self._offer(PreBindAnswers(effect_id, pack([pod]), (found.text,), plugins, errors))
+        self._submit(PreBindAnswers(effect_id, pack([pod]), (found.text,), plugins, errors))
 
     async def _post_bind(self, effect_id: int, pod: int) -> None:
         state = self._state()
         row, found = state.table.find(pod), state.post_binds.get(pod)
         if row >= 0 and found is not None and found.effect == effect_id:
             node = state.node_names.get(found.node, "")
-            await self._acting.post_bind(state.config, found.spec, ref_at(state, row), node)
-        self._offer(PostBindAnswers(effect_id, pack([pod])))
+            await self._plugin_runner.post_bind(state.config, found.spec, ref_at(state, row), node)
+        self._submit(PostBindAnswers(effect_id, pack([pod])))
 
     async def _read(self, effect_id: int, _effect: ReadsAsked, pods: I64) -> None:
         state = self._state()
@@ -306,13 +312,13 @@ class BindingShell:
             return
         pods, targets = state.table.ids[rows], state.table.nodes[rows].tolist()
         answers = await self._answers(len(rows), self._cluster.read(_refs(state, rows)))
-        self._offer_reads(effect_id, pods, answers, targets)
+        self._submit_reads(effect_id, pods, answers, targets)
 
     async def _fence(self, effect_id: int, _effect: FencesAsked, pods: I64) -> None:
         state = self._state()
         table = state.table
         if effect_id in state.patching:
-            # Whoever got a node meanwhile is not told to wait.
+            # A pod that has a node by now gets no message.
             wait = [pod for pod in pods.tolist() if pod in state.messages and may_write(state, pod)]
             rows = table.find_all(np.array(wait, np.int64))
             gone = sorted(set(pods.tolist()).difference(wait))
@@ -320,7 +326,7 @@ class BindingShell:
             rows = self._still(state, effect_id, pods, Phase.FENCING)
             gone = [pod for pod in pods.tolist() if table.find(pod) < 0]
         if gone:
-            self._offer_reads(
+            self._submit_reads(
                 effect_id, np.array(gone, np.int64), [PodRead(Answer.GONE)] * len(gone), None
             )
         if not len(rows):
@@ -329,7 +335,7 @@ class BindingShell:
         messages, reasons = _why(state, effect_id, ids.tolist())
         writing = self._cluster.touch(_refs(state, rows), messages, reasons)
         answers = await self._answers(len(rows), writing)
-        self._offer_reads(effect_id, ids, answers, targets)
+        self._submit_reads(effect_id, ids, answers, targets)
 
     async def _bind_volumes(self, effect_id: int, _effect: VolumesAsked, pods: I64) -> None:
         state = self._state()
@@ -342,42 +348,42 @@ class BindingShell:
         ]
         found = await asyncio.gather(*map(self._volumes_of, asked))
         if ids:
-            self._offer(VolumeAnswers(effect_id, pack(ids), bytes(found)))
+            self._submit(VolumeAnswers(effect_id, pack(ids), bytes(found)))
 
     async def _volumes_of(self, requests: list[VolumeRequest]) -> Answer:
-        """One answer for all volumes of a pod: the first that is not DONE."""
+        """Return one answer for all volumes of a pod: the first that is not DONE."""
         try:
             answers = await self._cluster.bind_volumes(requests)
         except Exception as error:
-            log.warning("no answer to writes of volumes: %r", error)
+            log.warning("writing volumes failed: %r", error)
             return Answer.UNKNOWN
         return next((one for one in answers if one is not Answer.DONE), Answer.DONE)
 
-    async def _judge(self, effect_id: int, effect: ExtendersPreemptAsked) -> None:
+    async def _ask_extenders(self, effect_id: int, effect: ExtendersPreemptAsked) -> None:
         state = self._state()
         extenders = state.config.preempters
-        told = extender_victims.named(state, effect)
+        named = extender_victims.name_candidates(state, effect)
         found: tuple[NodeVictims, ...] = ()
         error = ""
         if not extenders:
             found = effect.candidates  # a new configuration has none
-        elif told.pod is not None:
-            verdict = await self._verdict(extenders, told.pod, told.nodes)
+        elif named.pod is not None:
+            verdict = await self._verdict(extenders, named.pod, named.nodes)
             found, error = (
-                extender_victims.numbered(state, effect, told, verdict),
+                extender_victims.number_victims(state, effect, named, verdict),
                 verdict.error[:TEXT_MAX],
             )
-        self._offer(ExtendersPreempted(effect_id, effect.ask, effect.pod, found, error))
+        self._submit(ExtendersPreempted(effect_id, effect.ask, effect.pod, found, error))
 
     async def _verdict(
-        self, extenders: Sequence[Extender], pod: PodRef, nodes: dict[str, Going]
-    ) -> Verdict:
+        self, extenders: Sequence[Extender], pod: PodRef, nodes: dict[str, NodeVictimRefs]
+    ) -> VictimsLeft:
         try:
             assert self._judges is not None, "nobody asks them"
-            return await self._judges.judge_victims(extenders, pod, nodes)
+            return await self._judges.process_preemption(extenders, pod, nodes)
         except Exception as error:
-            log.warning("no answer from extenders that say who goes: %r", error)
-            return Verdict(error=repr(error))
+            log.warning("preemption extender call failed: %r", error)
+            return VictimsLeft(error=repr(error))
 
     async def _evict(self, effect_id: int, effect: EvictionsAsked, pods: I64) -> None:
         state = self._state()
@@ -394,10 +400,10 @@ class BindingShell:
         try:
             answers = await self._cluster.evict(refs, _preemptor(state, effect))
         except Exception as error:
-            log.warning("no answer to evictions: %r", error)
+            log.warning("evictions failed: %r", error)
             answers = [Answer.UNKNOWN] * len(refs)
         ids = pack([pod for pod, _row in found])
-        self._offer(EvictAnswers(effect_id, ids, bytes(answers)))
+        self._submit(EvictAnswers(effect_id, ids, bytes(answers)))
 
     async def _answers(self, count: int, call: Awaitable[list[PodRead]]) -> list[PodRead]:
         try:
@@ -410,10 +416,10 @@ class BindingShell:
 
     # -------------------------------------------------------------------------------- answers
 
-    def _offer_reads(
+    def _submit_reads(
         self, effect_id: int, pods: I64, reads: Sequence[PodRead], targets: list[int] | None
     ) -> None:
-        """`targets` only where an answer shows the pod's node."""
+        """Submit read answers. `targets` only if an answer shows the pod's node."""
         codes = bytes([read.answer for read in reads])
         revisions = pack([read.revision for read in reads])
         nodes = b""
@@ -425,11 +431,11 @@ class BindingShell:
                     for pod, read, target in zip(pods.tolist(), reads, targets, strict=True)
                 ]
             )
-        self._offer(BindAnswers(effect_id, pack(pods), codes, revisions, nodes))
+        self._submit(BindAnswers(effect_id, pack(pods), codes, revisions, nodes))
 
-    def _offer(self, event: Event) -> None:
+    def _submit(self, event: Event) -> None:
         if self._owner is not None:
-            self._owner.offer(event)
+            self._owner.submit(event)
 
     def _state(self) -> BindingState:
         assert self._owner is not None
@@ -437,7 +443,7 @@ class BindingShell:
         return state
 
     def _still(self, state: BindingState, effect_id: int, pods: I64, phase: Phase) -> I64:
-        """Rows of those pods of an effect that still wait for its answer."""
+        """Return the rows of pods of an effect that still wait for its answer."""
         table = state.table
         rows = table.find_all(pods)
         wait = (table.effects[rows] == effect_id) & (table.phases[rows] == phase)
@@ -468,9 +474,9 @@ def _refs(state: BindingState, rows: I64) -> list[PodRef]:
 
 
 def _why(state: BindingState, effect: int, pods: list[int]) -> tuple[list[str], list[str]]:
-    """Messages and reasons of what a fence writes. That a bind was given up is an error."""
+    """Return the messages and reasons that fences write. A given-up bind is an error."""
     if effect not in state.patching:
-        messages = [state.bind_no.get(pod, FENCE_MESSAGE) for pod in pods]
+        messages = [state.bind_errors.get(pod, FENCE_MESSAGE) for pod in pods]
         return messages, [SCHEDULER_ERROR] * len(pods)
     messages = [state.messages[pod] for pod in pods]
     errors = [state.errors.get(pod) == message for pod, message in zip(pods, messages, strict=True)]
@@ -478,7 +484,7 @@ def _why(state: BindingState, effect: int, pods: list[int]) -> tuple[list[str], 
 
 
 def _preemptor(state: BindingState, effect: EvictionsAsked) -> PodRef | None:
-    """The pod that victims go for, if it still lives and its name is known."""
+    """Return the preemptor of the victims, if it lives and its name is known."""
     eviction = state.evictions.get(effect.ask)
     row = state.table.find(eviction.pod) if eviction is not None and eviction.pod else -1
     if row < 0 or not state.table.flags.item(row) & NAMED:
@@ -487,8 +493,8 @@ def _preemptor(state: BindingState, effect: EvictionsAsked) -> PodRef | None:
 
 
 def node_shown(state: BindingState, pod: int, name: str, target: int) -> int:
-    """The node that an answer shows, which is the target under whatever number if its name is the
-    one that the bind was sent to.
+    """Return the number of the node that an answer shows: the target, if the node has the name that
+    the bind was sent to.
     """
     if not name:
         return UNASSIGNED

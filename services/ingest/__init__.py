@@ -1,1 +1,3 @@
-"""Records what the cluster told us, interns signatures, routes nodes to shards; decides nothing."""
+"""Records what the cluster shows, interns signatures and routes nodes to shards. It decides
+nothing.
+"""

@@ -1,7 +1,7 @@
-"""Consecutive observations of one kind become one: columns are cheaper than single pods.
+"""Joins consecutive observations of one kind into one event: columns are cheaper than single pods.
 
-The order of what is told about any one object never changes, and no event grows beyond what a
-record holds well.
+The order of observations of any one object never changes, and no event grows beyond what fits one
+record well.
 """
 
 from collections.abc import Iterable, Iterator
@@ -24,13 +24,13 @@ NODES_PER_EVENT = 2_000
 NODE_IN_PODS = 4
 POD_BYTES = 150
 
-_SAME = (  # what differs most first
+_SAME = (  # most often different first
     *("spec", "namespace", "gang", "ordered_ms", "gated", "labels", "terminating", "owner"),
 )
 
 
 def pods_of(event: Event) -> int:
-    """Roughly how much room an event takes, counted in pods."""
+    """Return the approximate size of an event, in pods."""
     if isinstance(event, NodesSeen):
         return sum(NODE_IN_PODS + len(node.images) // POD_BYTES for node in event.nodes)
     if isinstance(event, ObjectsSeen):
@@ -40,7 +40,7 @@ def pods_of(event: Event) -> int:
 
 
 def grouped(events: Iterable[Event]) -> Iterator[Event]:
-    """The same observations in fewer events, none of them too large."""
+    """Yield the same observations in fewer events, none of them too large."""
     run: list[Event] = []
     size = 0
     for event in events:
@@ -98,7 +98,7 @@ def _joined(run: list[Event], name: str) -> str:
 
 
 def _join_seen(run: list[Event]) -> list[PodsSeen]:
-    """One event of a run of equal kind, or the run itself when a pod occurs twice in it."""
+    """Return one event for a run of one kind, or the run itself if a pod occurs twice in it."""
     events = [event for event in run if isinstance(event, PodsSeen)]
     uids = [uid for event in events for uid in split(event.uids)]
     if len(dict.fromkeys(uids)) != len(uids):

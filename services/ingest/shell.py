@@ -1,9 +1,9 @@
-"""Ingest's shell: watches the cluster and lists it when it must; decides nothing.
+"""Ingest's shell: watches the cluster and lists it if it must; it decides nothing.
 
-It resumes from the revisions in the owner's state, so a new owner lists only at the very first
-start, when the cluster no longer keeps them, or where a list was broken off. Lists and the watch
-never overlap: what one says about an object can then not overtake what the other says. Before each
-of them it looks whether the cluster's revision fell: then etcd was restored, and all is listed.
+It resumes from the revisions in the owner's state, so a new owner lists only at the first start,
+when the cluster has compacted them, or after a list broke off. Lists and the watch never overlap,
+so that neither can overtake the other about an object. Before each of them it checks whether the
+cluster's revision fell: then etcd was restored, and everything is listed.
 """
 
 import asyncio
@@ -25,7 +25,7 @@ from shared.events.observed import (
     WatchAdvanced,
     WorldOpened,
 )
-from shared.machine.runtime import OFFERS_MAX, Offers
+from shared.machine.runtime import SUBMISSIONS_MAX, OwnerPort
 from shared.ports.cluster import OBJECTS, Cluster, Gone, Marks, Restored, Watched
 
 PODS_PER_TURN = 32_768
@@ -38,48 +38,48 @@ log = logging.getLogger("muster.ingest")
 
 
 class IngestShell:
-    """One ownership's watcher."""
+    """The watcher of one owner."""
 
     def __init__(self, cluster: Cluster) -> None:
-        """Nothing happens before `start`."""
+        """Do nothing before `start`."""
         self._cluster = cluster
-        self._owner: Offers | None = None
+        self._owner: OwnerPort | None = None
         self._task: asyncio.Task[None] | None = None
         self._watching: asyncio.Task[None] | None = None
         self._asked: dict[str, bool] = {}
         self._since = 0
         self._marks: dict[str, int] = {}
-        self._newest = 0  # the highest revision that was seen
+        self._newest = 0  # the highest revision seen
         self._is_restored = self._is_restored_told = False
         self._pods = 0
         self._tries = 0
 
-    def start(self, owner: Offers) -> None:
-        """Resume from what the state says."""
+    def start(self, owner: OwnerPort) -> None:
+        """Resume from the revisions in the state."""
         self._owner = owner
         self._since = owner.state.revision
         self._marks = dict(owner.state.marks)
         self._newest = max((self._since, *self._marks.values()))
         self._asked.update(owner.state.broken_off)
         if OBJECTS in self._cluster.kinds and not owner.state.listed_objects:
-            # The journal may be older than our knowing of them.
+            # The journal may be older than this kind.
             self._asked[OBJECTS] = True
         self._task = asyncio.get_running_loop().create_task(self._run())
 
     def effect(self, effect_id: int, effect: Event) -> None:
-        """List again what the core doubts; the watch rests meanwhile."""
+        """List the kinds that the core requests; the watch rests meanwhile."""
         assert isinstance(effect, ListAsked), f"effect {effect_id}: {effect}"
         self._asked[effect.kind] = True
         if self._owner is not None and self._owner.state.is_restored:
             if not self._is_restored_told:
-                self._tell_restored("a list shows pods older than they were seen")
+                self._submit_restored("a list shows pods older than they were seen")
         else:
             self._is_restored_told = False
         if self._watching is not None:
             self._watching.cancel()
 
     async def stop(self) -> None:
-        """Offer nothing any more."""
+        """Stop submitting observations."""
         self._owner = None
         task, self._task = self._task, None
         if task is not None:
@@ -97,12 +97,12 @@ class IngestShell:
                 self._is_restored = True
                 log.info("%s", error)
             except (OSError, TimeoutError) as error:
-                # Watches end all the time; only a cluster that stays away is worth a warning.
+                # Watches end routinely; warn only if the cluster stays away.
                 level = logging.INFO if self._tries < QUIET_TRIES else logging.WARNING
                 log.log(level, "the cluster does not answer, trying again: %s", error)
                 await self._pause()
             except Exception:
-                # A watcher that died unseen would leave the mesh blind: say it and go on.
+                # A watcher that died silently would leave the mesh blind: log it and continue.
                 log.exception("watching the cluster failed, trying again")
                 await self._pause()
 
@@ -112,11 +112,11 @@ class IngestShell:
         await asyncio.sleep(delay_s)
 
     async def _session(self) -> None:
-        """Until the watch ends: by an error, or because a list was asked for."""
-        await self._offer(WorldOpened(await self._cluster.identity()))
+        """Watch until an error, or until a list is requested."""
+        await self._submit(WorldOpened(await self._cluster.identity()))
         if not self._since:
-            # The first lists are the only ones that no watch of before covers: if one of them
-            # failed, what others showed may be gone by the time the watch begins.
+            # No earlier watch covers the first lists: if one of them failed, objects in the others
+            # may be deleted by the time the watch begins.
             self._asked = dict.fromkeys(self._cluster.kinds, True)
         while True:
             await self._notice_restored()
@@ -135,63 +135,63 @@ class IngestShell:
                 self._watching = None
 
     async def _notice_restored(self) -> None:
-        """List everything of a cluster that was restored from a backup."""
+        """List everything after a restore of the cluster."""
         if not self._newest:
             return
         revision = await self._cluster.newest_revision()
         if revision >= self._newest and not self._is_restored:
             return
-        self._tell_restored(f"it is at revision {revision}, {self._newest} was seen before")
-        await self._offer(ClusterRestored(revision))
+        self._submit_restored(f"it is at revision {revision}, {self._newest} was seen before")
+        await self._submit(ClusterRestored(revision))
         self._asked = dict.fromkeys(self._cluster.kinds, True)
         self._since = self._newest = 0
         self._marks = {}
         self._is_restored = False
 
-    def _tell_restored(self, evidence: str) -> None:
+    def _submit_restored(self, evidence: str) -> None:
         self._is_restored_told = True
         log.warning(
-            "the cluster was restored from a backup (%s): listing everything again, and giving up "
-            "binds under way",
+            "the cluster was restored from a backup (%s): listing everything again and "
+            "abandoning binds in flight",
             evidence,
         )
 
     async def _list(self, kinds: Sequence[str]) -> None:
-        """List some kinds; after a list of all, watch on from the oldest of them."""
+        """List some kinds; after a list of all kinds, watch from the oldest revision of them."""
         oldest = 0
         for kind in kinds:
             listed = await self._cluster.list_all(kind)
             self._asked.pop(kind)
             self._newest = max(self._newest, listed.revision, *listed.marks.values())
-            await self._offer(ListBegan(kind, listed.revision, tuple(listed.marks.items())))
+            await self._submit(ListBegan(kind, listed.revision, tuple(listed.marks.items())))
             for event in grouped(listed.events):
-                await self._offer(event)
-            await self._offer(ListEnded(kind, sum(_objects(event) for event in listed.events)))
+                await self._submit(event)
+            await self._submit(ListEnded(kind, sum(_objects(event) for event in listed.events)))
             self._advance(listed.marks)
             oldest = min(oldest, listed.revision) if oldest else listed.revision
         if len(kinds) == len(self._cluster.kinds):
-            # A list may lag behind what was watched; going back would revive what is gone since.
+            # A list may lag behind the watch; going back would revive objects deleted since.
             self._since = max(self._since, oldest)
-            await self._offer(WatchAdvanced(oldest))
+            await self._submit(WatchAdvanced(oldest))
         self._tries = 0
 
     async def _watch(self) -> None:
         async for watched in self._cluster.watch(self._since, self._marks):
-            await self._take(watched)
+            await self._submit_delivery(watched)
             self._tries = 0
         raise ConnectionError("the watch ended")
 
-    async def _take(self, watched: Watched) -> None:
-        """What is in one delivery is recorded together with how far it goes: a part of it would be
-        told again, older than the rest. Only what no record holds goes in parts.
+    async def _submit_delivery(self, watched: Watched) -> None:
+        """Submit one delivery together with its revision in one record: a part of it would be
+        delivered again, older than the rest. Only a delivery beyond the size of a record is split.
         """
         advanced = WatchAdvanced(watched.revision, tuple(watched.marks.items()))
         events = [*grouped(watched.events), advanced]
         if sum(map(pods_of, events)) <= PODS_PER_TURN:
-            await self._offer(*events)
+            await self._submit(*events)
         else:
             for event in events:
-                await self._offer(event)
+                await self._submit(event)
         self._since = watched.revision
         self._newest = max(self._newest, watched.revision, *watched.marks.values())
         self._advance(watched.marks)
@@ -200,23 +200,23 @@ class IngestShell:
         for part, mark in marks.items():
             self._marks[part] = max(mark, self._marks.get(part, 0))
 
-    async def _offer(self, *events: Event) -> None:
-        """Hand events in, to be recorded together, when the owner has room for them in a record."""
+    async def _submit(self, *events: Event) -> None:
+        """Submit events for one record, when the owner has room for them."""
         pods = sum(map(pods_of, events))
-        # The owner's turns cannot be waited for: they belong to the machine, which knows no shells.
+        # No signal tells when the owner has taken a turn: the machine knows no shells.
         while self._owner is not None and (  # noqa: ASYNC110
-            self._owner.offers > OFFERS_MAX
-            or (self._owner.offers and self._pods + pods > PODS_PER_TURN)
+            self._owner.submitted > SUBMISSIONS_MAX
+            or (self._owner.submitted and self._pods + pods > PODS_PER_TURN)
         ):
             await asyncio.sleep(POLL_S)
         if self._owner is None:
             raise asyncio.CancelledError
-        self._pods = pods if not self._owner.offers else self._pods + pods
-        self._owner.offer(*events)
+        self._pods = pods if not self._owner.submitted else self._pods + pods
+        self._owner.submit(*events)
 
 
 def _objects(event: Event) -> int:
-    """How many objects an event of a list names."""
+    """Return how many objects an event of a list names."""
     match event:
         case PodsSeen():
             return event.uids.count("\n") + 1 if event.uids else 0

@@ -1,1 +1,1 @@
-"""Owns open gangs: opens the gate or gives everything back; does not pick nodes."""
+"""Owns open gangs: commits a gang or releases all its holds. It does not pick nodes."""

@@ -1,1 +1,1 @@
-"""Owns the nodes of one shard: filters, scores and reserves in one step; does not order pods."""
+"""Owns the nodes of one shard: filters, scores and reserves in one step. It does not order pods."""

@@ -1,4 +1,4 @@
-"""The shell of placement: asks the extenders of the configuration in force."""
+"""Placement's shell: calls the extenders of the present configuration."""
 
 import asyncio
 import logging
@@ -6,38 +6,38 @@ import logging
 from shared.events.base import Event
 from shared.events.observed import ExtendersAnswered
 from shared.events.placement import ExtendersAsked
-from shared.extenders.port import Judgement, Judges
+from shared.extenders.port import ExtenderCalls, NodesLeft
 from shared.extenders.values import name_of
-from shared.machine.runtime import Offers
+from shared.machine.runtime import OwnerPort
 from shared.model.columns import pack, unpack
 
 log = logging.getLogger("muster.placement")
 
 
 class PlacementShell:
-    """One ownership's questions. A new owner asks anew what was not answered: asking changes
+    """The extender calls of one owner. A new owner repeats the unanswered ones: a call changes
     nothing.
     """
 
-    def __init__(self, judges: Judges) -> None:
-        """Nothing happens before `start`."""
-        self._judges = judges
-        self._owner: Offers | None = None
+    def __init__(self, extender_calls: ExtenderCalls) -> None:
+        """Do nothing before `start`."""
+        self._judges = extender_calls
+        self._owner: OwnerPort | None = None
         self._task: asyncio.Task[None] | None = None
 
-    def start(self, owner: Offers) -> None:
-        """An open question follows by `effect`."""
+    def start(self, owner: OwnerPort) -> None:
+        """Start; open calls follow through `effect`."""
         self._owner = owner
 
     def effect(self, effect_id: int, effect: Event) -> None:
-        """Ask about one pod; what was asked before is not waited for any more."""
+        """Call extenders about one pod and drop the call before."""
         assert isinstance(effect, ExtendersAsked), f"effect {effect_id}: {effect}"
         if self._task is not None:
             self._task.cancel()
         self._task = asyncio.get_running_loop().create_task(self._ask(effect))
 
     async def stop(self) -> None:
-        """Offer nothing any more."""
+        """Stop submitting answers."""
         self._owner = None
         task, self._task = self._task, None
         if task is not None:
@@ -50,25 +50,25 @@ class PlacementShell:
         known = [number for number in unpack(asked.nodes).tolist() if number in state.nodes]
         numbers = {state.nodes[number].name: number for number in known}
         spec = state.specs.get(asked.sig)
-        said = Judgement()
+        nodes_left = NodesLeft()
         if spec is not None:
             try:
-                said = await self._judges.judge(
+                nodes_left = await self._judges.filter_and_score(
                     state.config.extenders, *name_of(spec), tuple(numbers)
                 )
             except Exception as error:
                 log.exception("extenders could not be asked")
-                said = Judgement(error=repr(error))
+                nodes_left = NodesLeft(error=repr(error))
         if self._owner is None:
             return
-        self._owner.offer(
+        self._owner.submit(
             ExtendersAnswered(
                 ask=asked.ask,
-                nodes=pack([numbers[name] for name in said.nodes]),
-                scores=pack(said.scores) if any(said.scores) else b"",
-                failed=said.failed,
-                resolvable=said.resolvable,
-                error=said.error,
+                nodes=pack([numbers[name] for name in nodes_left.nodes]),
+                scores=pack(nodes_left.scores) if any(nodes_left.scores) else b"",
+                failed=nodes_left.failed,
+                resolvable=nodes_left.resolvable,
+                error=nodes_left.error,
                 pod=asked.pod,
             )
         )

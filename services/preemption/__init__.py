@@ -1,1 +1,3 @@
-"""Owns victims and nominations: who goes, for whom; deletes nothing itself."""
+"""Owns victims and nominations: chooses which pods are evicted for which preemptor. It deletes
+nothing itself.
+"""

@@ -1,1 +1,1 @@
-"""Owns pending pods: what is tried next and in which batch; does not know nodes."""
+"""Owns pending pods: which are tried next and in which batch. It does not know nodes."""

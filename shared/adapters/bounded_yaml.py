@@ -1,8 +1,8 @@
-"""The one door for YAML: text to plain values, with bounds on depth and on what aliases stand for.
+"""The single entry for YAML: text to plain values, with bounds on depth and on the size of aliases.
 
-libyaml's composer calls itself for each level, so text that nests deeply ends the process without a
-word. Aliases make few lines stand for more values than fit any memory. Both are found while the
-text is composed, before a value is made of it.
+libyaml's composer recurses for each level, so deeply nested text would end the process silently.
+Aliases make a few lines stand for more values than fit any memory. Both are found while the text is
+composed, before a value is made of it.
 """
 
 import re
@@ -15,50 +15,51 @@ import yaml
 from shared.kubernetes.objects.errors import shown
 
 DEPTH_MAX = 100
-# As go-yaml, which kubectl reads with: few aliases may stand for much, many for ten times the text.
+# As in go-yaml, which kubectl uses: few aliases may stand for much, many for ten times the text.
 EXPANDED_MAX = 4_000_000
 EXPANDED_TIMES_MAX = 10
 _ALIAS = re.compile(r"\*[0-9A-Za-z_-]")
 
 
 class YamlError(ValueError):
-    """Text that cannot be read as YAML; says in which line where that is known."""
+    """Text that is not readable as YAML; the message has the line if it is known."""
 
 
 class BeyondBounds(YamlError):
-    """YAML that nests too deeply, or whose aliases stand for too much."""
+    """YAML that nests too deeply, or whose aliases are too large."""
 
 
 class _Loader(yaml.CSafeLoader):
-    """A safe loader that refuses duplicate keys and what is beyond the bounds."""
+    """A safe loader that refuses duplicate keys and YAML beyond the bounds."""
 
     def __init__(self, text: str) -> None:
         super().__init__(text)
         self._depth = 0
-        # Without an alias a document cannot be larger than its text: most are not measured.
+        # Without an alias a document cannot be larger than its text: most documents are not
+        # measured.
         self._expanded_max = 0
         if _ALIAS.search(text):
             self._expanded_max = max(EXPANDED_MAX, EXPANDED_TIMES_MAX * len(text))
 
     def descend_resolver(self, current_node: yaml.Node, current_index: Any) -> None:
-        """The composer calls this before each node, with the node that holds it."""
+        """Called by the composer before each node, with the node that contains it."""
         self._depth += 1
         if self._depth > DEPTH_MAX:
             raise BeyondBounds(f"{_line(current_node)}: nests deeper than {DEPTH_MAX} levels")
 
     def ascend_resolver(self) -> None:
-        """The composer calls this after each node."""
+        """Called by the composer after each node."""
         self._depth -= 1
 
     def construct_document(self, node: yaml.Node) -> Any:
-        """The value of a document that is within the bounds."""
+        """Return the value of a document within the bounds."""
         if self._expanded_max:
             _Aliases(self._expanded_max).expand(node)
         return super().construct_document(node)
 
 
 class _Aliases:
-    """Counts the characters and values of a document with each alias written out."""
+    """Counts the characters and values of a document with all aliases expanded."""
 
     def __init__(self, size_max: int) -> None:
         self._size_max = size_max
@@ -66,8 +67,8 @@ class _Aliases:
         self._seen: dict[int, tuple[int, int] | None] = {}
 
     def expand(self, node: yaml.Node) -> tuple[int, int]:
-        """Its size and height. A node comes before its aliases, so this calls itself no more often
-        than the text nests.
+        """Return a node's size and height. A node comes before its aliases, so the recursion is no
+        deeper than the text nests.
         """
         if isinstance(node, yaml.ScalarNode):
             return 1 + len(node.value), 1
@@ -122,7 +123,7 @@ _Loader.add_constructor(yaml.resolver.BaseResolver.DEFAULT_MAPPING_TAG, _mapping
 
 
 def load_all(text: str) -> list[Any]:
-    """The values of all documents. Raises YamlError."""
+    """Return the values of all documents. Raises YamlError."""
     try:
         return list(yaml.load_all(text, Loader=_Loader))
     except YamlError:
@@ -132,12 +133,12 @@ def load_all(text: str) -> list[Any]:
 
 
 def check_file(path: Path) -> None:
-    """`check` of a file. Raises YamlError, OSError, UnicodeDecodeError."""
+    """Check the bounds of a file. Raises YamlError, OSError, UnicodeDecodeError."""
     check(path.read_text(encoding="utf-8"))
 
 
 def check(text: str) -> None:
-    """Only the bounds, for text that a library reads. Raises YamlError."""
+    """Check only the bounds, for text that a library reads. Raises YamlError."""
     loader = _Loader(text)
     aliases = _Aliases(max(EXPANDED_MAX, EXPANDED_TIMES_MAX * len(text)))
     try:

@@ -1,7 +1,7 @@
-"""Metrics for Prometheus: the machine's plain counters, read when somebody scrapes.
+"""Metrics for Prometheus: the machine's plain counters, read at each scrape.
 
-Nothing is counted twice and nothing on the hot path knows of Prometheus: incrementing one of its
-counters costs more than placing a pod in a batch (measured: docs/performance.md).
+Nothing is counted twice and nothing on the hot path knows Prometheus: incrementing one of its
+counters costs more than placing a pod in a batch (measured: docs/explanation/performance.md).
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -26,14 +26,14 @@ COUNTERS = {
 
 
 class MachineCollector(Collector):
-    """Collects from whatever owners there are at the time. `owners` yields runtime Owners."""
+    """Collects from the present owners. `owners` yields runtime Owners."""
 
     def __init__(self, owners: Callable[[], Sequence[Any]]) -> None:
-        """Nothing is read before a scrape."""
+        """Read nothing before a scrape."""
         self._owners = owners
 
     def collect(self) -> Iterable[Metric]:
-        """One family per counter, labelled by journal; position and offers as gauges."""
+        """Yield one family per counter, labelled by journal; position and submissions as gauges."""
         owners = [owner for owner in self._owners() if owner is not None]
         for name, text in COUNTERS.items():
             family = CounterMetricFamily(f"muster_{name}", text, labels=["journal"])
@@ -47,16 +47,16 @@ class MachineCollector(Collector):
             "muster_offers_waiting", "Observations not recorded yet", labels=["journal"]
         )
         for owner in owners:
-            position.add_metric([owner.journal], owner.folded.own.next)
-            waiting.add_metric([owner.journal], owner.offers)
+            position.add_metric([owner.journal], owner.folded.own_reader.next)
+            waiting.add_metric([owner.journal], owner.submitted)
         yield from (position, waiting)
 
 
 class PluginCollector(Collector):
-    """How often plugins of users were asked about one node, and raised."""
+    """Counts how often users' plugins were asked about one node, and raised."""
 
     def collect(self) -> Iterable[Metric]:
-        """One sample for each plugin."""
+        """Yield one sample for each plugin."""
         scalar = CounterMetricFamily(
             "muster_plugin_scalar", "Nodes a plugin was asked about one by one", labels=["plugin"]
         )
@@ -71,14 +71,14 @@ class PluginCollector(Collector):
 
 
 class LeftOutCollector(Collector):
-    """How many objects of the cluster cannot be used as they are now."""
+    """Counts the cluster's objects that cannot be used at present."""
 
     def __init__(self, counts: Callable[[], Mapping[str, int]]) -> None:
-        """`counts` by kind."""
+        """`counts` returns the number by kind."""
         self._counts = counts
 
     def collect(self) -> Iterable[Metric]:
-        """One sample for each kind that has any."""
+        """Yield one sample for each kind with such objects."""
         family = GaugeMetricFamily(
             "muster_left_out", "Objects that cannot be used as they are now", labels=["kind"]
         )
@@ -90,7 +90,7 @@ class LeftOutCollector(Collector):
 def registry_of(
     owners: Callable[[], Sequence[Any]], left_out: Callable[[], Mapping[str, int]] = dict
 ) -> CollectorRegistry:
-    """A registry of its own over these owners; `left_out` are counts by kind."""
+    """Return a registry for these owners; `left_out` returns counts by kind."""
     registry = CollectorRegistry()
     registry.register(MachineCollector(owners))
     registry.register(PluginCollector())
@@ -99,7 +99,7 @@ def registry_of(
 
 
 def serve(registry: CollectorRegistry, address: str, port: int) -> Callable[[], None]:
-    """Serve /metrics in a thread; returns what ends it."""
+    """Serve /metrics in a thread; return a function that stops it."""
     server, thread = start_http_server(port, address, registry)
 
     def stop() -> None:

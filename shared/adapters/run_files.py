@@ -1,4 +1,4 @@
-"""Files of a run that cannot be written are told in one line."""
+"""Reports a run file that cannot be written in one line."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -6,12 +6,12 @@ from pathlib import Path
 
 
 class NotWritten(Exception):
-    """A file could not be written (the disk is full, mostly); the message names it."""
+    """A file could not be written (usually a full disk); the message names it."""
 
 
 @contextmanager
 def writing(path: Path) -> Iterator[None]:
-    """Turn the operating system's errors into ours."""
+    """Turn the operating system's errors into NotWritten."""
     try:
         yield
     except OSError as error:

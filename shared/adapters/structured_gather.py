@@ -1,4 +1,4 @@
-"""Several requests at once of which none outlives the others."""
+"""Runs several requests at once; none outlives the others."""
 
 import asyncio
 from collections.abc import Coroutine
@@ -7,9 +7,9 @@ from typing import Any, TypeVar
 T = TypeVar("T")
 
 
-async def together(*work: Coroutine[Any, Any, T]) -> list[T]:
-    """All their results, in order. When one raises, the others are ended before it is told: they
-    would go on, and open connections, after whoever asked has closed everything.
+async def gather_all(*work: Coroutine[Any, Any, T]) -> list[T]:
+    """Return all results, in order. If one raises, the others are cancelled first: otherwise they
+    would go on, and open connections, after the caller has closed everything.
     """
     tasks = [asyncio.get_running_loop().create_task(one) for one in work]
     try:

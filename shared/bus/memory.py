@@ -1,4 +1,4 @@
-"""A bus in memory, for tests, simulation and runs that nobody needs to keep.
+"""A bus in memory, for tests, simulation and runs that need not be kept.
 
 It keeps nothing beyond the process. All clients of one MemoryLog share one thread.
 """
@@ -6,7 +6,8 @@ It keeps nothing beyond the process. All clients of one MemoryLog share one thre
 from collections.abc import Callable
 
 from shared.bus.watches import Watches
-from shared.ports.bus import CutAway, JournalName, WrongPosition, check_record, split_journal
+from shared.model.ids import JournalName
+from shared.ports.bus import CutAway, WrongPosition, check_record, split_journal
 
 
 class _Journal:
@@ -22,14 +23,14 @@ class _Journal:
 
 
 class MemoryLog:
-    """The shared storage: what a disk or a broker is to the other adapters."""
+    """The shared storage, as a disk or a broker is for the other adapters."""
 
     def __init__(self) -> None:
         self._journals: dict[JournalName, _Journal] = {}
         self._clients: list[MemoryBus] = []
 
     def journals(self) -> list[JournalName]:
-        """The journals ever used, sorted."""
+        """Return the journals ever used, sorted."""
         return sorted(self._journals)
 
     def _journal(self, journal: JournalName) -> _Journal:

@@ -1,12 +1,12 @@
-"""The watches of a bus client: who wants to be told about which journal.
+"""The watches of a bus client, shared by the adapters.
 
-Shared by the bus adapters. It decides nothing about when a record is readable.
+The adapter decides when a record is readable.
 """
 
 import asyncio
 from collections.abc import Callable
 
-from shared.ports.bus import JournalName
+from shared.model.ids import JournalName
 
 
 class _Watch:
@@ -43,7 +43,9 @@ class Watches:
     def add(
         self, journal: JournalName, start: int, notify: Callable[[], None], end: int
     ) -> Callable[[], None]:
-        """Open a watch on a journal whose readable end is `end`; returns what closes it."""
+        """Open a watch on a journal whose readable end is `end`; return a function that
+        closes it.
+        """
         watch = _Watch(start, notify)
         self._by_journal.setdefault(journal, []).append(watch)
         if end > start:
@@ -60,7 +62,7 @@ class Watches:
         return cancel
 
     def wake(self, journal: JournalName, end: int) -> None:
-        """Records below `end` have become readable."""
+        """Notify that records below `end` are readable."""
         watches = self._by_journal.get(journal)
         if watches is None:
             return
@@ -69,16 +71,16 @@ class Watches:
                 watch.schedule()
 
     def wake_all(self, journal: JournalName) -> None:
-        """Something may have changed that the adapter cannot name: let every watcher look."""
+        """Notify every watcher of a change that the adapter cannot name."""
         for watch in self._by_journal.get(journal, ()):
             watch.schedule()
 
     def journals(self) -> list[JournalName]:
-        """The journals with an open watch, in the order in which they were first watched."""
+        """Return the journals with an open watch, in the order in which they were first watched."""
         return list(self._by_journal)
 
     def has(self, journal: JournalName) -> bool:
-        """Whether a watch is open on the journal."""
+        """Return whether a watch is open on the journal."""
         return journal in self._by_journal
 
     def clear(self) -> None:

@@ -1,1 +1,1 @@
-"""KubeSchedulerConfiguration files to the profiles that Muster runs."""
+"""Reads KubeSchedulerConfiguration files into the profiles that Muster runs."""

@@ -1,6 +1,7 @@
-"""Rules that a profile adds to those of pods: addedAffinity and defaultConstraints. kube-scheduler
-checks them itself, otherwise than an API server checks a pod's: labels and numbers strictly,
-weights and policies not at all.
+"""Rules that a profile adds to those of pods: addedAffinity and defaultConstraints.
+
+kube-scheduler validates them differently from an API server's validation of pods: labels and
+numbers strictly, weights and policies not at all.
 """
 
 import re
@@ -26,8 +27,8 @@ Affinity = tuple[tuple[SelectorTerm, ...] | None, tuple[PreferredTerm, ...]]
 
 
 def added_affinity(fields: Fields) -> Affinity:
-    """(required terms, preferred terms); None = nothing is required, which is other than no term,
-    as no node matches that. Raises WorldError.
+    """Return (required terms, preferred terms); None: nothing is required, which differs from no
+    term, as no node matches that. Raises WorldError.
     """
     fields.only((HARD, SOFT))
     selector = fields.child(HARD)
@@ -38,8 +39,8 @@ def added_affinity(fields: Fields) -> Affinity:
 
 
 def _preferred(fields: Fields) -> PreferredTerm:
-    """One without a weight matches nothing: kube-scheduler does not look at what it prefers, and
-    scores all the same.
+    """Return a preferred term. One without a weight matches nothing: kube-scheduler ignores its
+    preference, but scores all the same.
     """
     fields.only(("weight", "preference"))
     weight = fields.integer("weight", 0, INT32_MIN, COUNT_MAX)
@@ -63,8 +64,8 @@ def _term(fields: Fields) -> SelectorTerm:
 
 
 def _field(fields: Fields) -> Requirement:
-    """A rule about a field of nodes. They have only their name: every other field is empty, and the
-    rule is put as one about names that holds for all nodes, or for none.
+    """Return a requirement on a node field. Nodes have only their name: every other field is empty,
+    so the rule becomes one about names that holds for all nodes, or for none.
     """
     fields.only(("key", "operator", "values"))
     fields.required_text("operator")
@@ -81,18 +82,18 @@ def _field(fields: Fields) -> Requirement:
 def _check_labels(fields: Fields) -> None:
     need = requirement(fields)
     if not is_label_name(need.key):
-        raise fields.error("key", f"{shown(need.key)} is no name of a label")
+        raise fields.error("key", f"{shown(need.key)} is not a label name")
     for number, value in enumerate(fields.texts("values")):
         if not is_label_value(value):
-            raise fields.error(f"values[{number}]", f"{shown(value)} is no value of a label")
+            raise fields.error(f"values[{number}]", f"{shown(value)} is not a label value")
         is_number = _DIGITS.fullmatch(value) and int(value) <= INT64_MAX
         if need.operator in ("Gt", "Lt") and not is_number:
-            raise fields.error(f"values[{number}]", f"{shown(value)} is no integer")
+            raise fields.error(f"values[{number}]", f"{shown(value)} is not an integer")
 
 
 def default_constraint(fields: Fields) -> SpreadConstraint:
-    """One of the constraints of pods that have none. Policies that nobody knows honor nothing, and
-    what needs a selector says nothing, as there is none. Raises WorldError.
+    """Return a default constraint. Unknown policies honor nothing, and fields that need a selector
+    have no effect, as there is none. Raises WorldError.
     """
     fields.only(SPREAD_FIELDS)
     if fields.has("labelSelector"):
@@ -101,7 +102,7 @@ def default_constraint(fields: Fields) -> SpreadConstraint:
     domains = fields.integer("minDomains", 1, INT32_MIN, COUNT_MAX)
     key = fields.required_text("topologyKey")
     if not is_label_name(key):
-        raise fields.error("topologyKey", f"{shown(key)} is no name of a label")
+        raise fields.error("topologyKey", f"{shown(key)} is not a label name")
     fields.required_text("whenUnsatisfiable")
     kind = fields.one_of("whenUnsatisfiable", ("DoNotSchedule", "ScheduleAnyway"), "")
     max_skew = fields.integer("maxSkew", 0, 1, COUNT_MAX)
@@ -112,7 +113,7 @@ def default_constraint(fields: Fields) -> SpreadConstraint:
         topology_key=key,
         max_skew=max_skew,
         hard=is_hard,
-        # Only hard ones count domains, and to have fewer than one is to have none that counts.
+        # Only hard constraints count domains, and fewer than one domain means none.
         min_domains=max(domains, 1) if is_hard else 1,
         honor_affinity=fields.text("nodeAffinityPolicy", HONOR) == HONOR,
         honor_taints=fields.text("nodeTaintsPolicy", IGNORE) == HONOR,

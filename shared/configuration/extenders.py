@@ -24,12 +24,12 @@ TLS_FIELDS = (
 INT64_MAX = (1 << 63) - 1
 TIMEOUT_MS = 5_000.0
 UNLIMITED_MS = 86_400_000
-"""A timeout below 0 is none in kube-scheduler. Nothing waits without end here."""
+"""Used for a timeout below 0, which means none in kube-scheduler: here no call waits for ever."""
 
 
 def extenders_of(fields: Fields) -> tuple[tuple[Extender, ...], tuple[str, ...]]:
-    """The extenders in the order in which they are called, those that may fail last; and the
-    resources that only they look at. Raises WorldError.
+    """Return the extenders in call order, ignorable ones last; and the resources that only they
+    check. Raises WorldError.
     """
     found: list[Extender] = []
     ignored: list[str] = []
@@ -87,7 +87,7 @@ def _url(fields: Fields) -> str:
     url = fields.required_text("urlPrefix")
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise fields.error("urlPrefix", f"{shown(url)} is no URL with http:// or https://")
+        raise fields.error("urlPrefix", f"{shown(url)} is not a URL with http:// or https://")
     return url
 
 
@@ -124,4 +124,4 @@ def _pem(tls: Fields, key: str) -> str:
     try:
         return tls.data(key).decode("ascii")
     except UnicodeDecodeError as error:
-        raise tls.error(key, "is no PEM in base64") from error
+        raise tls.error(key, "is not PEM in base64") from error

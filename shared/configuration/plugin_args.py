@@ -1,5 +1,5 @@
 """The `pluginConfig` of a profile: the arguments of each plugin, with kube-scheduler's defaults and
-validation. What Muster would have to do otherwise than by default, and cannot, is refused.
+validation. Values that Muster cannot honor are refused.
 """
 
 import re
@@ -28,14 +28,14 @@ UNITS_MS = {"ns": 1e-6, "us": 1e-3, "µs": 1e-3, "ms": 1, "s": 1_000, "m": 60_00
 _PART = r"([0-9]+(?:\.[0-9]*)?|\.[0-9]+)(ns|us|µs|ms|s|m|h)"
 _DURATION = re.compile(rf"([+-]?)(?:0|((?:{_PART})+))")
 
-SECONDS_MAX = 1 << 40  # as good as never
+SECONDS_MAX = 1 << 40  # practically never
 
 Arguments = dict[str, Any]
 """Fields of a Profile."""
 
 
 def with_arguments(profile: Profile, fields: Fields) -> Profile:
-    """The profile with what its `pluginConfig` says. Raises WorldError."""
+    """Return the profile with its `pluginConfig` applied. Raises WorldError."""
     for name, one in _entries(fields).items():
         if name in custom.PLUGINS:
             continue
@@ -51,7 +51,7 @@ def with_arguments(profile: Profile, fields: Fields) -> Profile:
 
 
 def _entries(fields: Fields) -> dict[str, Fields]:
-    """The entries of `pluginConfig` by the plugin that they are for."""
+    """Return the entries of `pluginConfig` by plugin."""
     found: dict[str, Fields] = {}
     for one in fields.children("pluginConfig"):
         one.only(("name", "args"))
@@ -65,8 +65,8 @@ def _entries(fields: Fields) -> dict[str, Fields]:
 
 
 def own_arguments(fields: Fields, enabled: Collection[str]) -> dict[str, str]:
-    """What `pluginConfig` says for each plugin of a user that is enabled, as the plugin's own type
-    takes it. Raises WorldError.
+    """Return the arguments of each enabled user's plugin, checked by the plugin's own type. Raises
+    WorldError.
     """
     given = _entries(fields)
     found = dict.fromkeys(enabled, "")
@@ -84,7 +84,7 @@ def own_arguments(fields: Fields, enabled: Collection[str]) -> dict[str, str]:
 
 
 def _check_kind(args: Fields, name: str) -> None:
-    """Both may be left out."""
+    """Check apiVersion and kind; both are optional."""
     for key, right in (("apiVersion", API_VERSION), ("kind", f"{name}Args")):
         if args.text(key, right) != right:
             raise args.error(key, f"must be {right}")
@@ -95,13 +95,13 @@ def _only(args: Fields, *known: str) -> None:
 
 
 def duration_ms(fields: Fields, key: str, default_ms: float) -> float:
-    """A duration in Go's spelling, such as 15s or 1m30s."""
+    """Return a duration in ms from Go's spelling, such as 15s or 1m30s."""
     text = fields.text(key)
     if not fields.has(key):
         return default_ms
     match = _DURATION.fullmatch(text)
     if match is None:
-        raise fields.error(key, f"{shown(text)} is no duration such as 15s or 1m30s")
+        raise fields.error(key, f"{shown(text)} is not a duration such as 15s or 1m30s")
     parts = re.findall(_PART, match[2] or "")
     total_ms = sum(float(number) * UNITS_MS[unit] for number, unit in parts)
     return -total_ms if match[1] == "-" else total_ms
@@ -111,7 +111,7 @@ def duration_ms(fields: Fields, key: str, default_ms: float) -> float:
 
 
 def _default_preemption(args: Fields) -> Arguments:
-    """How many candidates to find at least, of which Muster finds all that it needs anyway."""
+    """Check the numbers of candidates; Muster finds all that it needs anyway."""
     _only(args, "minCandidateNodesPercentage", "minCandidateNodesAbsolute")
     percentage = args.integer("minCandidateNodesPercentage", 10, 0, 100)
     if not args.integer("minCandidateNodesAbsolute", 100, 0, INT32_MAX) and not percentage:
@@ -162,7 +162,7 @@ def _pod_topology_spread(args: Fields) -> Arguments:
 def _resources(
     fields: Fields, key: str, weight_max: int = RESOURCE_WEIGHT_MAX
 ) -> tuple[tuple[str, int], ...]:
-    """Names and weights; cpu and memory where there are none. A weight of 0 is 1."""
+    """Return names and weights; cpu and memory if there are none. A weight of 0 is 1."""
     found = []
     for one in fields.children(key):
         one.only(("name", "weight"))
@@ -177,7 +177,7 @@ def _fit(args: Fields) -> Arguments:
     for key, texts in (("ignoredResources", resources), ("ignoredResourceGroups", groups)):
         for number, text in enumerate(texts):
             if not is_label_name(text) or (key == "ignoredResourceGroups" and "/" in text):
-                raise args.error(f"{key}[{number}]", f"{shown(text)} is no name of such")
+                raise args.error(f"{key}[{number}]", f"{shown(text)} is not a resource name")
             if text in (GPU, GPU.partition("/")[0]):
                 raise args.error(f"{key}[{number}]", f"{GPU} is not supported: devices are given")
     return {
@@ -240,7 +240,7 @@ def _volume_binding(args: Fields) -> Arguments:
 
 
 def _dynamic_resources(args: Fields) -> Arguments:
-    """Pods with resource claims are refused elsewhere, so nothing is ever waited for."""
+    """Check the timeout. Pods with resource claims are refused elsewhere, so nothing waits."""
     _only(args, "filterTimeout", "bindingTimeout")
     if duration_ms(args, "filterTimeout", 10_000) < 0:
         raise args.error("filterTimeout", "must not be negative")

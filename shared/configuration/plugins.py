@@ -1,5 +1,5 @@
-"""The `plugins` of a profile: kube-scheduler's defaults merged with what the file says, and spread
-from multiPoint over the extension points. Knows which plugins there are, not what they do.
+"""The `plugins` of a profile: kube-scheduler's defaults merged with the file, and multiPoint
+expanded over the extension points. Knows the names of plugins, not their effect.
 """
 
 from collections.abc import Iterator
@@ -48,7 +48,7 @@ OFF_BY_DEFAULT: dict[str, tuple[str, ...]] = {
     "GangScheduling": (PRE_ENQUEUE, RESERVE, PERMIT),
     "NodeDeclaredFeatures": _FILTERS,
 }
-"""It has these as well, behind feature gates that are off: they may be named, and do nothing."""
+"""Plugins behind feature gates that are off: they may be named, and do nothing."""
 REMOVED = ("AzureDiskLimits", "CinderLimits", "EBSLimits", "GCEPDLimits")
 WEIGHTS = {
     "TaintToleration": 3,
@@ -63,7 +63,7 @@ WEIGHTS = {
 
 
 class Named(Struct, frozen=True):
-    """A plugin that is enabled; weight 0 = not given."""
+    """An enabled plugin; weight 0: not given."""
 
     name: str
     weight: int = 0
@@ -73,32 +73,34 @@ DEFAULTS = tuple(Named(name, WEIGHTS.get(name, 0)) for name in PLUGINS)
 
 
 class PluginSet(Struct, frozen=True):
-    """What one key of `plugins` says."""
+    """The content of one key of `plugins`."""
 
     enabled: tuple[Named, ...]
     disabled: frozenset[str]
 
 
 def points_of(name: str) -> tuple[str, ...] | None:
-    """The extension points of a plugin, kube-scheduler's or a user's; None = there is none."""
-    own = custom.PLUGINS.get(name)
-    return PLUGINS.get(name) if own is None else own.points
+    """Return the extension points of a plugin, kube-scheduler's or a user's; None if there is no
+    such plugin.
+    """
+    plugin = custom.PLUGINS.get(name)
+    return PLUGINS.get(name) if plugin is None else plugin.points
 
 
 def expanded(plugins: Fields) -> dict[str, tuple[Named, ...]]:
-    """What runs at each point, in order, with weights. Raises WorldError."""
+    """Return the plugins of each point, in order, with weights. Raises WorldError."""
     plugins.only((*POINTS, MULTI_POINT))
     multi = PluginSet(_merged(plugin_set(plugins, MULTI_POINT)), frozenset())
     sets = {point: plugin_set(plugins, point) for point in POINTS}
     found = {point: _at_point(plugins, point, sets[point], multi) for point in POINTS}
-    # A weight at score counts more than one in multiPoint; none is 1.
+    # A weight at score overrides one in multiPoint; the default is 1.
     weights = {one.name: one.weight or 1 for one in (*multi.enabled, *sets[SCORE].enabled)}
     found[SCORE] = tuple(Named(one.name, weights[one.name]) for one in found[SCORE])
     return found
 
 
 def plugin_set(plugins: Fields, point: str) -> PluginSet:
-    """What the file says of one point."""
+    """Return the file's content for one point."""
     fields = plugins.child(point)
     fields.only(("enabled", "disabled"))
     disabled = []
@@ -133,7 +135,7 @@ def _enabled(fields: Fields, point: str) -> Iterator[Named]:
 
 
 def _merged(custom: PluginSet) -> tuple[Named, ...]:
-    """multiPoint: a default that the file names keeps its place and takes what the file says."""
+    """Merge multiPoint: a default that the file names keeps its place with the file's values."""
     named = {one.name: one for one in custom.enabled}
     kept = [
         named.pop(one.name, one)
@@ -143,16 +145,18 @@ def _merged(custom: PluginSet) -> tuple[Named, ...]:
     return (*kept, *named.values())
 
 
-def _at_point(plugins: Fields, point: str, own: PluginSet, multi: PluginSet) -> tuple[Named, ...]:
-    """Those named at the point and in multiPoint as well, then the others of multiPoint, then the
-    others named at the point.
+def _at_point(
+    plugins: Fields, point: str, at_point: PluginSet, multi: PluginSet
+) -> tuple[Named, ...]:
+    """Return the plugins named both at the point and in multiPoint, then the others of multiPoint,
+    then the others named at the point.
     """
-    if ALL in own.disabled:
-        return own.enabled
+    if ALL in at_point.disabled:
+        return at_point.enabled
     able = [one for one in multi.enabled if point in (points_of(one.name) or ())]
-    spread = {one.name for one in able if one.name not in own.disabled}
-    named = {one.name for one in own.enabled}
-    first = [one for one in own.enabled if one.name in spread]
+    spread = {one.name for one in able if one.name not in at_point.disabled}
+    named = {one.name for one in at_point.enabled}
+    first = [one for one in at_point.enabled if one.name in spread]
     middle = [one for one in able if one.name in spread - named]
-    last = [one for one in own.enabled if one.name not in spread]
+    last = [one for one in at_point.enabled if one.name not in spread]
     return (*first, *middle, *last)

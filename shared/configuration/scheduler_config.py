@@ -2,7 +2,7 @@
 
 Read as kube-scheduler 1.35 reads `--config`: unknown fields are errors, its defaults are filled in,
 and its validation is repeated. What only concerns how a scheduler process runs (connection,
-profiling, parallelism) is checked and passed over; docs/config.md lists it.
+profiling, parallelism) is checked and passed over; docs/reference/configuration.md lists it.
 """
 
 from pathlib import Path
@@ -52,7 +52,7 @@ from shared.scheduling.api import custom
 from shared.worlds.documents import read_objects
 
 KIND = "KubeSchedulerConfiguration"
-JITTER = 1.2  # of client-go: how much later than told it tries again
+JITTER = 1.2  # client-go's jitter of retries
 SECOND_MS = 1_000
 FIELDS = (
     *("apiVersion", "kind", "parallelism", "leaderElection", "clientConnection"),
@@ -65,14 +65,14 @@ NEEDS_PRE_FILTER = (
     *("PodTopologySpread", "InterPodAffinity"),
 )
 REJECTS = ("VolumeRestrictions", "VolumeBinding", "VolumeZone")
-"""They look at claims before any node, and at nodes: who runs at one point runs at both."""
+"""Plugins that run at preFilter and filter: both or none."""
 NEEDS_PRE_SCORE = ("TaintToleration", "PodTopologySpread", "InterPodAffinity")
 AT_ALL = (RESERVE, PRE_BIND)
-"""Where volumes are held and bound that VolumeBinding found at filter."""
+"""Points at which VolumeBinding assumes and binds the volumes found at filter."""
 
 
 def read_config(path: Path) -> Configuration:
-    """The configuration in a file, YAML or JSON. Raises WorldError."""
+    """Return the configuration in a file, YAML or JSON. Raises WorldError."""
     objects = list(read_objects(path)) if path.is_file() else []
     if not path.is_file():
         raise WorldError(str(path), "", "does not exist")
@@ -83,7 +83,7 @@ def read_config(path: Path) -> Configuration:
 
 
 def config_of(fields: Fields) -> Configuration:
-    """The configuration in an object. Raises WorldError."""
+    """Return the configuration in an object. Raises WorldError."""
     for key, right in (("apiVersion", API_VERSION), ("kind", KIND)):
         if fields.required_text(key) != right:
             raise fields.error(key, f"must be {right}, is {shown(fields.text(key))}")
@@ -107,8 +107,8 @@ def config_of(fields: Fields) -> Configuration:
 def _extended(
     profile: Profile, extenders: tuple[Extender, ...], ignored: tuple[str, ...]
 ) -> Profile:
-    """A profile with these extenders; what they alone look at is ignored instead of what the
-    profile's own arguments say.
+    """Return a profile with these extenders; the resources that only they check replace its ignored
+    resources.
     """
     resources = ignored or profile.ignored_resources
     judged = any(one.filter_verb or one.prioritize_verb for one in extenders)
@@ -121,7 +121,7 @@ def _extended(
 
 
 def _check_process(fields: Fields) -> None:
-    """What concerns the process of a kube-scheduler."""
+    """Check the fields about kube-scheduler's process."""
     fields.integer("parallelism", 16, 1, INT32_MAX)
     for key in ("enableProfiling", "enableContentionProfiling", "delayCacheUntilActive"):
         fields.flag(key)
@@ -134,14 +134,14 @@ def _check_process(fields: Fields) -> None:
 
 
 def _election(election: Fields) -> Election | None:
-    """Who of several processes decides; None where all of them are to."""
+    """Return the leader election; None if every process leads."""
     names = ("resourceLock", "resourceName", "resourceNamespace")
     times = {"leaseDuration": 15_000.0, "renewDeadline": 10_000.0, "retryPeriod": 2_000.0}
     election.only(("leaderElect", *times, *names))
     for key in names:
         election.text(key)
     for key, default_ms in times.items():
-        # An explicit 0 is taken for absent, as in kube-scheduler.
+        # An explicit 0 counts as absent, as in kube-scheduler.
         times[key] = duration_ms(election, key, default_ms) or default_ms
     if not election.flag("leaderElect", default=True):
         return None
@@ -164,7 +164,7 @@ def _election(election: Fields) -> Election | None:
 
 
 def _sampling(fields: Fields, default: int | None) -> int | None:
-    """percentageOfNodesToScore; a file that does not have it wants all nodes scored."""
+    """Return percentageOfNodesToScore; without it all nodes are scored."""
     key = "percentageOfNodesToScore"
     return fields.integer(key, 0, 0, 100) if fields.has(key) else default
 
@@ -197,12 +197,16 @@ def _profile(fields: Fields, default: str, share: int | None) -> Profile:
     points = expanded(plugins)
     names = {point: tuple(one.name for one in found) for point, found in points.items()}
     _check_points(plugins, names, name)
-    # These have no preScore, or it never passes a pod over.
-    own = custom.PLUGINS
+    # These have no preScore, or it never skips a pod.
+    user_plugins = custom.PLUGINS
     skippable = {*names[PRE_SCORE], DYNAMIC_RESOURCES, "ImageLocality", "NodeResourcesFit"}
-    skippable |= {one for one in own if PRE_SCORE not in own[one].points}
-    args = own_arguments(fields, {one for found in names.values() for one in found if one in own})
-    looks = {one for point in (PRE_FILTER, FILTER, SCORE) for one in names[point] if one in own}
+    skippable |= {one for one in user_plugins if PRE_SCORE not in user_plugins[one].points}
+    args = own_arguments(
+        fields, {one for found in names.values() for one in found if one in user_plugins}
+    )
+    looks = {
+        one for point in (PRE_FILTER, FILTER, SCORE) for one in names[point] if one in user_plugins
+    }
     profile = Profile(
         name=name,
         names_nodes="NodeAffinity" in names[PRE_FILTER],
@@ -211,7 +215,7 @@ def _profile(fields: Fields, default: str, share: int | None) -> Profile:
         always_scored=tuple(one for one in names[SCORE] if one not in skippable),
         preempts=DEFAULT_PREEMPTION in names[POST_FILTER],
         custom=tuple(
-            CustomPlugin(one, own[one].sha256, one in names[PRE_FILTER], args[one])
+            CustomPlugin(one, user_plugins[one].sha256, one in names[PRE_FILTER], args[one])
             for one in sorted(looks)
         ),
         percentage_of_nodes_to_score=_sampling(fields, share),
@@ -229,7 +233,9 @@ def _profile(fields: Fields, default: str, share: int | None) -> Profile:
 
 
 def _post_filter(args: dict[str, str], names: tuple[str, ...]) -> tuple[CustomPlugin, ...]:
-    """Plugins of users and kube-scheduler's own, in order; nothing where these are alone."""
+    """Return users' PostFilter plugins and kube-scheduler's own, in order; nothing if there are
+    only the latter.
+    """
     own = {one.name: one for one in _own(args, names)}
     if not own:
         return ()
@@ -239,7 +245,7 @@ def _post_filter(args: dict[str, str], names: tuple[str, ...]) -> tuple[CustomPl
 
 
 def _claims(names: tuple[str, ...]) -> str:
-    """Where DynamicResources stands among those at postFilter."""
+    """Return DynamicResources' place among the PostFilter plugins."""
     if DYNAMIC_RESOURCES not in names:
         return NOWHERE
     before = names[: names.index(DYNAMIC_RESOURCES)]
@@ -247,13 +253,17 @@ def _claims(names: tuple[str, ...]) -> str:
 
 
 def _own(args: dict[str, str], names: tuple[str, ...]) -> tuple[CustomPlugin, ...]:
-    """Those of them that are plugins of users."""
-    own = custom.PLUGINS
-    return tuple(CustomPlugin(one, own[one].sha256, args=args[one]) for one in names if one in own)
+    """Return the users' plugins among these names."""
+    user_plugins = custom.PLUGINS
+    return tuple(
+        CustomPlugin(one, user_plugins[one].sha256, args=args[one])
+        for one in names
+        if one in user_plugins
+    )
 
 
 def _check_points(plugins: Fields, names: dict[str, tuple[str, ...]], profile: str) -> None:
-    """What no profile can do without."""
+    """Check the plugins that every profile needs."""
     if len(names[QUEUE_SORT]) != 1:
         raise plugins.error(
             QUEUE_SORT,
@@ -265,14 +275,15 @@ def _check_points(plugins: Fields, names: dict[str, tuple[str, ...]], profile: s
     if names[BIND][-1] != "DefaultBinder":
         raise plugins.error(
             BIND,
-            f"{names[BIND][-1]} would never be asked: DefaultBinder, before it, binds all pods; "
+            f"{names[BIND][-1]} would never be called: DefaultBinder, before it, binds all pods; "
             'disable "*" here and enable it before DefaultBinder',
         )
     if "SchedulingGates" not in names[PRE_ENQUEUE]:
         raise plugins.error(PRE_ENQUEUE, "a profile without SchedulingGates is not supported")
     if "NodeResourcesFit" not in names[FILTER]:
         raise plugins.error(
-            FILTER, "a profile without NodeResourcesFit is not supported: nodes never hold too much"
+            FILTER,
+            "a profile without NodeResourcesFit is not supported: nodes are never over-committed",
         )
     claims = (DYNAMIC_RESOURCES,)
     needs = (
@@ -283,7 +294,7 @@ def _check_points(plugins: Fields, names: dict[str, tuple[str, ...]], profile: s
     for point, before, needing in needs:
         for name in needing:
             if name in names[point] and name not in names[before]:
-                raise plugins.error(before, f"{name} is not there, and its {point} needs it")
+                raise plugins.error(before, f"{name} is not enabled, but its {point} needs it")
     for name in REJECTS:
         if (name in names[FILTER]) != (name in names[PRE_FILTER]):
             raise plugins.error(

@@ -1,4 +1,4 @@
-"""What every event is: a frozen struct with a published tag and its addressees.
+"""The base of all events: a frozen struct with a published tag and its addressees.
 
 Events are written as msgpack maps, so fields may be added with a default and never be renamed,
 removed or given another meaning (schemas/golden holds records that must decode for ever).
@@ -10,7 +10,7 @@ from msgspec import Struct
 
 
 def published(name: str) -> str:
-    """`pods_pending` of `PodsPending`: the tag under which an event is written."""
+    """Return the tag under which an event is written: `pods_pending` for `PodsPending`."""
     return "".join("_" + c.lower() if c.isupper() else c for c in name).lstrip("_")
 
 
@@ -20,11 +20,13 @@ class Event(Struct, frozen=True, gc=False, omit_defaults=True, tag_field="type",
     """
 
     def to(self) -> tuple[str, ...]:
-        """Addressees: service names (every partition) or journal names (one partition)."""
+        """Return the addressees: service names (every partition) or journal names (one
+        partition).
+        """
         return ()
 
 
 class Configured(Event, frozen=True, gc=False):
-    """The configuration in force from here on (first event of each term, and at every change)."""
+    """The present configuration from here on (first event of each term, and at every change)."""
 
     config: dict[str, Any] = {}

@@ -1,4 +1,4 @@
-"""Events of binding's journal: requests to the API and what definitely came of them."""
+"""Events of binding's journal: requests to the API and their definite outcomes."""
 
 from shared.events.base import Event
 from shared.model.victims import NodeVictims
@@ -29,15 +29,16 @@ class FencesAsked(Event, frozen=True, gc=False):
 
 
 class VolumesAsked(Event, frozen=True, gc=False):
-    """Effect: write the volumes that were chosen for the claims of these pods."""
+    """Effect: write the chosen volumes for the claims of these pods."""
 
     effect: int
     ids: bytes
 
 
 class VolumesGranted(Event, frozen=True, gc=False):
-    """What a shard chose for a pod's claims with `node` (its name) is nobody else's until it is
-    over; told where there are several shards, which all choose. `number` is of this promise alone.
+    """A shard's volume choices for a pod's claims and `node` (its name) are granted and no other
+    pod gets them until they end. Sent only with several shards, which all choose. `number`
+    identifies the promise.
     """
 
     number: int
@@ -51,8 +52,8 @@ class VolumesGranted(Event, frozen=True, gc=False):
 
 
 class VolumesTaken(Event, frozen=True, gc=False):
-    """What was chosen for the claims of a reserved pod is promised otherwise: it is given up, and
-    tried again once its backoff is over.
+    """The volumes chosen for a reserved pod's claims are promised to another pod: it is given up
+    and tried again after its backoff.
     """
 
     pod: int
@@ -61,8 +62,8 @@ class VolumesTaken(Event, frozen=True, gc=False):
 
 
 class VolumesOver(Event, frozen=True, gc=False):
-    """These promises (`numbers`) count no longer: from positions `worlds` of the world journal on
-    facts say what became of them (0 = nothing).
+    """These promises (`numbers`) have ended: from positions `worlds` of the world journal on, facts
+    show their outcome (0: no outcome).
     """
 
     numbers: bytes
@@ -73,8 +74,8 @@ class VolumesOver(Event, frozen=True, gc=False):
 
 
 class PermitsAsked(Event, frozen=True, gc=False):
-    """Effect: ask the permit plugins of users about these pods; what they say comes as what
-    preBind plugins do. They may have been asked before.
+    """Effect: ask users' Permit plugins about these pods; they answer like PreBind plugins. They
+    may have been asked before.
     """
 
     effect: int
@@ -82,15 +83,15 @@ class PermitsAsked(Event, frozen=True, gc=False):
 
 
 class PreBindsAsked(Event, frozen=True, gc=False):
-    """Effect: have the preBind plugins of users run for these pods; they may have run before."""
+    """Effect: run users' PreBind plugins for these pods; they may have run before."""
 
     effect: int
     ids: bytes
 
 
 class PreBindFailed(Event, frozen=True, gc=False):
-    """A permit or preBind plugin of a user says no, or failed (`error`): the pod is given up, to be
-    tried again. `plugin`: the permit plugin that says no.
+    """A user's Permit or PreBind plugin rejects the pod, or failed (`error`): the pod is given up,
+    to be tried again. `plugin`: the Permit plugin that rejected it.
     """
 
     pod: int
@@ -101,7 +102,7 @@ class PreBindFailed(Event, frozen=True, gc=False):
 
 
 class PostBindsAsked(Event, frozen=True, gc=False):
-    """Effect: tell the postBind plugins of users that these pods are bound."""
+    """Effect: run users' PostBind plugins for these bound pods."""
 
     effect: int
     ids: bytes
@@ -116,7 +117,7 @@ class EvictionsAsked(Event, frozen=True, gc=False):
 
 
 class ExtendersPreemptAsked(Event, frozen=True, gc=False):
-    """Effect `effect`: ask extenders who goes for `pod`."""
+    """Effect `effect`: ask extenders for the victims of `pod`."""
 
     effect: int
     ask: int
@@ -125,7 +126,7 @@ class ExtendersPreemptAsked(Event, frozen=True, gc=False):
 
 
 class VictimsJudged(Event, frozen=True, gc=False):
-    """What extenders left of the candidates of an ask, and made of them; `error` as they failed."""
+    """The candidates of an ask that extenders left, with their victims; `error` if they failed."""
 
     ask: int
     pod: int
@@ -137,8 +138,8 @@ class VictimsJudged(Event, frozen=True, gc=False):
 
 
 class Bound(Event, frozen=True, gc=False):
-    """Definitely on the node we chose, or on one that was made again under its name: a bind names
-    its node by name, so only the fact tells which.
+    """The pod is definitely on the node we chose, or on a new node of its name: a bind names its
+    node by name, so only the fact shows which.
     """
 
     ids: bytes
@@ -149,16 +150,15 @@ class Bound(Event, frozen=True, gc=False):
 
 
 class BindFailed(Event, frozen=True, gc=False):
-    """Definitely not on the node we chose, and no bind of ours can land any more.
+    """The pod is definitely not on the node we chose, and no bind of ours can land any more.
 
     `reason`: gone, foreign (it has a node of another name, or had one before ours was sent),
-    abandoned (fenced; may be tried elsewhere), failed (the same after an extender or a plugin of a
-    user did not bind it; `texts` say why), or refused (by a plugin of a user, or because its
-    volumes are promised otherwise, before any was sent). After the last two it is tried again once
-    its backoff is over, or if a permit plugin says no once something has happened: `plugins` has
-    its name, parallel to `ids`, where any did.
-    `nodes` are the nodes that failed, parallel to `ids`: a shard that has placed the pod anew
-    before this arrives must not give the new reservation back.
+    abandoned (fenced; may be tried elsewhere), failed (the same after an extender or a user's
+    plugin did not bind it; `texts` say why), or refused (by a user's plugin, or because its volumes
+    are promised to another pod, before any bind was sent). After the last two it is tried again
+    after its backoff, or, if a Permit plugin rejected it, after an event: `plugins` has the
+    plugin's name, parallel to `ids`, if any did. `nodes`: the nodes that failed, parallel to `ids`:
+    a shard that has placed the pod again before this arrives must not release the new reservation.
     """
 
     ids: bytes
@@ -172,7 +172,7 @@ class BindFailed(Event, frozen=True, gc=False):
 
 
 class Evicted(Event, frozen=True, gc=False):
-    """The API accepted the delete (or the pod was gone already)."""
+    """The API accepted the delete (or the pod was deleted already)."""
 
     ask: int
     ids: bytes

@@ -1,7 +1,7 @@
-"""One short line for people per event type: what happened, with names instead of numbers.
+"""One short line for each event type, with names instead of numbers.
 
-The table is complete (a test holds it against the unions). A line speaks of the subject where the
-event has many pods: its node, its score, its answer.
+The table is complete (a test compares it with the unions). If the event has many pods, the line is
+about the subject: its node, its score, its answer.
 """
 
 from collections.abc import Callable
@@ -19,36 +19,36 @@ NAMED_MAX = 3
 
 @dataclass(frozen=True)
 class View:
-    """An event seen by somebody: `subject` None = by nobody in particular."""
+    """An event seen from a subject; `subject` None: from none in particular."""
 
     names: Names
     subject: Subject | None = None
 
     def pods(self, ids: list[int]) -> str:
-        """Pods by name, the subject first, the many as a number."""
-        mine = [pod for pod in ids if self._is_subject("pod", pod)]
-        if mine:
+        """Return pods by name, the subject first, many as a number."""
+        subjects = [pod for pod in ids if self._is_subject("pod", pod)]
+        if subjects:
             rest = len(ids) - 1
-            return self.names.pod(mine[0]) + (f" (and {rest} more)" if rest else "")
+            return self.names.pod(subjects[0]) + (f" (and {rest} more)" if rest else "")
         if len(ids) <= NAMED_MAX:
             return ", ".join(self.names.pod(pod) for pod in ids) or "no pods"
         return f"{len(ids)} pods"
 
     def placed(self, ids: list[int], nodes: list[int]) -> str:
-        """Pods with their nodes: the subject's own, or those on the subject."""
+        """Return pods with their nodes: the subject's own, or those on the subject."""
         pairs = list(zip(ids, nodes, strict=False))
-        mine = [pair for pair in pairs if self._is_subject("pod", pair[0])]
+        subjects = [pair for pair in pairs if self._is_subject("pod", pair[0])]
         here = [pair for pair in pairs if self._is_subject("node", pair[1])]
-        shown = mine or here or pairs
+        shown = subjects or here or pairs
         on = sorted({node for _pod, node in shown})
         place = self.names.node(on[0]) if len(on) == 1 else f"{len(on)} nodes"
         return f"{self.pods([pod for pod, _node in shown])} on {place}"
 
     def row(self, ids: list[int], nodes: list[int] | None = None) -> int:
-        """The subject's row in the columns beside `ids`, the first when it is not there."""
-        mine = (row for row, pod in enumerate(ids) if self._is_subject("pod", pod))
+        """Return the subject's row in the columns beside `ids`, or the first row."""
+        subject_rows = (row for row, pod in enumerate(ids) if self._is_subject("pod", pod))
         here = (row for row, node in enumerate(nodes or ()) if self._is_subject("node", node))
-        return next(mine, next(here, 0))
+        return next(subject_rows, next(here, 0))
 
     def _is_subject(self, kind: str, number: int) -> bool:
         return self.subject is not None and self.subject.kind == kind and number in self.subject.ids
@@ -60,7 +60,7 @@ def _candidates(event: Any) -> str:
 
 
 def reasons(pairs: tuple[tuple[str, int], ...]) -> str:
-    """Counted reasons in kube-scheduler's way."""
+    """Return counted reasons as kube-scheduler prints them."""
     return ", ".join(sorted(f"{count} {reason}" for reason, count in pairs)) or "no reason given"
 
 
@@ -84,7 +84,7 @@ def _one_of(uids: list[str], view: View) -> str:
 
 
 def _objects(e: ingest.ObjectsSet | ingest.StorageSet | observed.ObjectsSeen) -> str:
-    """By kind and name, the many as a number."""
+    """Return objects by kind and name, many as a number."""
     if len(e.objects) > NAMED_MAX:
         return f"{len(e.objects)} objects"
     pairs = (f"{one.namespace}/{one.name}".lstrip("/") for one in e.objects)
@@ -134,10 +134,10 @@ def _woken(e: queueing.Woken, v: View) -> str:
 def _refused(e: placement.Refused, v: View) -> str:
     pods = v.pods(column_of(e, "ids"))
     helps = ", preemption may help" if e.preemptible else ""
-    said = f"0/{e.nodes} nodes, {reasons(e.reasons)}{helps}"
+    refusal = f"0/{e.nodes} nodes, {reasons(e.reasons)}{helps}"
     if not e.attempt:
-        return f"signature {e.sig} still refused: {said}"
-    return f"{pods} refused: {said} (attempt {e.attempt})"
+        return f"signature {e.sig} still refused: {refusal}"
+    return f"{pods} refused: {refusal} (attempt {e.attempt})"
 
 
 def _victims(e: Any, v: View) -> str:
@@ -145,19 +145,19 @@ def _victims(e: Any, v: View) -> str:
 
 
 def _seats(e: Any, v: View) -> str:
-    """A gang's nominees: where they are, and who leaves."""
+    """Return a gang's nominees with their nodes and victims."""
     placed = v.placed([one.pod for one in e.nominees], [one.node for one in e.nominees])
     victims = [victim for one in e.nominees for victim in column_of(one, "victims")]
     return f"{placed}, victims {v.pods(victims)}"
 
 
 def _own(e: Any, column: str, v: View) -> int:
-    """The subject's value in a column beside `ids`."""
+    """Return the subject's value in a column beside `ids`."""
     return column_of(e, column)[v.row(column_of(e, "ids"))]
 
 
 def _queued(e: ingest.SignaturesQueued) -> str:
-    """The first of the signatures, and how many more there are."""
+    """Return the first of the signatures and how many more there are."""
     gate = f", not yet: {e.gates[0]}" if e.gates[0] else ""
     more = f", and {len(e.gates) - 1} more" if len(e.gates) > 1 else ""
     first = column_of(e, "sigs")[0], column_of(e, "orders")[0]
@@ -181,10 +181,10 @@ WORLD: dict[type[Event], Line] = {
     ingest.PodsNamed: _ids("named"),
     ingest.PodsAssigned: _placed("the cluster shows"),
     ingest.PodsStarted: _ids("started"),
-    ingest.PodsGone: _ids("gone"),
+    ingest.PodsGone: _ids("deleted or finished"),
     ingest.NodesSet: lambda e, v: f"{size(e.ids)} nodes set in shard {e.shard}",
     ingest.ImagesCounted: lambda e, v: f"{size(e.images)} images counted on {e.nodes} nodes",
-    ingest.NodesGone: lambda e, v: f"{size(e.ids)} nodes gone from shard {e.shard}",
+    ingest.NodesGone: lambda e, v: f"{size(e.ids)} nodes deleted from shard {e.shard}",
     ingest.BudgetSet: lambda e, v: f"budget {e.name or e.budget} allows {e.allowed} disruptions",
     ingest.BudgetGone: lambda e, v: f"budget {e.budget} deleted",
     ingest.BudgetCovers: lambda e, v: f"budget {e.budget} covers {v.pods(column_of(e, 'ids'))}",
@@ -193,9 +193,9 @@ WORLD: dict[type[Event], Line] = {
     ),
     ingest.GangGone: lambda e, v: f"{v.names.gang(e.gang)} deleted",
     ingest.ObjectsSet: lambda e, v: f"{_objects(e)} set",
-    ingest.ObjectsGone: lambda e, v: f"{_one_of(split(e.uids), v)} gone",
+    ingest.ObjectsGone: lambda e, v: f"{_one_of(split(e.uids), v)} deleted",
     ingest.StorageSet: lambda e, v: f"{_objects(e)} set",
-    ingest.StorageGone: lambda e, v: f"{_one_of(split(e.uids), v)} gone",
+    ingest.StorageGone: lambda e, v: f"{_one_of(split(e.uids), v)} deleted",
     ingest.NamespacesSet: lambda e, v: f"labels of {len(e.labels)} namespaces",
     ingest.WorldListed: lambda e, v: "the world is known" if e.complete else "a world is listed",
     ingest.WorldRestored: lambda e, v: (
@@ -230,7 +230,7 @@ WORLD: dict[type[Event], Line] = {
         f"for {v.pods(column_of(e, 'ids'))} (effect {e.effect})"
     ),
     observed.PostBindAnswers: lambda e, v: (
-        f"postBind plugins know of {v.pods(column_of(e, 'ids'))} (effect {e.effect})"
+        f"postBind plugins have seen {v.pods(column_of(e, 'ids'))} (effect {e.effect})"
     ),
     observed.VolumeAnswers: lambda e, v: (
         f"API: {Answer(e.codes[v.row(column_of(e, 'ids'))]).name} for the volumes of "
@@ -252,7 +252,7 @@ WORLD: dict[type[Event], Line] = {
 
 
 def _nodes(event: Any, view: View) -> str:
-    """Nodes by name, the many as a number."""
+    """Return nodes by name, many as a number."""
     nodes = column_of(event, "nodes")
     if len(nodes) > NAMED_MAX:
         return f"{len(nodes)} nodes"
@@ -306,7 +306,7 @@ SHARD: dict[type[Event], Line] = {
     placement.VolumesChosen: lambda e, v: (
         f"{v.pods(column_of(e, 'ids'))} gets {_chosen(e)} before it is bound"
     ),
-    placement.VolumesBound: _placed("all claims are bound of"),
+    placement.VolumesBound: _placed("all claims bound of"),
     placement.VolumesFailed: lambda e, v: (
         f"{v.names.pod(e.pod)} not for {v.names.node(e.node)}: {e.reason}"
     ),
@@ -343,7 +343,7 @@ SHARD: dict[type[Event], Line] = {
         f"{v.names.gang(e.gang)}: shard {e.shard} keeps {_seats(e, v)}"
     ),
     placement.GangNominationStale: lambda e, v: (
-        f"{v.names.gang(e.gang)}: shard {e.shard} has these places no more"
+        f"{v.names.gang(e.gang)}: shard {e.shard} has given up these places"
     ),
     placement.NominationReady: lambda e, v: (
         f"the last victim left {v.names.node(e.node)}: {v.names.pod(e.pod)} is tried there"
@@ -354,7 +354,8 @@ SHARD: dict[type[Event], Line] = {
 
 GANGS: dict[type[Event], Line] = {
     permit.OfferAsked: lambda e, v: (
-        f"{v.names.gang(e.gang)}: what is there for {_members(e)} members? (attempt {e.attempt})"
+        f"{v.names.gang(e.gang)}: shards are asked for room for {_members(e)} members "
+        f"(attempt {e.attempt})"
     ),
     permit.HoldAsked: lambda e, v: (
         f"{v.names.gang(e.gang)}: shard {e.shard} is to hold {_members(e)} members"
@@ -364,22 +365,25 @@ GANGS: dict[type[Event], Line] = {
         f"{v.placed(column_of(e, 'ids'), column_of(e, 'nodes'))}"
     ),
     permit.GangReleased: lambda e, v: (
-        f"{v.names.gang(e.gang)} released, "
-        f"{'its ground changed' if e.stale else f'0/{e.nodes} nodes, {reasons(e.reasons)}'}"
+        f"{v.names.gang(e.gang)} released: "
+        f"{'the gang changed' if e.stale else f'0/{e.nodes} nodes, {reasons(e.reasons)}'}"
     ),
-    permit.GangTimedOut: lambda e, v: f"{v.names.gang(e.gang)} timed out, all is given back",
+    permit.GangTimedOut: lambda e, v: (
+        f"{v.names.gang(e.gang)} timed out, all its holds are released"
+    ),
 }
 
 PREEMPTIONS: dict[type[Event], Line] = {
-    preemption.DryRunAsked: lambda e, v: f"who could go for {_askers(e, v)}? (ask {e.ask})",
+    preemption.DryRunAsked: lambda e, v: f"looking for victims for {_askers(e, v)} (ask {e.ask})",
     preemption.VictimsAsked: lambda e, v: (
-        f"extenders are to say who goes for {v.names.pod(e.pod)}, of {_candidates(e)} (ask {e.ask})"
+        f"extenders are to choose victims for {v.names.pod(e.pod)} from {_candidates(e)} "
+        f"(ask {e.ask})"
     ),
     preemption.NominateAsked: lambda e, v: (
         f"{v.names.node(e.node)} chosen for {v.names.pod(e.pod)}, victims {_victims(e, v)}"
     ),
     preemption.GangDryRunAsked: lambda e, v: (
-        f"who could go for {e.needed} of {_members(e)} members of {v.names.gang(e.gang)}? "
+        f"looking for victims for {e.needed} of {_members(e)} members of {v.names.gang(e.gang)}? "
         f"(ask {e.ask})"
     ),
     preemption.GangNominateAsked: lambda e, v: (
@@ -391,7 +395,7 @@ PREEMPTIONS: dict[type[Event], Line] = {
     preemption.GangPreemptionClosed: lambda e, v: (
         f"preemption for {v.names.gang(e.gang)} is over{f': {e.message}' if e.message else ''}"
     ),
-    preemption.NominationCleared: lambda e, v: f"nomination of {v.names.pod(e.pod)} given back",
+    preemption.NominationCleared: lambda e, v: f"nomination of {v.names.pod(e.pod)} withdrawn",
     preemption.EvictAsked: lambda e, v: (
         f"{_victims(e, v)} to be evicted from {v.names.node(e.node)} for {v.names.pod(e.pod)}"
     ),
@@ -422,13 +426,13 @@ BINDS: dict[type[Event], Line] = {
         f"{v.names.pod(e.pod)} not to {v.names.node(e.node)}: {e.reason}"
     ),
     binding.VolumesOver: lambda e, v: (
-        f"promises of volumes are over: {', '.join(map(str, column_of(e, 'numbers')))}"
+        f"volume promises ended: {', '.join(map(str, column_of(e, 'numbers')))}"
     ),
     binding.PermitsAsked: lambda e, v: (
         f"ask permit plugins about {v.pods(column_of(e, 'ids'))} (effect {e.effect})"
     ),
     binding.ExtendersPreemptAsked: lambda e, v: (
-        f"extenders asked who goes for {v.names.pod(e.pod)}, of {_candidates(e)}"
+        f"extenders asked to choose victims for {v.names.pod(e.pod)} from {_candidates(e)}"
     ),
     binding.VictimsJudged: lambda e, v: (
         f"extenders leave {_candidates(e)} to {v.names.pod(e.pod)} (ask {e.ask})"
@@ -441,7 +445,7 @@ BINDS: dict[type[Event], Line] = {
         f"{v.names.pod(e.pod)} not to {v.names.node(e.node)}: {e.reason}"
     ),
     binding.PostBindsAsked: lambda e, v: (
-        f"tell postBind plugins of {v.pods(column_of(e, 'ids'))} (effect {e.effect})"
+        f"call postBind plugins for {v.pods(column_of(e, 'ids'))} (effect {e.effect})"
     ),
     binding.EvictionsAsked: lambda e, v: (
         f"evict {v.pods(column_of(e, 'ids'))} (ask {e.ask}, effect {e.effect})"
@@ -459,5 +463,5 @@ TABLE: dict[type[Event], Line] = {**WORLD, **QUEUE, **SHARD, **GANGS, **PREEMPTI
 
 
 def describe(event: Event, view: View) -> str:
-    """The event in one line."""
+    """Return the event in one line."""
     return TABLE[type(event)](event, view)

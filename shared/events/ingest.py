@@ -1,4 +1,6 @@
-"""Events of the world journal: facts in the mesh's own numbers, routed to whom they concern."""
+"""Events of the world journal: facts in the mesh's own numbers, addressed to the services that need
+them.
+"""
 
 from shared.events.base import Event
 from shared.model.cluster_objects import ClusterObject, Pairs, StorageObject
@@ -7,7 +9,7 @@ from shared.model.objects import Node, PodSpec
 
 
 class SignatureDefined(Event, frozen=True, gc=False):
-    """From here on `sig` stands for `spec`."""
+    """From here on `sig` means `spec`."""
 
     sig: int
     spec: PodSpec
@@ -17,10 +19,10 @@ class SignatureDefined(Event, frozen=True, gc=False):
 
 
 class SignaturesQueued(Event, frozen=True, gc=False):
-    """How pods of these signatures are queued where plugins of users have a say: `orders` in place
-    of the priority, and `gates`, why they are not queued yet ("" = they are), parallel to `sigs`.
-    Told with a signature; `again` for all that another configuration changes, and the pending pods
-    whose gate it changes follow.
+    """How pods of these signatures are queued if users' plugins change it: `orders` in place of the
+    priority, and `gates`, the reasons why they are not queued yet (empty: they are), parallel to
+    `sigs`. Sent with a signature; `again` for all that a new configuration changes, followed by the
+    pending pods whose gate changes.
     """
 
     sigs: bytes
@@ -42,7 +44,7 @@ class SignatureRetired(Event, frozen=True, gc=False):
 
 
 class PodsPending(Event, frozen=True, gc=False):
-    """Unassigned pods of one signature, in order of arrival. `gang` 0 = none; its `key` is told
+    """Unassigned pods of one signature, in order of arrival. `gang` 0: none; its `key` is sent
     while its group does not exist.
 
     Sent again for a known pod when its signature, gang or gates changed.
@@ -60,9 +62,9 @@ class PodsPending(Event, frozen=True, gc=False):
 
 
 class PodsRelabelled(Event, frozen=True, gc=False):
-    """Live pods, pending and assigned, whose signature is another from here on (`sigs` parallel to
-    `ids`), but only in who the pod is (namespace, labels, terminating): because a rule between
-    pods looks at more of that than before, or because they changed.
+    """Live pods, pending and assigned, with a new signature from here on (`sigs` parallel to `ids`)
+    that differs only in identity (namespace, labels, terminating): an inter-pod rule reads more of
+    it than before, or it changed.
     """
 
     ids: bytes
@@ -73,7 +75,7 @@ class PodsRelabelled(Event, frozen=True, gc=False):
 
 
 class PodsNamed(Event, frozen=True, gc=False):
-    """Names, uids and resourceVersions of pods, for whoever speaks to the API."""
+    """Names, uids and resourceVersions of pods, for requests to the API."""
 
     ids: bytes
     uids: str
@@ -86,8 +88,8 @@ class PodsNamed(Event, frozen=True, gc=False):
 
 
 class PodsAssigned(Event, frozen=True, gc=False):
-    """Pods the cluster shows on nodes of one shard, ours and foreign alike; `sigs`, `nodes`
-    parallel to `ids`.
+    """Pods that the cluster shows on nodes of one shard, ours and others'; `sigs`, `nodes` parallel
+    to `ids`.
     """
 
     shard: int
@@ -101,7 +103,7 @@ class PodsAssigned(Event, frozen=True, gc=False):
 
 class PodsStarted(Event, frozen=True, gc=False):
     """When pods on nodes of one shard were started there; `starts_ms` (since the epoch) parallel to
-    `ids`. Told again with PodsAssigned; who is not told of counts as started last.
+    `ids`. Sent again with PodsAssigned; a pod without a start time counts as started last.
     """
 
     shard: int
@@ -133,9 +135,9 @@ class NodesSet(Event, frozen=True, gc=False):
 
 
 class ImagesCounted(Event, frozen=True, gc=False):
-    """Of all nodes of the cluster: how many there are, and how many have each of these images
-    (their numbers, and `holders` parallel to them; 0 also for one that no pod names any more). Told
-    with several shards alone.
+    """The number of all nodes of the cluster, and how many have each of these images (image
+    numbers, and `holders` parallel to them; 0 also for one that no pod names any more). Sent only
+    with several shards.
     """
 
     nodes: int
@@ -223,8 +225,8 @@ class ObjectsGone(Event, frozen=True, gc=False):
 
 
 class StorageSet(Event, frozen=True, gc=False):
-    """Claims, volumes and what makes them, added or changed. Of several of a kind and name the one
-    that was told last counts.
+    """Claims, volumes, classes and other storage objects, added or changed. Of several of a kind
+    and name the one sent last counts.
     """
 
     objects: tuple[StorageObject, ...]
@@ -234,7 +236,7 @@ class StorageSet(Event, frozen=True, gc=False):
 
 
 class StorageGone(Event, frozen=True, gc=False):
-    """Some of those that no longer exist, by uid."""
+    """Storage objects that no longer exist, by uid."""
 
     uids: str
 
@@ -243,8 +245,8 @@ class StorageGone(Event, frozen=True, gc=False):
 
 
 class NamespacesSet(Event, frozen=True, gc=False):
-    """Labels of namespaces, by name, and names (joined) that no object has any more: told once a
-    rule between pods selects namespaces by their labels. Of others nothing but the name is known.
+    """Labels of namespaces, by name, and names (joined) without an object: sent once an inter-pod
+    rule selects namespaces by their labels. Of other namespaces only the name is known.
     """
 
     labels: tuple[tuple[str, Pairs], ...] = ()
@@ -255,8 +257,8 @@ class NamespacesSet(Event, frozen=True, gc=False):
 
 
 class WorldListed(Event, frozen=True, gc=False):
-    """`complete` False: a world is being listed for the first time, and nothing is to be placed
-    before all of it is known (as kube-scheduler waits for its caches); True: it is known.
+    """`complete` False: the first list is open, and no pod is placed before all of it is known (as
+    kube-scheduler waits for its caches); True: it is known.
     """
 
     complete: bool
@@ -266,8 +268,8 @@ class WorldListed(Event, frozen=True, gc=False):
 
 
 class WorldRestored(Event, frozen=True, gc=False):
-    """The cluster was restored from a backup, so what was known of it may be undone. `listed`
-    False: it begins to be listed again; True: it is known, and all pods have other numbers.
+    """The cluster was restored from a backup, so known changes may be undone. `listed` False: it is
+    being listed again; True: it is known, and all pods have new numbers.
     """
 
     listed: bool
@@ -278,7 +280,7 @@ class WorldRestored(Event, frozen=True, gc=False):
 
 class Happened(Event, frozen=True, gc=False):
     """Cluster events of these kinds (shared/model/cluster_event_kinds.py) have happened. Only kinds
-    are named for which a user's plugin may have pods wait.
+    that a user's plugin may wait for are named.
     """
 
     kinds: tuple[str, ...]
@@ -288,28 +290,28 @@ class Happened(Event, frozen=True, gc=False):
 
 
 class ListApplied(Event, frozen=True, gc=False):
-    """A bracket closed; the derived deletes are in the events beside this one."""
+    """A list was applied; the deletions derived from it are in the events beside this one."""
 
     kind: str
     derived_deletes: int
 
 
 class ListDoubted(Event, frozen=True, gc=False):
-    """A bracket would have deleted more than half of a kind: a second list must confirm it."""
+    """A list would have deleted more than half of a kind: a second list must confirm it."""
 
     kind: str
     derived_deletes: int
 
 
 class ListAsked(Event, frozen=True, gc=False):
-    """Effect `effect`: list all objects of one kind again; its outcome is a complete bracket."""
+    """Effect `effect`: list all objects of one kind again; its outcome is a complete list."""
 
     effect: int
     kind: str
 
 
 class SourceAdvanced(Event, frozen=True, gc=False):
-    """Revision up to which the outside has been consumed: where the next owner resumes."""
+    """The revision up to which observations are consumed: the next owner resumes there."""
 
     revision: int
 

@@ -1,6 +1,7 @@
-"""Names for the mesh's numbers, learned from the world journal; and which events concern whom.
+"""Names for the mesh's numbers, learned from the world journal; and which events concern which
+subject.
 
-For people reading journals (story, replay, explain); no service uses it.
+For reading journals (story, replay, explain); no service uses it.
 """
 
 from dataclasses import dataclass, field
@@ -17,17 +18,19 @@ from shared.model.columns import pack, split, unpack
 
 KINDS = ("pod", "gang", "node")
 REJECTED = {"pod": ("Pod",), "gang": ("PodGroup", "Workload"), "node": ("Node",)}
-"""What objects are called where they are rejected, for each kind."""
+"""The names of the kinds in rejections."""
 POD_COLUMNS = ("ids", "victims", "covered", "disrupted", "others")
 
 
 class NoSuchName(Exception):
-    """Nothing of that kind and name is in the world journal."""
+    """The world journal has no object of that kind and name."""
 
 
 @dataclass(frozen=True)
 class Subject:
-    """Whom a story is about. A name may have stood for several pods or nodes, one after another."""
+    """The subject of a story. A name may have belonged to several pods or nodes, one
+    after another.
+    """
 
     kind: str
     name: str
@@ -37,7 +40,7 @@ class Subject:
 
 @dataclass
 class Names:
-    """What the numbers stand for."""
+    """The names of the numbers."""
 
     pods: dict[int, str] = field(default_factory=dict)
     uids: dict[int, str] = field(default_factory=dict)
@@ -49,7 +52,7 @@ class Names:
     rejected: dict[str, None] = field(default_factory=dict)
 
     def learn(self, event: Event) -> None:
-        """Take in what an event says about names."""
+        """Learn the names in an event."""
         match event:
             case PodsNamed():
                 ids = unpack(event.ids).tolist()
@@ -71,26 +74,27 @@ class Names:
                 self.asks.update((one.ask, one.pod) for one in event.nominees)
 
     def pod(self, pod: int) -> str:
-        """A pod's name, or its number."""
+        """Return a pod's name, or its number."""
         return self.pods.get(pod, f"pod {pod}")
 
     def node(self, node: int) -> str:
-        """A node's name, or its number."""
+        """Return a node's name, or its number."""
         return self.nodes.get(node, f"node {node}")
 
     def gang(self, gang: int) -> str:
-        """A gang's key, or its number."""
+        """Return a gang's key, or its number."""
         return self.gangs.get(gang, f"gang {gang}")
 
     def subject(self, kind: str, number: int) -> Subject:
-        """The one pod, gang or node with this number."""
+        """Return the subject with this number."""
         table = {"pod": self.pods, "gang": self.gangs, "node": self.nodes}[kind]
         uids = {"pod": self.uids, "gang": self.gangs, "node": self.node_uids}[kind]
         known = frozenset([uids[number]]) if number in uids else frozenset[str]()
         return Subject(kind, table.get(number, str(number)), frozenset([number]), known)
 
     def find(self, words: str) -> Subject:
-        """`pod/NAME`, `gang/NAME` or `node/NAME`, names with what stands before a `/` or without.
+        """Return the subject `pod/NAME`, `gang/NAME` or `node/NAME`; names with or without their
+        namespace.
 
         Raises NoSuchName with one clear line.
         """
@@ -108,17 +112,20 @@ class Names:
 
 
 def differing(first: Event | None, second: Event | None, names: Names) -> Subject | None:
-    """The pod, gang or node for which two readings of one event differ; None when it names none.
+    """Return the pod, gang or node for which two readings of one event differ; None if it names
+    none.
 
-    Of a batch it is the first pod that another, or another node, stands for.
+    Of a batch it is the first pod that differs, or that has another node.
     """
     for event in (first, second):
         ids = _numbers(event, "ids")
         if ids:
             other = second if event is first else first
-            own = [*zip_longest(ids, _numbers(event, "nodes"))]
+            own_pairs = [*zip_longest(ids, _numbers(event, "nodes"))]
             others = [*zip_longest(_numbers(other, "ids"), _numbers(other, "nodes"))]
-            row = next((at for at in range(len(ids)) if own[at : at + 1] != others[at : at + 1]), 0)
+            row = next(
+                (at for at in range(len(ids)) if own_pairs[at : at + 1] != others[at : at + 1]), 0
+            )
             return names.subject("pod", ids[row])
         for kind in KINDS:
             number = getattr(event, kind, 0)
@@ -139,7 +146,7 @@ def _numbers(event: Event | None, name: str) -> list[int]:
 
 
 def concerns(event: Event, subject: Subject, names: Names) -> bool:
-    """Whether a story about the subject has this event."""
+    """Return whether a story about the subject has this event."""
     if isinstance(event, InputRejected):
         return is_called(event.what, subject.kind, subject.name)
     if subject.kind == "pod":
@@ -154,13 +161,17 @@ def concerns(event: Event, subject: Subject, names: Names) -> bool:
 
 
 def is_called(what: str, kind: str, name: str) -> bool:
-    """Whether a rejected object (KIND NAME or KIND NAMESPACE/NAME) is the pod, gang or node."""
+    """Return whether a rejected object (KIND NAME or KIND NAMESPACE/NAME) is the pod,
+    gang or node.
+    """
     called, _, known = what.partition(" ")
     return called in REJECTED[kind] and (known == name or known.endswith(f"/{name}"))
 
 
 def holds(column: object, ids: frozenset[int]) -> bool:
-    """Whether a packed column has one of the ids. The bytes are searched before they are read."""
+    """Return whether a packed column has one of the ids. The bytes are searched before they are
+    decoded.
+    """
     if not isinstance(column, bytes) or len(column) % 8:
         return False
     if not any(pack([one]) in column for one in ids):
@@ -215,6 +226,6 @@ def _concerns_node(event: Event, subject: Subject) -> bool:
 
 
 def column_of(event: msgspec.Struct, name: str) -> list[int]:
-    """The numbers of a packed column, [] when it is empty."""
+    """Return the numbers of a packed column, [] if it is empty."""
     numbers: list[int] = unpack(getattr(event, name)).tolist()
     return numbers

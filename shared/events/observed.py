@@ -1,6 +1,6 @@
-"""What the outside tells the mesh: observations for ingest and outcomes for binding.
+"""Observations for ingest and outcomes for binding, from outside the mesh.
 
-These are received, not decided: a record keeps them whole, beside the events decided from them.
+They are received, not decided: a record keeps them whole, beside the events decided from them.
 Columns run over pods in parallel (`uids`, `names`, ... joined; `revisions` packed int64).
 """
 
@@ -17,7 +17,7 @@ class WorldOpened(Event, frozen=True, gc=False):
 
 
 class ClusterRestored(Event, frozen=True, gc=False):
-    """The cluster was restored from a backup: its revision now lies below one that was seen."""
+    """The cluster was restored from a backup: its revision is below one seen before."""
 
     revision: int
 
@@ -25,11 +25,11 @@ class ClusterRestored(Event, frozen=True, gc=False):
 class PodsSeen(Event, frozen=True, gc=False):
     """Pods of one spec, namespace and label set, added or changed.
 
-    `nodes` is the joined column of node names ("-" = unassigned) or empty when all are unassigned.
+    `nodes` is the joined column of node names ("-": unassigned) or empty if all are unassigned.
     `gang` is the group's key ("namespace/name"), empty for none. `ordered_ms` is one arrival time
     for all. `gated` pods wait until they are seen again without gates; `terminating` ones have a
-    deletionTimestamp. `owner` is the controller (KIND/NAME) if it is of a kind by which pods are
-    spread (shared/model/default_spread.py).
+    deletionTimestamp. `owner` is the controller (KIND/NAME) if it is of a kind used by default
+    spreading (shared/model/default_spread.py).
     """
 
     spec: PodSpec
@@ -47,7 +47,7 @@ class PodsSeen(Event, frozen=True, gc=False):
 
 
 class PodsBoundSeen(Event, frozen=True, gc=False):
-    """Pods known to us that now have a node (ours or foreign binds alike)."""
+    """Known pods that now have a node, bound by us or by others."""
 
     uids: str
     nodes: str
@@ -55,8 +55,8 @@ class PodsBoundSeen(Event, frozen=True, gc=False):
 
 
 class PodsStartedSeen(Event, frozen=True, gc=False):
-    """When pods that have a node were started there (`status.startTime`, ms since the epoch): told
-    once for each, after it was seen, and again in every list.
+    """When pods with a node were started there (`status.startTime`, ms since the epoch): sent once
+    for each pod, and again in every list.
     """
 
     uids: str
@@ -64,7 +64,7 @@ class PodsStartedSeen(Event, frozen=True, gc=False):
 
 
 class PodsDeletedSeen(Event, frozen=True, gc=False):
-    """Pods that are gone (deleted, or finished and holding nothing)."""
+    """Pods that were deleted, or that finished and use nothing."""
 
     uids: str
 
@@ -76,7 +76,7 @@ class NodesSeen(Event, frozen=True, gc=False):
 
 
 class NodesDeletedSeen(Event, frozen=True, gc=False):
-    """Nodes that are gone, by uid."""
+    """Deleted nodes, by uid."""
 
     uids: str
 
@@ -88,7 +88,7 @@ class BudgetsSeen(Event, frozen=True, gc=False):
 
 
 class BudgetsDeletedSeen(Event, frozen=True, gc=False):
-    """Disruption budgets that are gone, by uid."""
+    """Deleted disruption budgets, by uid."""
 
     uids: str
 
@@ -100,7 +100,7 @@ class GangsSeen(Event, frozen=True, gc=False):
 
 
 class GangsDeletedSeen(Event, frozen=True, gc=False):
-    """Pod groups that are gone, by key."""
+    """Deleted pod groups, by key."""
 
     keys: str
 
@@ -112,7 +112,7 @@ class ObjectsSeen(Event, frozen=True, gc=False):
 
 
 class ObjectsDeletedSeen(Event, frozen=True, gc=False):
-    """Other objects that are gone, by uid."""
+    """Deleted other objects, by uid."""
 
     uids: str
 

@@ -7,7 +7,9 @@ from shared.model.ids import placement
 
 
 class OfferAsked(Event, frozen=True, gc=False):
-    """What could each shard give these members? `preempts`: and could somebody go for the rest?"""
+    """Ask each shard how many of these members fit. `preempts`: and whether pods of lower priority
+    could leave for the rest.
+    """
 
     gang: int
     attempt: int
@@ -31,8 +33,8 @@ class HoldAsked(Event, frozen=True, gc=False):
 
 
 class GangCommitted(Event, frozen=True, gc=False):
-    """At least minCount members are held on all shards together: binds may start, but those of
-    members `with_volumes` wait for their shards' VolumesChosen. `shown` as in GangHeld.
+    """At least minCount members are held over all shards: binds may start, except those of members
+    `with_volumes`, which wait for their shards' VolumesChosen. `shown` is as in GangHeld.
     """
 
     gang: int
@@ -48,9 +50,9 @@ class GangCommitted(Event, frozen=True, gc=False):
 
 
 class GangReleased(Event, frozen=True, gc=False):
-    """The attempt failed; every hold of it is void. `reasons` summed over shards. `stale`: what it
-    was sent for is no longer so, or others took the room it was offered; that is no failure.
-    `preemptible`: some shard says that removing pods of lower priority could help.
+    """The attempt failed; every hold of it is void. `reasons` are summed over shards. `stale`: the
+    gang changed since the dispatch, or others took the offered room; that is no failure.
+    `preemptible`: a shard says that preemption could help.
     """
 
     gang: int
@@ -65,7 +67,7 @@ class GangReleased(Event, frozen=True, gc=False):
 
 
 class GangTimedOut(Event, frozen=True, gc=False):
-    """The gate's time is over: everything given back, the members wait for another round."""
+    """The permit timeout ended: all holds are released, the members wait for another attempt."""
 
     gang: int
     attempt: int

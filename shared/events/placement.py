@@ -10,15 +10,15 @@ from shared.model.volumes import Choice
 
 
 class Reserved(Event, frozen=True, gc=False):
-    """Pods of one attempt with their nodes; the shard has subtracted them in the same step.
+    """Pods of one attempt with their nodes; the shard charged them in the same step.
 
-    `nodes` int64 ids, `totals` weighted scores (int16, or int64 where the profile's weights ask for
-    it), `devices` int64 bit masks (GPU pods only), all parallel to `ids` and in decision order.
-    `feasible` counts nodes before the first pick, `runner_up` is the best total among the other
-    nodes then (-1 none), `world` the position of the world journal the shard had applied.
-    `examined`: where searches end early, by how many nodes the next one begins later. `volumes` (of
-    one pod alone) are to be bound before it. `spec` is told where plugins of users act when the
-    pods are bound. `extended` is what extenders added to the total.
+    `nodes` int64 ids, `totals` weighted scores (int16, or int64 if the profile's weights need it),
+    `devices` int64 bit masks (GPU pods only), all parallel to `ids` and in decision order.
+    `feasible` counts nodes before the first pick; `runner_up` is the best total among the other
+    nodes then (-1: none); `world` is the shard's position in the world journal. `examined`: if
+    searches end early, by how many nodes the next one starts later. `volumes` (of a single pod)
+    must be bound before it. `spec` is set if users' plugins act when the pods are bound.
+    `extended`: what extenders added to the total.
     """
 
     shard: int
@@ -41,9 +41,9 @@ class Reserved(Event, frozen=True, gc=False):
 
 
 class ExtendersAsked(Event, frozen=True, gc=False):
-    """Extenders are to judge these nodes for one pod; an effect. Meanwhile the shard places nobody
-    else. `examined` as in Reserved; `alone`: it is its nominated node, tried first. `gang`: the pod
-    is a member of that one (else -1), and `attempt` the gang's.
+    """Effect: call extenders about these nodes for one pod. Meanwhile the shard places no other
+    pod. `examined` is as in Reserved; `alone`: this is its nominated node, tried first. `gang`: the
+    pod is a member of this gang (else -1), and `attempt` the gang's.
     """
 
     ask: int
@@ -57,8 +57,8 @@ class ExtendersAsked(Event, frozen=True, gc=False):
 
 
 class VolumesChosen(Event, frozen=True, gc=False):
-    """One member of a gang that permit committed: `volumes` are to be bound before it (columns of
-    one and `spec` as in Reserved).
+    """One member of a committed gang: `volumes` must be bound before it (columns of one row and
+    `spec` as in Reserved).
     """
 
     shard: int
@@ -72,8 +72,8 @@ class VolumesChosen(Event, frozen=True, gc=False):
 
 
 class VolumesBound(Event, frozen=True, gc=False):
-    """All claims of these reserved pods are bound: now they can be. `world`, with several shards:
-    the position of the world journal from which on facts say so.
+    """All claims of these reserved pods are bound, so the pods can be. `world`, with several
+    shards: the position of the world journal from which facts show it.
     """
 
     ids: bytes
@@ -85,7 +85,7 @@ class VolumesBound(Event, frozen=True, gc=False):
 
 
 class VolumesFailed(Event, frozen=True, gc=False):
-    """The claims of a reserved pod were not bound, and why: it is to be given up."""
+    """The claims of a reserved pod were not bound, and why: the pod must be given up."""
 
     pod: int
     node: int
@@ -96,14 +96,14 @@ class VolumesFailed(Event, frozen=True, gc=False):
 
 
 class Refused(Event, frozen=True, gc=False):
-    """Pods of an attempt for which this shard has no node; attempt 0 without pods: the shard looked
-    again at a signature that it refuses.
+    """Pods of an attempt for which this shard has no node; attempt 0 without pods: the shard
+    checked a refused signature again.
 
-    `reasons` are (message, nodes) pairs sorted by message; `nodes` is how many nodes the shard
-    has; `resolvable` counts nodes where removing pods could help (Unschedulable);
-    `preemptible` says that one of those holds a pod of lower priority. `examined` as in Reserved.
-    `error`: trying them came to one, which says nothing about nodes; no reasons are given then.
-    `rejected`: kube-scheduler's own PreFilter plugins reject the pod, so that its PostFilter fails.
+    `reasons` are (message, nodes) pairs sorted by message; `nodes` is how many nodes the shard has;
+    `resolvable` counts nodes where removing pods could help (Unschedulable); `preemptible`: one of
+    those has a pod of lower priority. `examined` is as in Reserved. `error`: trying them ended in
+    an error, which says nothing about nodes; then there are no reasons. `rejected`:
+    kube-scheduler's own PreFilter plugins reject the pod, so that its PostFilter fails.
     """
 
     shard: int
@@ -124,10 +124,10 @@ class Refused(Event, frozen=True, gc=False):
 
 
 class Improved(Event, frozen=True, gc=False):
-    """Signatures refused by this shard before and feasible on some node of it now; or that nobody
-    could go for, and somebody could now.
+    """Signatures that this shard refused and that fit a node now, or that preemption could not help
+    and could now.
 
-    Empty `sigs` only say that changed nodes were looked at in vain; nobody else needs that.
+    Empty `sigs` only record that changed nodes were checked in vain.
     """
 
     shard: int
@@ -139,7 +139,7 @@ class Improved(Event, frozen=True, gc=False):
 
 
 class ShardDigest(Event, frozen=True, gc=False):
-    """What a shard has left, for routing: free cpu (milli), memory (bytes), gpu (milli), nodes."""
+    """A shard's free amounts, for routing: cpu (milli), memory (bytes), gpu (milli), nodes."""
 
     shard: int
     nodes: int
@@ -152,8 +152,8 @@ class ShardDigest(Event, frozen=True, gc=False):
 
 
 class GangOffered(Event, frozen=True, gc=False):
-    """How many of each member group this shard could take, tried in order on a trial state.
-    `preemptible` as in Refused, of those that are short.
+    """How many of each member group fit this shard, tried in order on a trial table. `preemptible`
+    is as in Refused, for the groups that are short.
     """
 
     shard: int
@@ -169,14 +169,14 @@ class GangOffered(Event, frozen=True, gc=False):
 
 
 class Shown(Struct, frozen=True, gc=False, array_like=True):
-    """Pods of one spec, told to those who act when they are bound."""
+    """Pods of one spec, for plugins that act when they are bound."""
 
     ids: bytes
     spec: PodSpec
 
 
 class MemberVolumes(Struct, frozen=True, gc=False, array_like=True):
-    """What the claims of a gang's member get with its node; `spec` as in Reserved."""
+    """A gang member's volume choices with its node; `spec` is as in Reserved."""
 
     pod: int
     choices: tuple[Choice, ...]
@@ -185,8 +185,8 @@ class MemberVolumes(Struct, frozen=True, gc=False, array_like=True):
 
 class GangHeld(Event, frozen=True, gc=False):
     """Members held in one step (columns as in Reserved); never released by the shard itself.
-    `shown`: members at whose bind plugins of users or extenders act; `volumes`: members for which
-    volumes were chosen, which binding is told by VolumesChosen alone.
+    `shown`: members at whose bind users' plugins or extenders act; `volumes`: members with chosen
+    volumes, which binding gets by VolumesChosen only.
     """
 
     shard: int
@@ -206,7 +206,7 @@ class GangHeld(Event, frozen=True, gc=False):
 
 
 class GangRefused(Event, frozen=True, gc=False):
-    """This shard cannot hold what was asked; it holds nothing of it."""
+    """This shard cannot hold all requested members and holds none."""
 
     shard: int
     gang: int
@@ -250,15 +250,14 @@ class LowerPods(Struct, frozen=True, gc=False, array_like=True):
 
 
 class CandidatesFound(Event, frozen=True, gc=False):
-    """A shard's best candidates for one preemptor, best first; empty = preemption cannot help.
+    """A shard's best candidates for one preemptor, best first; empty: preemption cannot help.
 
-    For several equal preemptors `series` has instead what the first would get, then what the next
-    would get after it, and so on. For whom it is too short preemption cannot help, or (`cut`) that
-    was not tried out yet. Where a profile has plugins of users at postFilter, `rank` is the place
-    there of the one that found these. `said` is what each plugin there says where nobody goes, in
-    order: PREEMPTION stands for what DefaultPreemption says of `reasons`; empty = AS_BY_DEFAULT.
-    Where extenders have a say
-    in who goes these are all candidates there are, for `pod` alone, and `lower` runs parallel.
+    For several equal preemptors `series` has instead the candidates that each would get after the
+    ones before. If it is too short, preemption cannot help the rest, or (`cut`) was not tried yet.
+    If a profile has users' PostFilter plugins, `rank` is the place of the plugin that found these.
+    `said`: the text of each plugin there if none found any, in order: PREEMPTION means
+    DefaultPreemption's text for `reasons`; empty: AS_BY_DEFAULT. If extenders choose victims, these
+    are all candidates, for `pod` alone, and `lower` runs parallel.
     """
 
     shard: int
@@ -278,7 +277,7 @@ class CandidatesFound(Event, frozen=True, gc=False):
 
 
 class Nominated(Event, frozen=True, gc=False):
-    """The shard re-validated and charged the nomination; the victims may be evicted now."""
+    """The shard validated and charged the nomination; the victims may be evicted now."""
 
     shard: int
     ask: int
@@ -293,7 +292,7 @@ class Nominated(Event, frozen=True, gc=False):
 
 class NominationStale(Event, frozen=True, gc=False):
     """The node changed so that the chosen victims no longer suffice, or no longer exist. `freed`:
-    one of them left by itself, so there may be room without any.
+    one of them left by itself, so there may be room without victims.
     """
 
     shard: int
@@ -306,8 +305,8 @@ class NominationStale(Event, frozen=True, gc=False):
 
 
 class Place(Struct, frozen=True, gc=False, array_like=True):
-    """Where one more of a gang's members of `group` (counted from 0, as asked) can be, once all
-    places before it are given. A candidate without victims is room that is there by then.
+    """A place for one more member of `group` (counted from 0, as asked), after all places before
+    it. A candidate without victims is free room.
     """
 
     group: int
@@ -315,8 +314,8 @@ class Place(Struct, frozen=True, gc=False, array_like=True):
 
 
 class PlacesFound(Event, frozen=True, gc=False):
-    """What a shard has for a gang, each place given those before it: as many as are needed, or all
-    there are. `reasons` say why the next member gets none.
+    """A shard's places for a gang, each after those before it: as many as needed, or all there are.
+    `reasons` say why the next member gets none.
     """
 
     shard: int
@@ -331,8 +330,8 @@ class PlacesFound(Event, frozen=True, gc=False):
 
 
 class GangNominated(Event, frozen=True, gc=False):
-    """The shard re-validated all of these together and charged them; `victims` are those without
-    whom they would not all fit. Whether anybody is evicted the other shards have a say in.
+    """The shard validated and charged all of these together; `victims` are those without which they
+    would not all fit. Evictions depend on the other shards too.
     """
 
     shard: int
@@ -345,7 +344,7 @@ class GangNominated(Event, frozen=True, gc=False):
 
 
 class GangNominationStale(Event, frozen=True, gc=False):
-    """The nodes changed so that these places are not there together any more: none is charged."""
+    """The nodes changed so that these places do not exist together any more: none is charged."""
 
     shard: int
     ask: int

@@ -1,4 +1,4 @@
-"""Events of preemption's journal: who goes, for whom."""
+"""Events of preemption's journal: victims, and the pods they leave for."""
 
 from msgspec import Struct
 
@@ -16,7 +16,7 @@ class BudgetLeft(Struct, frozen=True, gc=False, array_like=True):
 
 
 class BudgetNamed(Struct, frozen=True, gc=False, array_like=True):
-    """Pods whose evictions a budget's status has counted already: these cost it nothing more."""
+    """Pods whose evictions a budget's status counts already: they cost it nothing more."""
 
     budget: int
     pods: bytes
@@ -40,7 +40,7 @@ class DryRunAsked(Event, frozen=True, gc=False):
 
 
 class VictimsAsked(Event, frozen=True, gc=False):
-    """Extenders are to say who goes: these are the candidates that the shards found."""
+    """Extenders choose the victims: these are the candidates that the shards found."""
 
     ask: int
     pod: int
@@ -51,7 +51,7 @@ class VictimsAsked(Event, frozen=True, gc=False):
 
 
 class NominateAsked(Event, frozen=True, gc=False):
-    """The chosen candidate; the owning shard re-validates in one step."""
+    """The chosen candidate; the owning shard validates it in one step."""
 
     ask: int
     pod: int
@@ -66,7 +66,7 @@ class NominateAsked(Event, frozen=True, gc=False):
 
 class GangDryRunAsked(Event, frozen=True, gc=False):
     """Each shard answers with places for up to `needed` of these members, tried one after the
-    other. The rest as in DryRunAsked.
+    other. The other fields are as in DryRunAsked.
     """
 
     ask: int
@@ -96,7 +96,7 @@ class GangNominateAsked(Event, frozen=True, gc=False):
 
 
 class GangRoomMade(Event, frozen=True, gc=False):
-    """The last victim left, of all members: the gang should be tried now."""
+    """The last victim of all members has left: the gang should be tried now."""
 
     ask: int
     gang: int
@@ -117,7 +117,7 @@ class GangPreemptionClosed(Event, frozen=True, gc=False):
 
 
 class NominationCleared(Event, frozen=True, gc=False):
-    """Give the nomination's charge back."""
+    """Release the nomination's charge."""
 
     ask: int
     pod: int

@@ -1,4 +1,4 @@
-"""Events of queueing's journal: what is tried next, in which batch, and what waits and why."""
+"""Events of queueing's journal: what is tried next, in which batch, what waits, and why."""
 
 from msgspec import Struct
 
@@ -30,8 +30,8 @@ class Dispatched(Event, frozen=True, gc=False):
 
 
 class GangDispatched(Event, frozen=True, gc=False):
-    """A complete gang goes to permit; `lane` = it has the lane to itself; `preempts`: pods of lower
-    priority may be evicted for it.
+    """A complete gang is sent to permit. `lane`: it has the lane to itself. `preempts`: pods of
+    lower priority may be evicted for it.
     """
 
     attempt: int
@@ -48,9 +48,8 @@ class GangDispatched(Event, frozen=True, gc=False):
 
 
 class PreemptAsked(Event, frozen=True, gc=False):
-    """A pod refused everywhere, for which removing pods of lower priority could make room; and
-    `others` of its signature, to be helped after it one by one. Whose `priority` is higher is
-    helped before other signatures.
+    """A pod refused by every shard that preemption could help, and `others` of its signature, to be
+    helped after it one by one. Asks with higher `priority` are served first.
     """
 
     pod: int
@@ -64,8 +63,8 @@ class PreemptAsked(Event, frozen=True, gc=False):
 
 
 class GangPreemptAsked(Event, frozen=True, gc=False):
-    """A gang for which there is no room, and some if pods of lower priority left: places for
-    `needed` of these members, or none.
+    """A gang without room that preemption could help: places for `needed` of these members, or
+    none.
     """
 
     gang: int
@@ -77,7 +76,7 @@ class GangPreemptAsked(Event, frozen=True, gc=False):
 
 
 class GangPreemptRecalled(Event, frozen=True, gc=False):
-    """The group is another one, or gone: what preemption does for it is void."""
+    """The group changed or was deleted: its preemption is void."""
 
     gang: int
 
@@ -86,7 +85,7 @@ class GangPreemptRecalled(Event, frozen=True, gc=False):
 
 
 class Parked(Event, frozen=True, gc=False):
-    """Pods that no shard can take now, with kube-scheduler's message (summed over shards)."""
+    """Pods that fit on no shard now, with kube-scheduler's message (summed over shards)."""
 
     sig: int
     ids: bytes
@@ -97,7 +96,7 @@ class Parked(Event, frozen=True, gc=False):
 
 
 class TryFailed(Event, frozen=True, gc=False):
-    """Trying these pods came to an error, and to which: they are tried again after a backoff."""
+    """Trying these pods ended in this error: they are tried again after a backoff."""
 
     sig: int
     ids: bytes
@@ -108,7 +107,9 @@ class TryFailed(Event, frozen=True, gc=False):
 
 
 class ReasonsAsked(Event, frozen=True, gc=False):
-    """Every shard that refuses this signature: look again, and say why (Refused without pods)."""
+    """Every shard that refuses this signature checks it again and reports why (Refused without
+    pods).
+    """
 
     sig: int
 
@@ -117,7 +118,7 @@ class ReasonsAsked(Event, frozen=True, gc=False):
 
 
 class Confirmed(Event, frozen=True, gc=False):
-    """Pods that still wait, and why, as all shards have just said again."""
+    """Pods that still wait, with the reasons that all shards have just confirmed."""
 
     sig: int
     ids: bytes
@@ -143,7 +144,7 @@ class Activated(Event, frozen=True, gc=False):
 
 
 class Settled(Event, frozen=True, gc=False):
-    """An attempt came to its end: every pod of it is reserved, refused or gone."""
+    """An attempt ended: every pod of it is reserved, refused or deleted."""
 
     attempt: int
 

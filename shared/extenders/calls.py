@@ -1,6 +1,4 @@
-"""What HTTP extenders say about the nodes of a pod: called one after the other, as kube-scheduler
-calls them.
-"""
+"""Calls HTTP extenders about the nodes of a pod one after the other, as kube-scheduler does."""
 
 import asyncio
 from collections import Counter
@@ -8,9 +6,9 @@ from collections.abc import Container, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple, Protocol
 
-from shared.adapters.structured_gather import together
+from shared.adapters.structured_gather import gather_all
 from shared.extenders.client import call
-from shared.extenders.port import Going, Judgement, Verdict
+from shared.extenders.port import NodesLeft, NodeVictimRefs, VictimsLeft
 from shared.extenders.values import (
     Extender,
     ExtenderError,
@@ -29,8 +27,8 @@ SCORE_MAX = 1 << 60  # of all extenders together: a sum with it fits 64 bits
 
 
 class Left(NamedTuple):
-    """Names of nodes that are left, and of the others what was said, with whether their pods could
-    make room; nothing was said of those that are in neither.
+    """The nodes left, and of refused nodes the reason with whether preemption could make room;
+    nodes in neither were dropped without a reason.
     """
 
     nodes: tuple[str, ...]
@@ -38,8 +36,8 @@ class Left(NamedTuple):
 
 
 async def filter_nodes(extenders: Sequence[Extender], pod: Objects, nodes: Objects) -> Left:
-    """Each is asked about what those before have left. Raises ExtenderError, unless who failed may
-    be ignored.
+    """Ask each extender about the nodes that those before left. Raises ExtenderError, unless the
+    failed extender may be ignored.
     """
     left, failed = tuple(nodes), dict[str, tuple[str, bool]]()
     for one in extenders:
@@ -64,7 +62,7 @@ async def filter_nodes(extenders: Sequence[Extender], pod: Objects, nodes: Objec
 async def score_nodes(
     extenders: Sequence[Extender], pod: Objects, nodes: Objects
 ) -> dict[str, dict[str, int]]:
-    """By extender what it adds to the totals of nodes; one that fails adds nothing."""
+    """Return, by extender, what it adds to the totals of nodes; one that fails adds nothing."""
     found: dict[str, dict[str, int]] = {}
     for one in extenders:
         if not one.is_interested(pod):
@@ -80,16 +78,16 @@ async def score_nodes(
     return found
 
 
-async def judge_victims(
+async def ask_victims(
     extenders: Sequence[Extender],
     pod: Objects,
     found: Mapping[str, Victims],
     objects: Objects,
     there: Mapping[str, Container[str]],
 ) -> dict[str, Victims]:
-    """By node who goes for the pod, in the end: each is told what those before have left of it.
-    `objects` are pods by uid, `there` the uids of all pods of each node. Raises ExtenderError,
-    unless who failed may be ignored.
+    """Return the victims by node: each extender gets what those before left. `objects` are pods by
+    uid, `there` the uids of all pods of each node. Raises ExtenderError, unless the failed extender
+    may be ignored.
     """
     left = dict(found)
     for one in extenders:
@@ -107,28 +105,28 @@ async def judge_victims(
 
 
 class ObjectSource(Protocol):
-    """Where pods and nodes are had as Kubernetes objects."""
+    """A source of pods and nodes as Kubernetes objects."""
 
     async def pod_object(self, namespace: str, name: str) -> Objects:
-        """The pod as it is now. Raises LookupError, ConnectionError, TimeoutError."""
+        """Return the present pod. Raises LookupError, ConnectionError, TimeoutError."""
         ...
 
     async def node_objects(self) -> Mapping[str, Objects]:
-        """All nodes as they are now, by name. Raises ConnectionError, TimeoutError."""
+        """Return all present nodes, by name. Raises ConnectionError, TimeoutError."""
         ...
 
 
 class HttpExtenders:
-    """Implements the port `Judges`."""
+    """Implements the port `ExtenderCalls`."""
 
     def __init__(self, source: ObjectSource) -> None:
         """`source` has the objects that extenders get."""
         self._source = source
 
-    async def judge(
+    async def filter_and_score(
         self, extenders: Sequence[Extender], namespace: str, name: str, nodes: Sequence[str]
-    ) -> Judgement:
-        """Whatever goes wrong is part of the answer."""
+    ) -> NodesLeft:
+        """Return the answer; any failure is part of it."""
         try:
             pod = await self._source.pod_object(namespace, name)
             asked: dict[str, Objects] = {one: {} for one in nodes}
@@ -140,35 +138,37 @@ class HttpExtenders:
             if len(left.nodes) > 1:
                 scored = await score_nodes(extenders, pod, {one: asked[one] for one in left.nodes})
         except (ExtenderError, LookupError, OSError) as error:
-            return Judgement(error=str(error) or repr(error))
+            return NodesLeft(error=str(error) or repr(error))
         return _judgement(left, scored, asked)
 
-    async def judge_victims(
-        self, extenders: Sequence[Extender], pod: PodRef, nodes: Mapping[str, Going]
-    ) -> Verdict:
-        """Pods are read as they are now, for extenders that do not know the nodes: the victims, and
-        whoever another extender may put in their place.
+    async def process_preemption(
+        self, extenders: Sequence[Extender], pod: PodRef, nodes: Mapping[str, NodeVictimRefs]
+    ) -> VictimsLeft:
+        """Return the answer. Present pods are read for extenders that do not know the nodes: the
+        victims, and the pods that another extender may choose instead.
         """
         found = {node: _victims(nodes[node]) for node in sorted(nodes)}
         there = {node: [*found[node].uids, *_uids(nodes[node].others)] for node in found}
         others = len(extenders) > 1
         shown = [
             one
-            for going in nodes.values()
-            for one in (*going.victims, *(going.others if others else ()))
+            for refs in nodes.values()
+            for one in (*refs.victims, *(refs.others if others else ()))
         ]
         objects: dict[str, Objects] = {}
         try:
             preemptor = await self._source.pod_object(pod.namespace, pod.name)
             if not all(one.knows_nodes for one in extenders):
                 objects = await self._read(shown)
-            left = await judge_victims(extenders, preemptor, found, objects, there)
+            left = await ask_victims(extenders, preemptor, found, objects, there)
         except (ExtenderError, LookupError, OSError) as error:
-            return Verdict(error=str(error) or repr(error))
-        return Verdict(left)
+            return VictimsLeft(error=str(error) or repr(error))
+        return VictimsLeft(left)
 
     async def _read(self, pods: Sequence[PodRef]) -> dict[str, Objects]:
-        """By uid; of those that have gone the name alone. Raises ConnectionError, TimeoutError."""
+        """Return pods by uid; of deleted ones the name only. Raises ConnectionError,
+        TimeoutError.
+        """
         room = asyncio.Semaphore(READS_AT_ONCE)
 
         async def read(one: PodRef) -> Objects:
@@ -179,24 +179,24 @@ class HttpExtenders:
                     return found
             return {"metadata": {"namespace": one.namespace, "name": one.name, "uid": one.uid}}
 
-        found = await together(*map(read, pods))
-        return {one.uid: told for one, told in zip(pods, found, strict=True)}
+        found = await gather_all(*map(read, pods))
+        return {one.uid: raw for one, raw in zip(pods, found, strict=True)}
 
 
-def _victims(going: Going) -> Victims:
-    return Victims(_uids(going.victims), going.violations)
+def _victims(refs: NodeVictimRefs) -> Victims:
+    return Victims(_uids(refs.victims), refs.violations)
 
 
 def _uids(pods: Sequence[PodRef]) -> tuple[str, ...]:
     return tuple(one.uid for one in pods)
 
 
-def _judgement(left: Left, scored: dict[str, dict[str, int]], asked: Objects) -> Judgement:
+def _judgement(left: Left, scored: dict[str, dict[str, int]], asked: Objects) -> NodesLeft:
     failed = [
-        said for name, said in left.failed.items() if name in asked and name not in left.nodes
+        failure for name, failure in left.failed.items() if name in asked and name not in left.nodes
     ]
     totals = [sum(one.get(name, 0) for one in scored.values()) for name in left.nodes]
-    return Judgement(
+    return NodesLeft(
         nodes=left.nodes,
         scores=tuple(max(-SCORE_MAX, min(SCORE_MAX, total)) for total in totals),
         failed=tuple(sorted(Counter(text for text, _resolvable in failed).items())),
@@ -212,7 +212,9 @@ class HttpBinders:
         self.writes = writes
 
     async def bind(self, extender: Extender, pod: PodRef, node: str) -> str:
-        """The words are kube-scheduler's, which takes every failure for a no."""
+        """Return why the pod is not bound, in kube-scheduler's words: it takes every failure for a
+        no.
+        """
         asked = {"PodName": pod.name, "PodNamespace": pod.namespace, "PodUID": pod.uid}
         try:
             require_bound(await call(extender, extender.bind_verb, {**asked, "Node": node}))

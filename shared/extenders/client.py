@@ -1,6 +1,4 @@
-"""Calls HTTP extenders: one POST of JSON each, one JSON value back. What it means is in
-shared/extenders/values.py.
-"""
+"""Calls HTTP extenders: one POST of JSON, one JSON value back. values.py interprets the replies."""
 
 import asyncio
 import ssl
@@ -18,7 +16,7 @@ HEADER = "Content-Type: application/json\r\n"
 
 
 def tls_context(tls: Tls) -> ssl.SSLContext:
-    """What connections verify and show. Raises OSError, ssl.SSLError."""
+    """Return the TLS context of connections. Raises OSError, ssl.SSLError."""
     context = ssl.create_default_context(
         cafile=tls.authorities_file or None, cadata=tls.authorities or None
     )
@@ -31,7 +29,7 @@ def tls_context(tls: Tls) -> ssl.SSLContext:
 
 
 async def call(extender: Extender, verb: str, arguments: dict[str, Any]) -> Any:
-    """The reply to one call. Raises ExtenderError, also when it takes too long."""
+    """Return the reply to one call. Raises ExtenderError, also after the timeout."""
     url = f"{extender.url.rstrip('/')}/{verb}"
     try:
         async with asyncio.timeout(extender.timeout_ms / 1000):
@@ -45,7 +43,7 @@ async def call(extender: Extender, verb: str, arguments: dict[str, Any]) -> Any:
     try:
         return orjson.loads(body)
     except orjson.JSONDecodeError as error:
-        raise ExtenderError(f"the reply of {url} is no JSON: {error}") from error
+        raise ExtenderError(f"the reply of {url} is not JSON: {error}") from error
 
 
 async def _post(extender: Extender, verb: str, body: bytes) -> tuple[int, bytes]:

@@ -1,4 +1,4 @@
-"""Whoever judges the nodes of a pod, or binds it, from outside: HTTP extenders."""
+"""The port of HTTP extenders, which filter and score nodes, choose victims, or bind pods."""
 
 from collections.abc import Mapping, Sequence
 from typing import Protocol
@@ -9,9 +9,9 @@ from shared.extenders.values import Extender, Victims
 from shared.ports.cluster import PodRef
 
 
-class Judgement(Struct, frozen=True):
-    """Nodes that are left, what is added to the total of each, and of the others what was said, by
-    how many nodes; `resolvable` counts those whose pods could make room. `error`: it came to none.
+class NodesLeft(Struct, frozen=True):
+    """The nodes left, what is added to the total of each, and for the others the reasons with node
+    counts; `resolvable` counts those where preemption could help. `error`: the call failed.
     """
 
     nodes: tuple[str, ...] = ()
@@ -21,9 +21,9 @@ class Judgement(Struct, frozen=True):
     error: str = ""
 
 
-class Going(Struct, frozen=True):
-    """Who would have to go from a node, `violations` of them beyond their budgets, and who else
-    there could go.
+class NodeVictimRefs(Struct, frozen=True):
+    """The victims on a node, `violations` of them beyond their budgets, and the other evictable
+    pods.
     """
 
     victims: tuple[PodRef, ...]
@@ -31,37 +31,39 @@ class Going(Struct, frozen=True):
     others: tuple[PodRef, ...] = ()
 
 
-class Verdict(Struct, frozen=True):
-    """By node who goes, in the order in which it was said. `error`: it came to none."""
+class VictimsLeft(Struct, frozen=True):
+    """The victims by node, in the extenders' order. `error`: the call failed."""
 
     nodes: dict[str, Victims] = {}
     error: str = ""
 
 
-class Judges(Protocol):
-    """Asks extenders. May take as long as their time limits allow; nothing is raised."""
+class ExtenderCalls(Protocol):
+    """Calls extenders. May take as long as their timeouts allow; raises nothing."""
 
-    async def judge(
+    async def filter_and_score(
         self, extenders: Sequence[Extender], namespace: str, name: str, nodes: Sequence[str]
-    ) -> Judgement:
-        """What they say about these nodes, in their order, for a pod."""
+    ) -> NodesLeft:
+        """Return the extenders' answer about these nodes, in their order, for a pod."""
         ...
 
-    async def judge_victims(
-        self, extenders: Sequence[Extender], pod: PodRef, nodes: Mapping[str, Going]
-    ) -> Verdict:
-        """What they leave of the nodes on which pods would go for this one, and who goes there."""
+    async def process_preemption(
+        self, extenders: Sequence[Extender], pod: PodRef, nodes: Mapping[str, NodeVictimRefs]
+    ) -> VictimsLeft:
+        """Return the candidate nodes that extenders leave, with the victims there."""
         ...
 
 
 class Binders(Protocol):
-    """Asks extenders to bind pods."""
+    """Calls extenders that bind pods."""
 
     writes: bool
-    """Whether the extender itself, or a plugin that binds, tells the cluster; they do not know a
+    """Whether the extender or bind plugin writes to the cluster; they do not know a
     simulated one.
     """
 
     async def bind(self, extender: Extender, pod: PodRef, node: str) -> str:
-        """Why the pod is not bound, empty = it is. Takes no longer than the extender may."""
+        """Bind a pod; return why it is not bound, empty if it is. Takes no longer than the
+        extender's timeout.
+        """
         ...

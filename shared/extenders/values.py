@@ -1,5 +1,5 @@
-"""HTTP extenders as a configuration names them, and what their replies mean. Values only: nobody
-is called here. Words are kube-scheduler's (extender.go of 1.35).
+"""HTTP extenders as configured, and the meaning of their replies. Values only, no calls. Texts are
+kube-scheduler's (extender.go of 1.35).
 """
 
 from collections.abc import Container, Mapping, Sequence
@@ -16,7 +16,7 @@ POD = "pod"  # in PodSpec.shown: namespace and name of a pod that extenders are 
 
 
 class Tls(Struct, frozen=True):
-    """What a connection over TLS verifies and shows. `authorities` is PEM."""
+    """The TLS settings of a connection. `authorities` is PEM."""
 
     insecure: bool = False
     server_name: str = ""
@@ -44,7 +44,7 @@ class Extender(Struct, frozen=True, kw_only=True, omit_defaults=True):
     tls: Tls = Tls()
 
     def is_interested(self, pod: Mapping[str, Any]) -> bool:
-        """Whether the pod, a Kubernetes object, names a resource that it manages."""
+        """Return whether the pod, a Kubernetes object, requests a resource that it manages."""
         if not self.managed_resources:
             return True
         spec = pod.get("spec") or {}
@@ -54,28 +54,28 @@ class Extender(Struct, frozen=True, kw_only=True, omit_defaults=True):
         return any(name in self.managed_resources for names in named for name in names)
 
     def concerns(self, spec: PodSpec) -> bool:
-        """The same of what a shard knows of a pod."""
+        """Return whether a spec requests a resource that it manages."""
         managed = self.managed_resources
         return not managed or any(name in managed for name, _amount in spec.requests)
 
     def judges(self, spec: PodSpec) -> bool:
-        """Whether it is asked about the nodes of such pods."""
+        """Return whether it filters or scores nodes for such pods."""
         return bool(self.filter_verb or self.prioritize_verb) and self.concerns(spec)
 
     def binds(self, spec: PodSpec) -> bool:
-        """Whether it binds such pods, in place of the bind plugins."""
+        """Return whether it binds such pods, in place of the bind plugins."""
         return bool(self.bind_verb) and self.concerns(spec)
 
     def names_victims(self, spec: PodSpec) -> bool:
-        """Whether it is asked who goes for such pods."""
+        """Return whether it chooses victims for such pods."""
         return bool(self.preempt_verb) and self.concerns(spec)
 
     def preempts(self, pod: Mapping[str, Any]) -> bool:
-        """The same of a pod that is a Kubernetes object."""
+        """Return whether it chooses victims for a pod, a Kubernetes object."""
         return bool(self.preempt_verb) and self.is_interested(pod)
 
     def arguments(self, pod: Mapping[str, Any], nodes: Mapping[str, Any]) -> dict[str, Any]:
-        """What filter and prioritize are asked with: names alone where it knows the nodes."""
+        """Return the arguments of filter and prioritize: only names if it caches nodes."""
         if self.knows_nodes:
             return {"Pod": pod, "Nodes": None, "NodeNames": list(nodes)}
         return {"Pod": pod, "Nodes": {"metadata": {}, "items": list(nodes.values())}} | {
@@ -84,12 +84,12 @@ class Extender(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 CALLED: list[Extender] = []
-"""Those that a running mesh asks: filled before any pod is read, like an import."""
+"""The extenders that a running mesh calls: filled before any pod is read, like an import."""
 
 
 def named(spec: PodSpec, namespace: str, name: str) -> PodSpec:
-    """The spec of a pod whose nodes extenders judge says which pod it is: they may judge two pods
-    differently that look alike, and whoever asks them must know the name.
+    """Return the spec with the pod's name, if extenders are asked about its nodes: they may answer
+    differently for equal pods, and the call needs the name.
     """
     if not any(one.judges(spec) for one in CALLED):
         return spec
@@ -98,7 +98,7 @@ def named(spec: PodSpec, namespace: str, name: str) -> PodSpec:
 
 
 def name_of(spec: PodSpec) -> tuple[str, str]:
-    """Namespace and name, where `named` wrote them."""
+    """Return namespace and name, as `named` wrote them."""
     namespace, _, name = dict(spec.shown)[POD].partition("/")
     return namespace, name
 
@@ -108,7 +108,7 @@ class ExtenderError(Exception):
 
 
 class Filtered(Struct, frozen=True):
-    """Nodes that an extender leaves, in its order, and its reasons against others."""
+    """The nodes that an extender leaves, in its order, and its reasons against others."""
 
     nodes: tuple[str, ...]
     failed: dict[str, str]
@@ -116,8 +116,8 @@ class Filtered(Struct, frozen=True):
 
 
 class Victims(Struct, frozen=True):
-    """Who would have to go from a node, by uid, in the order that they are told in, and how many of
-    them are beyond their budgets.
+    """The victims on a node, by uid, in the order of the call, and how many of them are beyond
+    their budgets.
     """
 
     uids: tuple[str, ...]
@@ -155,15 +155,15 @@ class _Score(Struct):
 
 
 def filtered(extender: Extender, asked: Sequence[str], reply: object) -> Filtered:
-    """What a reply to filter means. Raises ExtenderError."""
-    told = _as(_Reply, {} if reply is None else reply)
-    if told.error:
-        raise ExtenderError(quoted(told.error))
+    """Return the meaning of a reply to filter. Raises ExtenderError."""
+    parsed = _as(_Reply, {} if reply is None else reply)
+    if parsed.error:
+        raise ExtenderError(quoted(parsed.error))
     names: list[str] = []
-    if extender.knows_nodes and told.nodenames is not None:
-        names = told.nodenames
-    elif told.nodes is not None:
-        items = _as(list[dict[str, Any]], told.nodes.get("items") or [])
+    if extender.knows_nodes and parsed.nodenames is not None:
+        names = parsed.nodenames
+    elif parsed.nodes is not None:
+        items = _as(list[dict[str, Any]], parsed.nodes.get("items") or [])
         names = [str((one.get("metadata") or {}).get("name", "")) for one in items]
     known = set(asked)
     for name in names:
@@ -172,15 +172,15 @@ def filtered(extender: Extender, asked: Sequence[str], reply: object) -> Filtere
                 f'extender "{extender.url}" claims a filtered node "{quoted(name)}" which is not '
                 "found in the input node list"
             )
-    unresolvable = _quoted(told.failedandunresolvablenodes)
+    unresolvable = _quoted(parsed.failedandunresolvablenodes)
     failed = {
-        name: text for name, text in _quoted(told.failednodes).items() if name not in unresolvable
+        name: text for name, text in _quoted(parsed.failednodes).items() if name not in unresolvable
     }
     return Filtered(tuple(dict.fromkeys(names)), failed, unresolvable)
 
 
 def prioritized(extender: Extender, reply: object) -> dict[str, int]:
-    """What a reply to prioritize adds to the totals of nodes. Raises ExtenderError."""
+    """Return what a reply to prioritize adds to the totals of nodes. Raises ExtenderError."""
     totals: dict[str, int] = {}
     for one in _as(list[_Score], [] if reply is None else reply):
         totals[one.host] = totals.get(one.host, 0) + one.score * extender.weight * SCALE
@@ -193,7 +193,7 @@ def victims_asked(
     found: Mapping[str, Victims],
     objects: Mapping[str, Mapping[str, Any]],
 ) -> dict[str, Any]:
-    """What preempt is asked with, by node: uids alone where it knows the nodes, else pods, which
+    """Return the arguments of preempt, by node: only uids if it caches nodes, else pods, which
     `objects` has by uid.
     """
     known = extender.knows_nodes
@@ -211,12 +211,12 @@ def victims_asked(
 def preempted(
     extender: Extender, reply: object, there: Mapping[str, Container[str]]
 ) -> dict[str, Victims]:
-    """What a reply to preempt leaves: on nodes, and of pods that are `there`. Who may be ignored
-    may name nodes from which nobody goes: they are left out. Raises ExtenderError.
+    """Return what a reply to preempt leaves: nodes, and of pods that are `there`. An ignorable
+    extender may name nodes without victims: they are left out. Raises ExtenderError.
     """
-    told = _as(_Preempted, {} if reply is None else reply)
+    parsed = _as(_Preempted, {} if reply is None else reply)
     found: dict[str, Victims] = {}
-    for node, given in (told.nodenametometavictims or {}).items():
+    for node, given in (parsed.nodenametometavictims or {}).items():
         if node not in there:
             raise ExtenderError(f'nodeinfo not found for node name "{quoted(node)}"')
         one = _as(_MetaVictims, given)
@@ -235,19 +235,21 @@ def preempted(
 
 
 def _quoted(reasons: dict[str, str] | None) -> dict[str, str]:
-    """Reasons go into records and conditions, which have room for short ones."""
+    """Return shortened reasons, for records and conditions."""
     return {name: quoted(text) for name, text in (reasons or {}).items()}
 
 
 def require_bound(reply: object) -> None:
-    """What a reply to bind means. Raises ExtenderError."""
-    told = _as(_Bound, {} if reply is None else reply)
-    if told.error:
-        raise ExtenderError(quoted(told.error))
+    """Check a reply to bind. Raises ExtenderError."""
+    parsed = _as(_Bound, {} if reply is None else reply)
+    if parsed.error:
+        raise ExtenderError(quoted(parsed.error))
 
 
 def _as(kind: Any, value: object) -> Any:
-    """As Go's JSON reads it: the case of a field's name does not matter, unknown fields neither."""
+    """Return a value as Go's JSON reads it: the case of field names and unknown fields do not
+    matter.
+    """
     try:
         return msgspec.convert(_lowered(value), kind)
     except msgspec.ValidationError as error:
@@ -255,8 +257,8 @@ def _as(kind: Any, value: object) -> Any:
 
 
 def _lowered(value: object) -> object:
-    """With the names of its own fields in lower case, or of the objects in a list: no deeper, as a
-    reply may nest deeper than calls.
+    """Return the value with its field names, or those of objects in a list, in lower case; no
+    deeper, as a reply may nest deeper than calls can.
     """
     if isinstance(value, list):
         return [_lowered(one) if isinstance(one, dict) else one for one in value]

@@ -1,7 +1,7 @@
-"""A live Kubernetes API as the port `Cluster`: lists, watches, and what binding writes.
+"""A live Kubernetes API as the port `Cluster`: lists, watches, and the writes of binding.
 
-One object serves one process. It decides nothing about pods, and remembers nothing that a new
-process would miss.
+One object serves one process. It makes no decision about pods and keeps nothing that a new process
+would miss.
 """
 
 import asyncio
@@ -13,12 +13,12 @@ from typing import Any
 
 import msgspec
 
-from shared.adapters.structured_gather import together
+from shared.adapters.structured_gather import gather_all
 from shared.kubernetes.client.client import KubeClient
 from shared.kubernetes.client.discovery import POD_GROUPS, WORKLOADS, pod_groups, served
 from shared.kubernetes.client.kinds import OTHER_KINDS, Kind
 from shared.kubernetes.objects.structs import ListMeta, Meta
-from shared.kubernetes.watching.disrupted_pods import Disrupted
+from shared.kubernetes.watching.disrupted_pods import DisruptedPods
 from shared.kubernetes.watching.left_out import LeftOut, NotingReader
 from shared.kubernetes.watching.lists import list_into
 from shared.kubernetes.watching.merged_watch import LOOK_S, MergedWatch
@@ -56,8 +56,8 @@ from shared.ports.cluster import (
 
 KUBE_SYSTEM = "/api/v1/namespaces/kube-system"
 QUIET_S = (8, 12)
-"""A watch's last bookmark comes just before its end, so short watches of what seldom changes keep
-the joint revision close behind.
+"""A watch sends its last bookmark just before it ends. Short watches of kinds that seldom change
+therefore keep the joint revision close behind the server's.
 """
 NOTHING_WRITTEN: Mapping[str, int] = MappingProxyType({})
 
@@ -80,11 +80,11 @@ class KubeCluster:
     def __init__(
         self, client: KubeClient, schedulers: Sequence[str] = (), silent_s: float = SILENT_S
     ) -> None:
-        """`schedulers` are the names that pods of ours carry; empty = all pods are ours."""
+        """`schedulers` are the spec.schedulerName values of our pods; empty = all pods are ours."""
         self._client = client
         self._silent_s = silent_s
         self._groups = Groups()
-        self._disrupted = Disrupted(client)
+        self._disrupted = DisruptedPods(client)
         self._schedulers = frozenset(schedulers)
         self.events = KubeEvents(client, (*schedulers, "muster")[0])
         self.writes = KubeWrites(client, self.events)
@@ -97,13 +97,13 @@ class KubeCluster:
         self._is_discovered = False
         self._groups_as = WORKLOADS
         self._refusals = Refusals(self._say)
-        # Once the first watch has told all that there was when it began.
+        # Set when the first watch has delivered everything that existed when it began.
         self.caught_up = asyncio.Event()
         self.left_out = LeftOut()
 
     @property
     def client(self) -> KubeClient:
-        """The connection beneath."""
+        """The client that sends the requests."""
         return self._client
 
     async def open(self) -> None:
@@ -120,17 +120,19 @@ class KubeCluster:
     # ------------------------------------------------------------------------------- observing
 
     async def identity(self) -> str:
-        """The uid of kube-system. Raises ConnectionError, TimeoutError."""
+        """Return the uid of kube-system, which identifies the cluster. Raises ConnectionError,
+        TimeoutError.
+        """
         body = await self._client.get(KUBE_SYSTEM)
         return msgspec.json.decode(body, type=_Object).metadata.uid
 
     async def pod_object(self, namespace: str, name: str) -> dict[str, Any]:
-        """A pod as it is now. Raises ConnectionError, TimeoutError."""
+        """Return a pod's object. Raises ConnectionError, TimeoutError."""
         body = await self._client.get(f"/api/v1/namespaces/{namespace}/pods/{name}")
         return msgspec.json.decode(body, type=dict[str, Any])
 
     async def node_objects(self) -> dict[str, dict[str, Any]]:
-        """All nodes as they are now, by name. Raises ConnectionError, TimeoutError."""
+        """Return all nodes by name. Raises ConnectionError, TimeoutError."""
         nodes = msgspec.json.decode(await self._client.get("/api/v1/nodes"), type=dict[str, Any])
         return {one["metadata"]["name"]: one for one in nodes.get("items") or ()}
 
@@ -140,7 +142,7 @@ class KubeCluster:
             return Watched(await self.newest_revision(), ())
         if kind == OBJECTS:
             await self._discover()
-            lists = await together(*map(self._list, self._others))
+            lists = await gather_all(*map(self._list, self._others))
             events = tuple(event for listed in lists for event in listed.events)
             marks = {name: at for listed in lists for name, at in listed.marks.items()}
             oldest = min(marks.values(), default=0)
@@ -153,19 +155,20 @@ class KubeCluster:
         source, reader = self._sources[kind], self._reader(kind)
         self.left_out.forget(reader.kind)
         revision = await list_into(self._client, source.path, source.query, reader, at)
-        events = await self._disrupted.known(reader.take())
+        events = await self._disrupted.known(reader.drain())
         return Watched(revision, events, {kind: revision})
 
     async def watch(self, since: int, marks: Marks = NO_MARKS) -> AsyncIterator[Watched]:
         """Raises Gone, Restored, ConnectionError."""
         if await self._discover():
-            # Pods mean something only beside their groups, and another process may have watched
-            # before: groups as they were where their watch goes on, so that nothing is older.
+            # A pod's gang is known only with its group, and another process may have watched
+            # before: list the groups as of the revision at which their watch resumes, so that none
+            # is older.
             listed = await self._list("gangs", max(since, marks.get("gangs", 0)))
             if "gangs" not in marks:
                 yield Watched(since, listed.events)
         watches = {}
-        # Groups first: pods mean something only beside them.
+        # Groups first: a pod's gang is known only with its group.
         for kind in sorted(self._sources, key=lambda kind: kind == "pods"):
             source, reader = self._sources[kind], self._reader(kind, self.writes.written)
             begin = max(since, marks.get(kind, 0))
@@ -173,17 +176,17 @@ class KubeCluster:
             watches[kind] = watch, reader
         merged = MergedWatch(watches, since)
         looking = asyncio.create_task(self._look(merged))
-        told = merged.run()
+        deliveries = merged.run()
         try:
-            async for watched in told:
+            async for watched in deliveries:
                 events = await self._disrupted.known((*watched.events, *self._groups.news()))
                 yield Watched(watched.revision, events, watched.marks)
         finally:
             looking.cancel()
-            await told.aclose()  # type: ignore[attr-defined]
+            await deliveries.aclose()  # type: ignore[attr-defined]
 
     async def _look(self, merged: MergedWatch) -> None:
-        """Until this watch has caught up."""
+        """Ask for the newest revision until this watch has caught up."""
         newest = 0
         while not self.caught_up.is_set():
             await asyncio.sleep(LOOK_S)
@@ -196,7 +199,9 @@ class KubeCluster:
         return NotingReader(self._reader_of(kind, written), self.left_out)
 
     def _reader_of(self, kind: str, written: Mapping[str, int]) -> Reader:
-        """`written` is for watches alone: a pod that a list leaves out counts as gone."""
+        """Return a reader for a kind. Only watches pass `written`: a list must leave no pod out,
+        since a missing pod counts as deleted.
+        """
         match kind:
             case "nodes":
                 return node_reader()
@@ -216,7 +221,9 @@ class KubeCluster:
         return read
 
     async def _discover(self) -> bool:
-        """Find out what the server has; whether that is pod groups, in a version that is read."""
+        """Find out which kinds the server serves. Return whether pod groups are among them, in a
+        version that we read.
+        """
         if not self._is_discovered:
             found = await pod_groups(self._client)
             if found is not None:
@@ -231,7 +238,9 @@ class KubeCluster:
         return "gangs" in self._sources
 
     async def groups_as(self) -> str:
-        """The resource that pod groups are read from. Raises ConnectionError, TimeoutError."""
+        """Return the resource that pod groups are read from. Raises ConnectionError,
+        TimeoutError.
+        """
         await self._discover()
         return self._groups_as
 
@@ -264,7 +273,7 @@ class KubeCluster:
         """See the port."""
         return await self.writes.evict(pods, by)
 
-    def tell_of(self, binds: Sequence[PastBind], are_new: bool = False) -> None:
+    def announce_binds(self, binds: Sequence[PastBind], are_new: bool = False) -> None:
         """See the port."""
         if are_new:
             self.writes.counts.bound += len(binds)

@@ -1,1 +1,3 @@
-"""Event-sourcing machine: records, claims, cursors, snapshots, the one loop; no domain words."""
+"""The event-sourcing machine: records, claims, cursors, snapshots, the one loop. It knows no
+scheduling.
+"""

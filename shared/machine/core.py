@@ -1,12 +1,12 @@
-"""What a service's core is to the machine: a pure state machine over events.
+"""The interface of a service's core: a pure state machine over events.
 
 `evolve` is the only thing that changes a state. `decide` reads the state and yields events; the
 machine applies each one before it asks for the next, so a decision always sees the ones before it.
-Work that inputs bring is part of the state (a queue that `evolve` fills and decided events
-empty), therefore `decide` needs no other argument, and folding needs no `decide` at all.
+Work from inputs is part of the state (a queue that `evolve` fills and decided events empty), so
+`decide` needs no other argument, and folding needs no `decide` at all.
 
-Both must be deterministic functions of the state: no clock, randomness, set order or hash seed.
-The step's time is `state.now_ms`; how far each journal has been consumed is `state.cursors`.
+Both must be deterministic functions of the state: no clock, randomness, set order or hash seed. The
+step's time is `state.now_ms`; `state.cursors` has how far each journal is consumed.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -15,19 +15,20 @@ from typing import Any, Protocol, TypeVar
 from msgspec import Struct
 
 from shared.events.base import Event
+from shared.model.ids import JournalName
 
 
 class Cursor(Struct, gc=False):
-    """How far a journal has been consumed: next position, and the term in force before it."""
+    """How far a journal is consumed: the next position, and the term in force before it."""
 
     next: int = 0
     term: int = -1
 
 
 class MachineState:
-    """The part of every state that the machine keeps; cores subclass it and only read these."""
+    """The machine's part of every state; cores subclass it and only read it."""
 
-    def __init__(self, sources: Sequence[str]) -> None:
+    def __init__(self, sources: Sequence[JournalName]) -> None:
         """Start at the beginning of every source journal."""
         self.now_ms = 0
         self.cursors = {source: Cursor() for source in sources}
@@ -39,38 +40,40 @@ S = TypeVar("S", bound=MachineState)
 class Core(Protocol[S]):
     """A service as a state machine. `sources` are the journals it reads, in fixed order."""
 
-    journal: str
-    sources: tuple[str, ...]
+    journal: JournalName
+    sources: tuple[JournalName, ...]
 
     def new(self) -> S:
-        """The state before any event."""
+        """Return the state before any event."""
 
     def evolve(self, state: S, event: Event) -> None:
-        """Apply one event: a consumed input, a received observation, or one of its own. Total."""
+        """Apply one event: a consumed input, a received observation, or an own decision. Total."""
 
     def decide(self, state: S) -> Iterator[Event]:
-        """The step's decisions. Bounded work: what is left keeps `due_ms` at `state.now_ms`."""
+        """Yield the step's decisions. Work is bounded: if some is left, `due_ms` is
+        `state.now_ms`.
+        """
 
     def due_ms(self, state: S) -> int | None:
-        """When `decide` has something to do without new input; None = never."""
+        """Return when `decide` has something to do without new input, ms; None: never."""
 
     def effects(self, state: S) -> Mapping[int, Event]:
-        """Effects without a definite outcome, by id, ascending; ids are never used twice."""
+        """Return the effects without a definite outcome, by ascending id; ids are never reused."""
 
     def dump(self, state: S) -> Any:
-        """The state (without the machine's part) as msgpack-able plain values; canonical: equal
-        states give equal bytes whatever their history.
+        """Return the state without the machine's part as msgpack-able plain values; canonical:
+        equal states give equal bytes.
         """
 
     def load(self, body: Any) -> S:
-        """Inverse of dump."""
+        """Restore what `dump` returned."""
 
     def check(self, state: S) -> None:
-        """Assert the invariants that are too dear for every step (called at snapshots)."""
+        """Check the invariants that are too expensive for every step (called at snapshots)."""
 
 
 def step(core: Core[S], state: S) -> list[Event]:
-    """Run decide to its end, applying each event as it is decided."""
+    """Run decide to its end and apply each event as it is decided; return the events."""
     events: list[Event] = []
     for event in core.decide(state):
         core.evolve(state, event)

@@ -8,7 +8,7 @@ from enum import StrEnum
 
 
 class CrashPoint(StrEnum):
-    """Before and after each thing the runtime does that the outside could notice."""
+    """The points before and after each action of the runtime that is visible outside."""
 
     BEFORE_CONSUME = "before-consume"
     AFTER_CONSUME = "after-consume"

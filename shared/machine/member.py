@@ -1,6 +1,6 @@
 """A member of a service's group: stands by, claims when it should, owns, and starts over.
 
-Safety never rests on who claims: any number of owners at once only void each other's records.
+Safety never depends on who claims: any number of owners only void each other's records.
 """
 
 import asyncio
@@ -9,7 +9,8 @@ from typing import Any
 
 from shared.machine.record import Record, decode
 from shared.machine.runtime import HEARTBEAT_MS, Host, Owner, OwnershipLost
-from shared.ports.bus import AppendUnknown, Bus, BusUnavailable, JournalName
+from shared.model.ids import JournalName
+from shared.ports.bus import AppendUnknown, Bus, BusUnavailable
 
 MISSED_HEARTBEATS = 3
 LAST_RECORDS = 64
@@ -17,32 +18,32 @@ RETRY_MS = 200
 
 
 class Member:
-    """Keeps one journal owned. `make_owner` builds a fresh owner (fresh memory) for each term."""
+    """Keeps one journal owned. `make_owner` makes an owner with fresh memory for each term."""
 
     def __init__(
-        self, journal: str, bus: Bus, host: Host, make_owner: Callable[[], Owner[Any]]
+        self, journal: JournalName, bus: Bus, host: Host, make_owner: Callable[[], Owner[Any]]
     ) -> None:
-        """Nothing runs before `serve`."""
-        self.journal = JournalName(journal)
+        """Run nothing before `serve`."""
+        self.journal = journal
         self.bus, self.host, self.make_owner = bus, host, make_owner
         self.owner: Owner[Any] | None = None
-        self.first: Owner[Any] | None = None  # made and has looked before `serve`
+        self.first: Owner[Any] | None = None  # made and read ahead before `serve`
         self.terms = 0
 
     async def serve(self) -> None:
-        """Own the journal whenever it should be ours; runs until cancelled or a halt."""
+        """Own the journal whenever this member should; run until cancelled or halted."""
         at_start = waits = True
         while True:
             owner, self.first = self.first or self.make_owner(), None
             try:
-                if waits and await self._stand_by(at_start) and owner.has_looked:
-                    owner = self.make_owner()  # others wrote since it looked
+                if waits and await self._stand_by(at_start) and owner.has_read_ahead:
+                    owner = self.make_owner()  # others wrote since it read ahead
                 at_start = waits = False
-                if not owner.has_looked:
-                    await owner.look()
-                self.looked(owner)
+                if not owner.has_read_ahead:
+                    await owner.read_ahead()
+                self.on_folded(owner)
                 await owner.claim()
-                self.claimed(owner)
+                self.on_claimed(owner)
                 self.owner = owner
                 self.terms += 1
                 await owner.run()
@@ -50,23 +51,23 @@ class Member:
                 await owner.close()
                 self.owner, waits = None, True
             except (AppendUnknown, BusUnavailable) as error:
-                self.failed(error)
+                self.on_bus_failed(error)
                 await owner.close()
                 self.owner = None
                 await asyncio.sleep(RETRY_MS / 1000)
 
-    def failed(self, error: Exception) -> None:
-        """The bus does not answer, and is asked again: for who composes members to tell people."""
+    def on_bus_failed(self, error: Exception) -> None:
+        """Hook: the bus does not answer and is tried again."""
 
-    def looked(self, owner: Owner[Any]) -> None:
-        """The journal was folded and may be claimed: for who composes members to refuse it."""
+    def on_folded(self, owner: Owner[Any]) -> None:
+        """Hook: the journal was folded and may be claimed; raise to refuse it."""
 
-    def claimed(self, owner: Owner[Any]) -> None:
-        """The journal is ours, and was folded: for who composes members to tell people."""
+    def on_claimed(self, owner: Owner[Any]) -> None:
+        """Hook: the journal is claimed and folded."""
 
     async def _stand_by(self, at_start: bool) -> bool:
-        """Wait until the journal is free: empty, last claimed by this very member (at start), or
-        silent for three heartbeats. Whether that took any time.
+        """Wait until the journal is free: empty, last claimed by this member (at start), or silent
+        for three heartbeats. Return whether that took any time.
         """
         first, end = await self.bus.bounds(self.journal)
         if end == 0 or (at_start and await self._was_ours(first, end)):
@@ -80,8 +81,8 @@ class Member:
         return True
 
     async def _was_ours(self, first: int, end: int) -> bool:
-        """Whether this member made the newest claim that the last records were written under (an
-        older owner's void ones may be among them).
+        """Return whether this member made the newest claim that the last records were written under
+        (an older owner's void records may be among them).
         """
         start, claimed = max(first, end - LAST_RECORDS), -1
         while start < end and (batch := await self._records(start)):

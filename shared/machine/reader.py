@@ -1,27 +1,29 @@
-"""Reading another journal: which records count, and which are void.
+"""Reads a journal: decides which records count and which are void.
 
 Every reader applies the same rule to the same order: a claim's position becomes the term in force,
-and a record written under any other term is void. So a zombie can append what it likes. A claim of
-an older epoch than one already claimed is void too: a reset ends the old journals for good.
+and a record written under any other term is void. So a zombie may append anything. A claim of an
+older epoch than one already claimed is void too: a reset ends the old journals permanently.
 """
 
-from collections.abc import Iterator
+import math
+from collections.abc import AsyncIterator, Iterable, Iterator
 
 from shared.machine.core import Cursor
 from shared.machine.record import NEWER, RECORD_FORMAT_VERSION, Record, RecordUnreadable, decode
-from shared.ports.bus import Bus, JournalName
+from shared.model.ids import JournalName
+from shared.ports.bus import Bus
 
 LOST = "before: the bus lost records; run 'muster reset', and start with an empty --run-dir"
 
 
 class JournalGap(Exception):
-    """Positions of a journal are missing or its records are out of sequence: data was lost."""
+    """Positions of a journal are missing, or its records are out of sequence: data was lost."""
 
 
 class Reader:
     """Follows one journal from a cursor; knows the term in force and the last sequence number."""
 
-    def __init__(self, journal: str, cursor: Cursor, seq: int = -1) -> None:
+    def __init__(self, journal: JournalName, cursor: Cursor, seq: int = -1) -> None:
         """Continue after `cursor`. Without `seq` the sequence is checked from the next claim on,
         or from the second record read.
         """
@@ -38,9 +40,9 @@ class Reader:
             raise JournalGap(f"{self.journal}: ends at {end}, but went up to {self.next} {LOST}")
 
     def accept(self, position: int, payload: bytes) -> Record | None:
-        """The record at the reader's position, or None when it is void. Advances.
+        """Return the record at the reader's position, or None if it is void. Advances.
 
-        Raises JournalGap when a position was skipped or a valid record is out of sequence, and
+        Raises JournalGap if a position was skipped or a valid record is out of sequence, and
         RecordUnreadable.
         """
         if position != self.next:
@@ -69,23 +71,30 @@ class Reader:
         self.seq = record.seq
         return record
 
-    def accept_all(self, batch: list[tuple[int, bytes]]) -> Iterator[tuple[int, Record]]:
-        """The valid records of a batch with their positions."""
+    def accept_all(self, batch: Iterable[tuple[int, bytes]]) -> Iterator[tuple[int, Record]]:
+        """Yield the valid records of a batch with their positions."""
         for position, payload in batch:
             record = self.accept(position, payload)
             if record is not None:
                 yield position, record
 
+    async def records(self, bus: Bus, stop: float = math.inf) -> AsyncIterator[tuple[int, Record]]:
+        """Yield the valid records from here on, below `stop` or to the journal's present end."""
+        name = self.journal
+        while self.next < stop and (batch := await bus.read(name, self.next)):
+            for found in self.accept_all(item for item in batch if item[0] < stop):
+                yield found
+
     async def read(
         self, bus: Bus, piece_bytes: int, limit_bytes: int
     ) -> tuple[list[tuple[int, Record]], int, bool]:
-        """The valid records from here on, read in pieces until `limit_bytes` are exceeded or no
-        piece is full; how many bytes were read, and whether there may be more.
+        """Read the valid records from here on, in pieces, until `limit_bytes` are exceeded or a
+        piece is not full; return them, the bytes read, and whether there may be more.
         """
         records: list[tuple[int, Record]] = []
         size_bytes, is_full = 0, True
         while is_full and size_bytes < limit_bytes:
-            batch = await bus.read(JournalName(self.journal), self.next, piece_bytes)
+            batch = await bus.read(self.journal, self.next, piece_bytes)
             records += self.accept_all(batch)
             piece = sum(len(payload) for _position, payload in batch)
             size_bytes += piece

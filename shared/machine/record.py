@@ -1,8 +1,8 @@
-"""The record: one atomic step of one journal, and how it is written.
+"""The record: one atomic step of one journal, and its wire form.
 
-A record holds what a step consumed (by reference), what it received from outside (whole), and what
-it decided (events, in slices by addressee). All of it lands in one append or not at all, which is
-what makes processing exactly once without transactions between journals.
+A record holds the inputs a step consumed (by reference), what it received from outside (whole), and
+what it decided (events, in slices by addressee). All of it is appended at once or not at all, so
+processing is exactly once without transactions between journals.
 
 Wire form: two bytes of format version, crc32 of the rest (little-endian), msgpack. The crc turns a
 flipped bit into a loud halt at its position instead of a silent divergence.
@@ -18,22 +18,22 @@ from msgspec import Struct
 
 from shared.events import EVENTS, Observation
 from shared.events.base import Event
-from shared.model.ids import service_of
+from shared.model.ids import JournalName, service_of
 
 FORMAT = b"M1"
 RECORD_FORMAT_VERSION = 1
-"""Of whoever claims: under the claim of a newer version anything may mean something else."""
+"""The version in a claim: under a newer version's claim any field may have another meaning."""
 NEWER = "written by a newer version; use that version to read it"
 
 
 class RecordUnreadable(Exception):
-    """A record that cannot be used: flipped bits, unknown events, or a newer format."""
+    """An unusable record: flipped bits, unknown events, or a newer format."""
 
 
 class Consumed(Struct, frozen=True, gc=False, array_like=True):
-    """Records [start, stop) of another journal, applied at `time_ms` (-1 = the record's)."""
+    """Records [start, stop) of another journal, applied at `time_ms` (-1: the record's time)."""
 
-    journal: str
+    journal: JournalName
     start: int
     stop: int
     time_ms: int = -1
@@ -47,7 +47,7 @@ class Slice(Struct, frozen=True, gc=False, array_like=True):
 
 
 class Claim(Struct, frozen=True):
-    """Ownership from this record's position on. `nonce` tells two starts of one owner apart."""
+    """Ownership from this record's position on. `nonce` distinguishes two starts of one owner."""
 
     owner: str
     nonce: str
@@ -57,17 +57,16 @@ class Claim(Struct, frozen=True):
 
 
 class SnapshotNote(Struct, frozen=True):
-    """The folded state below `position` had this hash (checked again by every replay)."""
+    """The hash of the folded state below `position`, checked again by every replay."""
 
     position: int
     state_hash: str
 
 
 class Record(Struct, frozen=True, omit_defaults=True):
-    """One step. `term` is the position of the claim it was written under (a claim's own record
-    carries -1), `seq` counts the term's records from 1, `time_ms` is the step's `now`. `consumed`
-    is in the order it was applied in; earlier turns that decided nothing come first, with their
-    own times.
+    """One step. `term`: the position of its claim (-1 in the claim's own record). `seq`: counts the
+    term's records from 1. `time_ms`: the step's time. `consumed` is in the order of application;
+    earlier turns that decided nothing come first, with their own times.
     """
 
     term: int
@@ -89,10 +88,9 @@ _events: dict[str, msgspec.msgpack.Decoder[Any]] = {
 }
 
 
-class Known:
-    """The records met last, by their payload's address: services of one process are handed the same
-    bytes, one after the other, and those that linger come a few dozen records later. Bounded in
-    number and in bytes.
+class RecordCache:
+    """The last records, by their payload's address: services of one process get the same bytes, one
+    after the other, and delayed ones come a few dozen records later. Bounded in number and bytes.
     """
 
     RECORDS_MAX = 256
@@ -103,12 +101,12 @@ class Known:
         self._records: dict[int, tuple[bytes, Record]] = {}
 
     def get(self, payload: bytes) -> Record | None:
-        """The record of these very bytes (not of equal ones)."""
+        """Return the record of this payload object (not of equal bytes)."""
         found = self._records.get(id(payload))
         return found[1] if found is not None and found[0] is payload else None
 
     def add(self, payload: bytes, record: Record) -> None:
-        """Keep it until others have pushed it out."""
+        """Keep the record until newer ones replace it."""
         records = self._records
         self._size_bytes += len(payload)
         while records and (self._size_bytes > self.BYTES_MAX or len(records) == self.RECORDS_MAX):
@@ -117,19 +115,19 @@ class Known:
         records[id(payload)] = payload, record
 
 
-_known = Known()
+_known = RecordCache()
 
 
 def encode(record: Record) -> bytes:
-    """The record as it lies in the journal."""
+    """Return the record's wire form."""
     body = _encoder.encode(record)
     payload = b"".join((FORMAT, zlib.crc32(body).to_bytes(4, "little"), body))
     _known.add(payload, record)
     return payload
 
 
-def decode(payload: bytes, journal: str, position: int) -> Record:
-    """Raises RecordUnreadable naming the journal and the position."""
+def decode(payload: bytes, journal: JournalName, position: int) -> Record:
+    """Return the record. Raises RecordUnreadable naming the journal and the position."""
     record = _known.get(payload)
     if record is None:
         record = _decode(payload, f"{journal} at {position}")
@@ -143,7 +141,7 @@ def _decode(payload: bytes, where: str) -> Record:
             f"{where}: format {payload[:2]!r} is not {FORMAT!r}: not a record of Muster, or one "
             "of another version; use that version, or 'muster reset' to begin new journals"
         )
-    body = memoryview(payload)[6:]  # not copied: bodies are as large as a megabyte
+    body = memoryview(payload)[6:]  # not copied: bodies may have a megabyte
     if zlib.crc32(body) != int.from_bytes(payload[2:6], "little"):
         raise RecordUnreadable(f"{where}: checksum does not match: the record was damaged")
     try:
@@ -153,7 +151,7 @@ def _decode(payload: bytes, where: str) -> Record:
 
 
 def slice_events(events: Sequence[Event]) -> tuple[Slice, ...]:
-    """Runs of events with equal addressees, in the order they were decided."""
+    """Return runs of events with equal addressees, in the order they were decided."""
     slices: list[Slice] = []
     run: list[Event] = []
     current: tuple[str, ...] = ()
@@ -170,31 +168,41 @@ def slice_events(events: Sequence[Event]) -> tuple[Slice, ...]:
 
 
 def pack_received(events: Sequence[Event]) -> bytes:
-    """Received observations, whole."""
+    """Return received observations, encoded."""
     return _encoder.encode(events) if events else b""
 
 
-def received_of(record: Record, journal: str, position: int) -> list[Event]:
-    """What the step received from outside. Raises RecordUnreadable, as do the next two."""
+def received_of(record: Record, journal: JournalName, position: int) -> list[Event]:
+    """Return the observations that the step received. Raises RecordUnreadable, as do
+    the next three.
+    """
     bodies = (record.received,) if record.received else ()
     return _decode_events(bodies, _received, journal, position)
 
 
-def own_events(record: Record, journal: str, position: int) -> list[Event]:
-    """Everything the step decided, in order."""
+def own_events(record: Record, journal: JournalName, position: int) -> list[Event]:
+    """Return all events of the step, in order."""
     bodies = [part.body for part in record.slices]
     return _decode_events(bodies, _events[service_of(journal)], journal, position)
 
 
-def events_for(record: Record, journal: str, position: int, reader: str) -> list[Event]:
-    """What the record holds for one reader (a journal name)."""
+def all_events(record: Record, journal: JournalName, position: int) -> list[Event]:
+    """Return what the step received, then its own events."""
+    return [*received_of(record, journal, position), *own_events(record, journal, position)]
+
+
+def events_for(record: Record, journal: JournalName, position: int, reader: str) -> list[Event]:
+    """Return the record's events for one reader (a journal name)."""
     service = service_of(reader)
     bodies = [part.body for part in record.slices if reader in part.to or service in part.to]
     return _decode_events(bodies, _events[service_of(journal)], journal, position) if bodies else []
 
 
 def _decode_events(
-    bodies: Sequence[bytes], decoder: msgspec.msgpack.Decoder[Any], journal: str, position: int
+    bodies: Sequence[bytes],
+    decoder: msgspec.msgpack.Decoder[Any],
+    journal: JournalName,
+    position: int,
 ) -> list[Event]:
     out: list[Event] = []
     try:

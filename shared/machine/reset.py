@@ -1,15 +1,15 @@
-"""Epochs: the way back from what should not happen, and the cold start, which is the same thing.
+"""Epochs: recovery from states that should not happen, and the cold start, which is the same.
 
 A reset closes the old epoch before it opens the next one:
 
 1. A claim of the new epoch is appended to every old journal. From there on the old owners' records
-   are void, and no claim of an older epoch can be in force again, so no old owner shows anything.
-2. Every unassigned pod's resourceVersion is raised. Effects that old owners let out before step 1
-   carry older ones, so the API refuses them however late they come: every open bind is definite.
+are void, and no claim of an older epoch can be in force again, so no old owner starts an effect.
+2. Every unassigned pod's resourceVersion is raised. Effects that old owners sent before step 1
+carry older ones, so the API refuses them however late they arrive: every open bind is definite.
 3. The new epoch opens with empty journals; its ingest lists the world as it is.
 
-Old journals stay where they are, for reading. Nothing is placed in between: services wait while an
-epoch is opening, and a reset that died is finished by running it again.
+Old journals stay, for reading. Nothing is placed in between: services wait while an epoch is
+opening, and a reset that died is finished by running it again.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -23,7 +23,8 @@ from shared.machine.record import RECORD_FORMAT_VERSION, Claim
 from shared.machine.runtime import Host, append_claim
 from shared.model.api_outcome import Answer
 from shared.model.columns import split, unpack
-from shared.ports.bus import Bus, JournalName, WrongPosition
+from shared.model.ids import JournalName
+from shared.ports.bus import Bus, WrongPosition
 from shared.ports.cluster import Cluster, PodRef
 from shared.ports.snapshots import SnapshotMeta, SnapshotStore
 
@@ -34,11 +35,11 @@ ASSIGNED_OR_GONE = (Answer.DONE, Answer.GONE, Answer.ASSIGNED)
 
 
 class ResetFailed(Exception):
-    """The reset could not be finished; the message says why. Run it again."""
+    """The reset was not finished; the message says why. Run it again."""
 
 
 class Epoch(Struct, frozen=True):
-    """An epoch begins to open (`is_open` False), and then is open."""
+    """An epoch that is opening (`is_open` False), or is open."""
 
     number: int
     is_open: bool
@@ -47,7 +48,9 @@ class Epoch(Struct, frozen=True):
 
 
 def renamed(journal: str, epoch: int) -> JournalName:
-    """`placement/2` of epoch 1 keeps its name; of epoch 3 it is `placement-e3/2`."""
+    """Return a journal's name in an epoch: `placement/2` in epoch 1, `placement-e3/2`
+    in epoch 3.
+    """
     if epoch <= 1:
         return JournalName(journal)
     service, _, partition = journal.partition("/")
@@ -55,10 +58,10 @@ def renamed(journal: str, epoch: int) -> JournalName:
 
 
 class EpochBus:
-    """A bus client that sees one epoch's journals under their plain names."""
+    """A bus client that shows one epoch's journals under their plain names."""
 
     def __init__(self, bus: Bus, epoch: int) -> None:
-        """All names are translated; `close` closes the client beneath."""
+        """Translate all names; `close` closes the client below."""
         self._bus, self._epoch = bus, epoch
 
     def _name(self, journal: JournalName) -> JournalName:
@@ -88,10 +91,10 @@ class EpochBus:
 
 
 class EpochStore:
-    """A snapshot store that sees one epoch's snapshots under their journals' plain names."""
+    """A snapshot store that shows one epoch's snapshots under their journals' plain names."""
 
     def __init__(self, store: SnapshotStore, epoch: int) -> None:
-        """All names are translated."""
+        """Translate all names."""
         self._store, self._epoch = store, epoch
 
     def save(self, meta: SnapshotMeta, body: bytes) -> None:
@@ -106,22 +109,22 @@ class EpochStore:
         cut = [(name.partition("/")[0], name.partition("/")[2]) for name in plain]
         return [f"{s[: -len(suffix)]}/{p}" for s, p in cut if s.endswith(suffix)]
 
-    def damaged(self, journal: str) -> list[str]:
+    def damaged(self, journal: JournalName) -> list[str]:
         return self._store.damaged(renamed(journal, self._epoch))
 
-    def list(self, journal: str) -> list[SnapshotMeta]:
+    def list(self, journal: JournalName) -> list[SnapshotMeta]:
         found = self._store.list(renamed(journal, self._epoch))
         return [msgspec.structs.replace(meta, journal=journal) for meta in found]
 
-    def load(self, journal: str, position: int) -> bytes:
+    def load(self, journal: JournalName, position: int) -> bytes:
         return self._store.load(renamed(journal, self._epoch), position)
 
-    def drop(self, journal: str, below: int) -> None:
+    def drop(self, journal: JournalName, below: int) -> None:
         self._store.drop(renamed(journal, self._epoch), below)
 
 
 async def epochs(bus: Bus) -> list[Epoch]:
-    """What the control journal says, oldest first."""
+    """Return the epochs of the control journal, oldest first."""
     found: list[Epoch] = []
     at, end = await bus.bounds(EPOCHS)
     while at < end:
@@ -132,15 +135,15 @@ async def epochs(bus: Bus) -> list[Epoch]:
 
 
 async def reset(
-    bus: Bus, cluster: Cluster, host: Host, journals: Sequence[str], reason: str
+    bus: Bus, cluster: Cluster, host: Host, journals: Sequence[JournalName], reason: str
 ) -> Epoch:
-    """Close the epoch in force and open the next. Raises ResetFailed."""
+    """Close the present epoch and open the next. Raises ResetFailed."""
     known = await epochs(bus)
     last = known[-1] if known else await _unannounced(bus, journals)
     number = last.number + 1 if last.is_open else last.number
     if last.is_open:
         await _announce(bus, Epoch(number, False, reason, host.clock.now_ms()), len(known))
-        known.append(last)  # one more record lies in the control journal now
+        known.append(last)  # the control journal has one more record now
     if number > 1:
         for journal in journals:
             await _retire(bus, host, renamed(journal, number - 1), number, reason)
@@ -150,10 +153,10 @@ async def reset(
     return opened
 
 
-async def _unannounced(bus: Bus, journals: Sequence[str]) -> Epoch:
-    """Services that find no control journal work in epoch 1: did any?"""
+async def _unannounced(bus: Bus, journals: Sequence[JournalName]) -> Epoch:
+    """Return epoch 1 as open if services wrote journals without a control journal."""
     for journal in journals:
-        if (await bus.bounds(JournalName(journal)))[1]:
+        if (await bus.bounds(journal))[1]:
             return Epoch(1, True, "the first", 0)
     return Epoch(0, True, "nothing yet", 0)
 
@@ -166,15 +169,17 @@ async def _announce(bus: Bus, epoch: Epoch, expected: int) -> None:
 
 
 async def _retire(bus: Bus, host: Host, journal: JournalName, epoch: int, reason: str) -> None:
-    """Void whatever old owners may still append: a claim of the new epoch ends the journal."""
+    """Void everything that old owners may still append: a claim of the new epoch ends
+    the journal.
+    """
     claim = Claim(host.owner, host.nonce(), RECORD_FORMAT_VERSION, {"reset": reason}, epoch)
     _first, end = await bus.bounds(journal)
     await append_claim(bus, journal, end, claim, host.clock.now_ms())
 
 
 async def fence_unassigned(cluster: Cluster) -> int:
-    """Raise the resourceVersion of every unassigned pod until each answer is definite; returns
-    how many. Raises ResetFailed when the cluster does not answer.
+    """Raise the resourceVersion of every unassigned pod until each answer is definite; return their
+    number. Raises ResetFailed if the cluster does not answer.
     """
     listed = await cluster.list_all("pods")
     left = [ref for event in listed.events for ref in _unassigned(event)]
@@ -192,7 +197,7 @@ async def fence_unassigned(cluster: Cluster) -> int:
 
 
 def _unassigned(event: Event) -> Iterator[PodRef]:
-    """The pods of a list's event that have no node."""
+    """Yield the pods of a list's event that have no node."""
     if not isinstance(event, PodsSeen):
         return
     uids, names = split(event.uids), split(event.names)

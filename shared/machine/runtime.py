@@ -1,13 +1,13 @@
-"""The only loop: how an owner reads, decides, records, and lets effects out.
+"""The only loop: how an owner reads, decides, records, and starts effects.
 
-One turn = one step = at most one record. While an append is in flight nothing is decided; what
-arrives meanwhile goes into the next turn (group commit). A turn that consumed and decided nothing
-makes no record of its own: the next one holds what it consumed, with its time. Three rules keep it
-safe, and the exhaustive model (tests/properties/test_machine_model.py) breaks without any one:
+One turn = one step = at most one record. While an append is in flight nothing is decided; new input
+goes into the next turn (group commit). A turn that consumed and decided nothing makes no record:
+the next record holds what it consumed, with its time. Three rules keep it safe, and the exhaustive
+model (tests/properties/test_machine_model.py) breaks without any one:
 
-* Nothing is shown outside before its record is acknowledged at the expected position.
-* A position other than the expected one means somebody else wrote: read, and find out who.
-* After a failed or unknown append the memory is thrown away, and the next owner claims anew.
+* No effect starts before its record is acknowledged at the expected position.
+* A position other than the expected one means that another process wrote: read, and find out which.
+* After a failed or unknown append the memory is discarded, and the next owner claims again.
 """
 
 import asyncio
@@ -34,11 +34,12 @@ from shared.machine.record import (
     slice_events,
 )
 from shared.machine.snapshots import SnapshotPolicy, Snapshots
-from shared.ports.bus import Bus, JournalName, WrongPosition
+from shared.model.ids import JournalName
+from shared.ports.bus import Bus, WrongPosition
 from shared.ports.clock import Clock
 from shared.ports.snapshots import SnapshotStore
 
-# Python 3.11 looks members of an enum up slowly, and these are passed in every turn.
+# Python 3.11 looks enum members up slowly, and these are used in every turn.
 (
     BEFORE_CONSUME,
     AFTER_CONSUME,
@@ -58,67 +59,67 @@ from shared.ports.snapshots import SnapshotStore
 HEARTBEAT_MS = 1_000
 JUMP_MS_MAX = 2_000
 READ_BYTES_MAX = 256 << 10
-"""Read from one journal in one turn; short turns keep the services of one process in step."""
-CATCH_UP_BYTES_MAX = 64 << 20  # the same of a first turn, which decides on all that came
+"""Bytes read from one journal in one turn; short turns keep the services of one process in step."""
+CATCH_UP_BYTES_MAX = 64 << 20  # the same for a first turn, which decides on everything
 QUIET_RANGES_MAX = 256
-"""Ranges consumed in turns that decided nothing, until a record is written for them alone."""
-OFFERS_PER_TURN = 1_024
-OFFERS_MAX = 4_096
+"""Ranges consumed in turns without decisions before a record is written for them alone."""
+SUBMISSIONS_PER_TURN = 1_024
+SUBMISSIONS_MAX = 4_096
 
 
 class OwnershipLost(Exception):
-    """Another claim lies in the journal: this owner's memory is void."""
+    """The journal has another claim: this owner's memory is void."""
 
 
 class EpochOver(Exception):
-    """A reset closed this epoch: the process must start again, in the new one."""
+    """A reset closed this epoch: the process must start again in the new one."""
 
 
 class Shell(Protocol):
-    """The outside of a service: carries out effects, offers what it observes."""
+    """A service's side to the outside: carries out effects and submits observations."""
 
-    def start(self, owner: "Offers") -> None:
-        """Ownership begins: resume from what `owner.state` says."""
+    def start(self, owner: "OwnerPort") -> None:
+        """Begin ownership: resume from `owner.state`."""
 
     def effect(self, effect_id: int, effect: Event) -> None:
-        """Carry out one effect; its outcome is offered, whatever it is."""
+        """Carry out one effect and submit its outcome, whatever it is."""
 
     async def stop(self) -> None:
-        """Ownership ended: nothing may be offered any more."""
+        """End ownership: submit nothing any more."""
 
 
-class Offers(Protocol):
-    """What a shell sees of its owner."""
+class OwnerPort(Protocol):
+    """The part of an owner that a shell uses."""
 
     @property
     def state(self) -> Any:
-        """The folded state; to be read only."""
+        """Return the folded state, for reading only."""
 
     @property
-    def offers(self) -> int:
-        """How many times was offered what waits to be recorded."""
+    def submitted(self) -> int:
+        """Return the number of submissions that wait to be recorded."""
 
-    def offer(self, *events: Event) -> None:
-        """Hand in what was observed outside; it is recorded together, in the next turn."""
+    def submit(self, *events: Event) -> None:
+        """Submit observations; they are recorded together, in the next turn."""
 
 
 class QuietShell:
-    """The shell of a service without an outside."""
+    """The shell of a service without effects and observations."""
 
-    def start(self, owner: "Offers") -> None:
-        """Nothing to start."""
+    def start(self, owner: "OwnerPort") -> None:
+        """Do nothing."""
 
     def effect(self, effect_id: int, effect: Event) -> None:
-        """No core with this shell demands effects."""
+        """Never called: cores with this shell have no effects."""
         raise AssertionError(f"effect {effect_id} without a shell: {effect}")
 
     async def stop(self) -> None:
-        """Nothing to stop."""
+        """Do nothing."""
 
 
 @dataclass
 class Host:
-    """What a runtime gets from its process. `offload` runs blocking work beside the loop."""
+    """The process's services for a runtime. `offload` runs blocking work beside the loop."""
 
     clock: Clock
     owner: str
@@ -129,17 +130,16 @@ class Host:
 
 @dataclass(frozen=True)
 class Rhythm:
-    """When turns are taken: they begin at least `pace_ms` apart, and the news of a source waits up
-    to `linger_ms[source]` for a turn that something else causes, what the shell offers up to
-    `offers_ms`; if `is_alert`, not while the core has a timer running. Before it goes on from one
-    turn to the next an owner lets the loop turn `behind` times: those before it in the flow have
-    theirs first. What says nothing is recorded every `heartbeat_ms`; more than HEARTBEAT_MS is for
-    those whose silence nobody listens to.
+    """When turns are taken. Turns begin at least `pace_ms` apart. New records of a source wait up
+    to `linger_ms[source]` for a turn with another cause, submissions up to `submissions_ms`; if
+    `is_alert`, not while the core has a timer running. Between two turns an owner lets the loop
+    turn `behind` times, so that those before it in the flow go first. Silence is recorded every
+    `heartbeat_ms`; values above HEARTBEAT_MS are for owners without standbys.
     """
 
     pace_ms: int = 0
     linger_ms: Mapping[str, int] = field(default_factory=dict)
-    offers_ms: int = 0
+    submissions_ms: int = 0
     is_alert: bool = False
     behind: int = 0
     heartbeat_ms: int = HEARTBEAT_MS
@@ -147,7 +147,7 @@ class Rhythm:
 
 @dataclass
 class Stats:
-    """Plain counters, read by whoever exports metrics."""
+    """Plain counters, read by the metrics exporter."""
 
     records: int = 0
     bytes: int = 0
@@ -164,7 +164,9 @@ class Stats:
 
 
 async def append_claim(bus: Bus, journal: JournalName, end: int, claim: Claim, now_ms: int) -> int:
-    """Its position: `end`, unless others write. Raises AppendUnknown, BusUnavailable."""
+    """Append a claim and return its position: `end`, unless others write. Raises AppendUnknown,
+    BusUnavailable.
+    """
     payload = encode(Record(-1, 0, now_ms, claim=claim))
     while True:
         try:
@@ -190,9 +192,9 @@ class Owner(Generic[S]):
         epoch: int = 1,
         rhythm: Rhythm | None = None,
     ) -> None:
-        """Nothing happens before `claim`."""
+        """Do nothing before `claim`."""
         self.core, self.bus, self.host, self.shell = core, bus, host, shell
-        self.journal = JournalName(core.journal)
+        self.journal = core.journal
         self.stats = Stats()
         self.folded: Folded[S] = Folded(core)
         self.snapshots = Snapshots(self.journal, store, bus, host, policy or SnapshotPolicy())
@@ -200,7 +202,7 @@ class Owner(Generic[S]):
         self._claim = Claim(host.owner, host.nonce(), RECORD_FORMAT_VERSION, config, epoch)
         self._readers: list[Reader] = []
         self._fresh: list[bool] = []
-        self._offers: deque[tuple[Event, ...]] = deque()
+        self._submissions: deque[tuple[Event, ...]] = deque()
         self._consumed: dict[str, int] = {}
         self._quiet: list[Consumed] = []
         self._wake = asyncio.Event()
@@ -208,7 +210,7 @@ class Owner(Generic[S]):
         self._started_effect = -1
         self._wall_skew_ms = 0
         self._appended_ms = 0
-        self.has_looked = False
+        self.has_read_ahead = False
         self._note: SnapshotNote | None = None
         self._rhythm = rhythm or Rhythm()
         self._lingering: asyncio.TimerHandle | None = None
@@ -216,55 +218,58 @@ class Owner(Generic[S]):
 
     @property
     def state(self) -> S:
-        """The folded state; to be read only."""
+        """Return the folded state, for reading only."""
         return self.folded.state
 
     @property
-    def offers(self) -> int:
-        """How many offers wait to be recorded (sources slow down above OFFERS_MAX)."""
-        return len(self._offers)
+    def submitted(self) -> int:
+        """Return how many submissions wait to be recorded (sources slow down above
+        SUBMISSIONS_MAX).
+        """
+        return len(self._submissions)
 
-    def offer(self, *events: Event) -> None:
-        """Hand in what was observed outside; it is recorded together, in the next turn."""
-        self._offers.append(events)
-        if len(self._offers) == 1:  # what was offered before does not wait longer
-            self._wake_within(self._rhythm.offers_ms)
+    def submit(self, *events: Event) -> None:
+        """Submit observations; they are recorded together, in the next turn."""
+        self._submissions.append(events)
+        if len(self._submissions) == 1:  # earlier submissions do not wait longer
+            self._wake_within(self._rhythm.submissions_ms)
 
-    async def look(self) -> None:
-        """Fold to the present end and read ahead in the sources: what cannot be read is met before
-        anything is changed. Raises NeedsReset, RecordUnreadable, JournalGap.
+    async def read_ahead(self) -> None:
+        """Fold to the present end and read ahead in the sources, so that unreadable records are
+        found before anything changes. Raises NeedsReset, RecordUnreadable, JournalGap.
         """
         self.folded, self.stats.bad_snapshots = await fold(self.core, self.bus, self._store)
         for name, cursor in self.state.cursors.items():
-            reader, journal = Reader(name, cursor), JournalName(name)
+            reader, journal = Reader(name, cursor), name
             _first, end = await self.bus.bounds(journal)
             reader.check_end(end)
             while reader.next < end and (batch := await self.bus.read(journal, reader.next)):
                 for position, record in reader.accept_all(batch):
                     events_for(record, name, position, self.journal)
-        self.has_looked = True
+        self.has_read_ahead = True
 
     async def claim(self) -> None:
-        """Look, append the claim, have the fold of everything before it, and open the shell.
+        """Read ahead, append the claim, fold everything before it, and start the shell.
 
-        Raises AppendUnknown (claim anew), OwnershipLost, EpochOver, and as `look`.
+        Raises AppendUnknown (claim again), OwnershipLost, EpochOver, and the errors of
+        `read_ahead`.
         """
-        if not self.has_looked:
-            await self.look()
+        if not self.has_read_ahead:
+            await self.read_ahead()
         now_ms = self.host.clock.now_ms()
-        end = self.folded.own.next
+        end = self.folded.own_reader.next
         position = await append_claim(self.bus, self.journal, end, self._claim, now_ms)
         if position == end:
             await fold_on(self.folded, self.bus, position + 1)
-        else:  # others wrote meanwhile, and may have cut too
+        else:  # others wrote meanwhile, and may have cut the journal
             found = await fold(self.core, self.bus, self._store, position + 1)
             self.folded, self.stats.bad_snapshots = found
-        if self.folded.own.epoch > self._claim.epoch:
+        if self.folded.own_reader.epoch > self._claim.epoch:
             raise EpochOver(
                 f"{self.journal}: epoch {self._claim.epoch} was closed by a reset; "
-                f"restart to join epoch {self.folded.own.epoch}"
+                f"restart to join epoch {self.folded.own_reader.epoch}"
             )
-        if self.folded.own.term != position:
+        if self.folded.own_reader.term != position:
             raise OwnershipLost(f"{self.journal}: claimed at {position}, but not in force")
         self._wall_skew_ms = min(0, now_ms - self.state.now_ms)
         self._appended_ms = self.state.now_ms
@@ -272,21 +277,21 @@ class Owner(Generic[S]):
         self._consumed = {reader.journal: reader.next for reader in self._readers}
         self._fresh = [True for _ in self._readers]
         for index, reader in enumerate(self._readers):
-            notify = partial(self._arrived, index)
-            name = JournalName(reader.journal)
+            notify = partial(self._on_source_news, index)
+            name = reader.journal
             self._cancels.append(self.bus.watch(name, reader.next, notify))
         self.shell.start(self)
         self._start_effects()
         self._wake.set()
 
-    def _arrived(self, index: int) -> None:
+    def _on_source_news(self, index: int) -> None:
         known, self._fresh[index] = self._fresh[index], True
         linger_ms = self._rhythm.linger_ms.get(self._readers[index].journal, 0)
         if not known or not linger_ms or self._rhythm.is_alert:
             self._wake_within(linger_ms)
 
     def _wake_within(self, linger_ms: int) -> None:
-        """A turn begins when something else causes one, at the latest then."""
+        """Begin a turn when something else causes one, at the latest after `linger_ms`."""
         is_alert = self._rhythm.is_alert and self.core.due_ms(self.state) is not None
         if not linger_ms or is_alert:
             self._wake.set()
@@ -301,7 +306,7 @@ class Owner(Generic[S]):
         self._lingering = loop.call_at(until_s, self._wake.set)
 
     async def run(self) -> None:
-        """Turn until ownership is lost or something fails; always closes the shell."""
+        """Take turns until ownership is lost or an error occurs; always close the shell."""
         loop = asyncio.get_running_loop()
         try:
             while True:
@@ -318,10 +323,10 @@ class Owner(Generic[S]):
             await self.close()
 
     async def _assert_ours(self) -> None:
-        """A void memory may contradict what it reads before its next append tells it so. Raises
-        OwnershipLost when another owner has claimed meanwhile.
+        """Check that no other owner has claimed: a void memory may contradict what it reads before
+        its next append fails. Raises OwnershipLost.
         """
-        expected = self.folded.own.next
+        expected = self.folded.own_reader.next
         end = (await self.bus.bounds(self.journal))[1]
         if end > expected:
             await self._find_out(WrongPosition(self.journal, expected, end, landed=False))
@@ -334,7 +339,7 @@ class Owner(Generic[S]):
         await self.shell.stop()
 
     async def _rest(self) -> None:
-        """Sleep until there is input, an offer or a due timer, but not for so long that time would
+        """Sleep until there is input, a submission or a due timer, but not so long that time would
         be lost (see JUMP_MS_MAX).
         """
         due_ms = self.core.due_ms(self.state)
@@ -355,7 +360,9 @@ class Owner(Generic[S]):
             self._lingering = None
 
     def _now_ms(self) -> int:
-        """The journal's time: wall time, but a jump forward counts as 2 s and none goes back."""
+        """Return the journal's time, ms: wall time, but a jump forward counts as 2 s and none goes
+        back.
+        """
         last_ms = self.state.now_ms
         now_ms = self.host.clock.now_ms() - self._wall_skew_ms
         bounded_ms = min(max(now_ms, last_ms), last_ms + JUMP_MS_MAX)
@@ -363,7 +370,7 @@ class Owner(Generic[S]):
         return bounded_ms
 
     async def _turn(self) -> None:
-        """One step: consume, decide, record."""
+        """Take one step: consume, decide, record."""
         probe = self.host.probe
         probe(BEFORE_CONSUME)
         inputs = await self._gather()
@@ -391,7 +398,7 @@ class Owner(Generic[S]):
             self._quiet += self._ranges(now_ms)
 
     def _ranges(self, time_ms: int = -1) -> list[Consumed]:
-        """What was consumed and is in no range yet, in the order of the sources."""
+        """Return the consumed records that are in no range yet, in the order of the sources."""
         ranges = [
             Consumed(reader.journal, self._consumed[reader.journal], reader.next, time_ms)
             for reader in self._readers
@@ -401,18 +408,18 @@ class Owner(Generic[S]):
         return ranges
 
     def _received(self) -> tuple[Event, ...]:
-        """The oldest offers, as many as fit a short turn, each of them whole."""
-        offers = self._offers
+        """Return the oldest submissions, as many as fit a short turn, each of them whole."""
+        offers = self._submissions
         received: list[Event] = []
-        while offers and len(received) < OFFERS_PER_TURN:
+        while offers and len(received) < SUBMISSIONS_PER_TURN:
             received += offers.popleft()
         if offers:
             self._wake.set()
         return tuple(received)
 
     async def _gather(self) -> Inputs:
-        """What each source journal has for us, in the fixed order of sources; journals that told
-        of nothing new since they were found empty are not asked.
+        """Return the new records of each source journal, in the fixed order of sources; journals
+        that reported nothing since they were found empty are not read.
         """
         found: Inputs = []
         for index, reader in enumerate(self._readers):
@@ -422,22 +429,22 @@ class Owner(Generic[S]):
             start, voids = reader.next, reader.voids
             limit_bytes = READ_BYTES_MAX if self.stats.steps else CATCH_UP_BYTES_MAX
             records, size_bytes, is_full = await reader.read(self.bus, READ_BYTES_MAX, limit_bytes)
-            self.snapshots.folded(size_bytes)
+            self.snapshots.count_records(size_bytes)
             self.stats.voids += reader.voids - voids
             if reader.next > start:
                 found.append((Consumed(reader.journal, start, reader.next), records))
             if is_full:
-                self._arrived(index)
+                self._on_source_news(index)
         return found
 
     async def _record(self, now_ms: int, received: tuple[Event, ...], events: list[Event]) -> None:
         """Append the step as one record and wait for its acknowledgement."""
         consumed = (*self._quiet, *self._ranges())
         self._quiet = []
-        own = self.folded.own
+        reader = self.folded.own_reader
         record = Record(
-            own.term,
-            own.seq + 1,
+            reader.term,
+            reader.seq + 1,
             now_ms,
             consumed,
             pack_received(received),
@@ -450,18 +457,18 @@ class Owner(Generic[S]):
         position = await self._append(payload)
         probe(AFTER_APPEND)
         probe(BEFORE_ACKNOWLEDGE)
-        own.next, own.seq = position + 1, own.seq + 1
+        reader.next, reader.seq = position + 1, reader.seq + 1
         self._note = None
         self._appended_ms = now_ms
         self.stats.records += 1
         self.stats.bytes += len(payload)
-        self.snapshots.folded(len(payload))
+        self.snapshots.count_records(len(payload))
         self.stats.events += len(events)
         probe(AFTER_ACKNOWLEDGE)
 
     async def _append(self, payload: bytes) -> int:
         while True:
-            expected = self.folded.own.next
+            expected = self.folded.own_reader.next
             try:
                 return await self.bus.append(self.journal, expected, payload)
             except WrongPosition as error:
@@ -470,23 +477,23 @@ class Owner(Generic[S]):
                     return error.actual
 
     async def _find_out(self, error: WrongPosition) -> None:
-        """Who wrote between the expected and the actual position? Void records do no harm; a
-        claim ends this ownership. Raises OwnershipLost, JournalGap.
+        """Find out who wrote between the expected and the actual position. Void records do no harm;
+        a claim ends this ownership. Raises OwnershipLost, JournalGap.
         """
-        own = self.folded.own
-        own.check_end(error.actual)
-        while own.next < error.actual:
-            batch = await self.bus.read(self.journal, own.next)
+        reader = self.folded.own_reader
+        reader.check_end(error.actual)
+        while reader.next < error.actual:
+            batch = await self.bus.read(self.journal, reader.next)
             if not batch:
-                raise OwnershipLost(f"{self.journal}: cannot read {own.next}")
+                raise OwnershipLost(f"{self.journal}: cannot read {reader.next}")
             for position, payload in batch:
                 if position >= error.actual:
                     break
-                if own.accept(position, payload) is not None:
+                if reader.accept(position, payload) is not None:
                     raise OwnershipLost(f"{self.journal}: another owner's record at {position}")
 
     def _start_effects(self) -> None:
-        """Let out the effects that acknowledged records demand and that were not started yet."""
+        """Start the effects of acknowledged records that were not started yet."""
         for effect_id, effect in self.core.effects(self.state).items():
             if effect_id > self._started_effect:
                 self.host.probe(BEFORE_EFFECT)
@@ -495,6 +502,6 @@ class Owner(Generic[S]):
                 self.host.probe(AFTER_EFFECT)
 
     async def _snapshot(self) -> None:
-        if self.snapshots.due(self.folded.own.next, self.state.now_ms):
-            self._note = await self.snapshots.take(self.folded)
+        if self.snapshots.due(self.folded.own_reader.next, self.state.now_ms):
+            self._note = await self.snapshots.write(self.folded)
             self.stats.snapshots += 1

@@ -3,7 +3,7 @@
 A snapshot is taken right after an acknowledgement, when memory is exactly the fold of the journal.
 Its hash goes into the next record, so every replay checks it. A journal is cut only below its
 owner's second-newest snapshot and below every reader's cursor *in that reader's second-newest
-snapshot*: a reader that falls back must still be able to re-read what it consumed.
+snapshot*: a reader that falls back must still be able to read again what it consumed.
 """
 
 from dataclasses import dataclass
@@ -13,7 +13,8 @@ from shared.machine.core import S
 from shared.machine.crash import CrashPoint
 from shared.machine.fold import SNAPSHOT_VERSION, Folded, state_hash
 from shared.machine.record import SnapshotNote
-from shared.ports.bus import Bus, JournalName
+from shared.model.ids import JournalName
+from shared.ports.bus import Bus
 from shared.ports.snapshots import SnapshotMeta, SnapshotStore
 
 if TYPE_CHECKING:
@@ -22,11 +23,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class SnapshotPolicy:
-    """A snapshot after so many records, or after so much time if the records folded since the
-    last one are as large as that one: with many waiting pods it has megabytes, and little changes.
-    `keep` of them are kept; `readers` are the journals whose owners read this one; `cut` = also
-    drop what nobody needs (else keep all for replay); `check` = assert the dear invariants of the
-    core before each copy (simulation does).
+    """When to take snapshots: after this many records, or after this much time if the records since
+    the last one are as large as the snapshot (with many waiting pods it has megabytes and little
+    changes). `keep` snapshots are kept. `readers`: journals whose owners read this one. `cut`: also
+    drop records that no reader needs (else keep all for replay). `check`: check the core's
+    expensive invariants before each copy (the simulation does).
     """
 
     every_records: int = 50_000
@@ -34,11 +35,11 @@ class SnapshotPolicy:
     keep: int = 4
     cut: bool = False
     check: bool = False
-    readers: tuple[str, ...] = ()
+    readers: tuple[JournalName, ...] = ()
 
 
 class Snapshots:
-    """Takes snapshots of one journal's fold, drops old ones, cuts the journal."""
+    """Writes snapshots of one journal's fold, drops old ones, cuts the journal."""
 
     def __init__(
         self,
@@ -48,19 +49,19 @@ class Snapshots:
         host: "Host",
         policy: SnapshotPolicy,
     ) -> None:
-        """Counts from the first acknowledgement it sees."""
+        """Count from the first acknowledgement."""
         self._journal, self._store, self._bus, self._host = journal, store, bus, host
         self._policy = policy
         self._at: int | None = None
         self._at_ms = 0
         self._size_bytes = self._folded_bytes = 0
 
-    def folded(self, size_bytes: int) -> None:
-        """Count records that the state has taken in, own or consumed."""
+    def count_records(self, size_bytes: int) -> None:
+        """Count records that the state has applied, own or consumed."""
         self._folded_bytes += size_bytes
 
     def due(self, position: int, now_ms: int) -> bool:
-        """Is it time for a copy of the state below `position`?"""
+        """Return whether a copy of the state below `position` is due."""
         if self._at is None:
             self._at, self._at_ms = position, now_ms
             return False
@@ -70,14 +71,14 @@ class Snapshots:
             return False
         return self._folded_bytes >= self._size_bytes
 
-    async def take(self, folded: Folded[S]) -> SnapshotNote:
-        """Copy the state, store it, cut if allowed; returns the note for the next record."""
+    async def write(self, folded: Folded[S]) -> SnapshotNote:
+        """Copy the state, store it, cut if allowed; return the note for the next record."""
         self._host.probe(CrashPoint.BEFORE_SNAPSHOT)
         if self._policy.check:
             folded.core.check(folded.state)
         body = folded.body()
         cursors = {name: at.next for name, at in folded.state.cursors.items()}
-        position = folded.own.next
+        position = folded.own_reader.next
         self._at, self._at_ms = position, folded.state.now_ms
         self._size_bytes, self._folded_bytes = len(body), 0
         hashed = await self._host.offload(state_hash, body)
@@ -107,6 +108,6 @@ class Snapshots:
         found = self._store.list(self._journal)
         return found[1].position if len(found) > 1 else 0
 
-    def _second_newest_cursor(self, reader: str) -> int:
+    def _second_newest_cursor(self, reader: JournalName) -> int:
         found = self._store.list(reader)
         return found[1].cursors.get(self._journal, 0) if len(found) > 1 else 0

@@ -4,7 +4,7 @@ from enum import IntEnum
 
 
 class Answer(IntEnum):
-    """What one request came to. Only UNKNOWN leaves open whether the cluster changed."""
+    """The outcome of one request. Only UNKNOWN leaves open whether the cluster changed."""
 
     DONE = 0  # 201/200: ours
     UNKNOWN = 1  # timeout, reset, 5xx after send: may have been, or may still be, committed

@@ -1,5 +1,5 @@
-"""Events of the cluster for which pods wait that a permit plugin of a user refused, in the words in
-which a plugin names them: what, and what became of it. What nobody's rules look at is none.
+"""Kinds of cluster events that pods rejected by a user's Permit plugin may wait for, as
+RESOURCE/ACTION. A change that no rule reads is not an event.
 """
 
 from shared.model.objects import Node
@@ -18,11 +18,11 @@ KINDS = (
     *("Node/UpdateAllocatable", "Node/UpdateLabel", "Node/UpdateTaint"),
     *(f"{kind}/{what}" for kind in STORAGE for what in ("Add", "Delete", "Update")),
 )
-"""Update is any change of it, those that have a name of their own among them."""
+"""Update is any change, including those with a name of their own."""
 
 
 def node_changes(before: Node, after: Node) -> tuple[str, ...]:
-    """What a change of a node is. That it takes pods again is one of its taints."""
+    """Return the kinds of a node's change. Becoming schedulable again is a change of taints."""
     pairs = (
         ("Node/UpdateAllocatable", before.allocatable != after.allocatable),
         ("Node/UpdateLabel", before.labels != after.labels),

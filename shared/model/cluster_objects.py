@@ -12,14 +12,14 @@ Pairs = tuple[tuple[str, str], ...]
 
 
 class LabelSelector(Struct, frozen=True, omit_defaults=True, gc=False):
-    """Labels that must be so and expressions that must hold; an empty one selects everything."""
+    """Required labels and expressions; an empty selector selects everything."""
 
     match_labels: Pairs = ()
     match_expressions: tuple[Requirement, ...] = ()
 
 
 class Known(Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="kind", tag=True):
-    """Which object it is; written with its kind."""
+    """The identity of an object; written with its kind."""
 
     uid: str
     name: str
@@ -27,7 +27,7 @@ class Known(Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="ki
 
 
 class PriorityClass(Known, frozen=True, kw_only=True):
-    """Pods carry their priority themselves; a class that changes does not change them."""
+    """A priority class. Pods carry their own priority; a changed class does not change them."""
 
     value: int = 0
     is_default: bool = False
@@ -35,37 +35,37 @@ class PriorityClass(Known, frozen=True, kw_only=True):
 
 
 class Namespace(Known, frozen=True, kw_only=True):
-    """A `namespaceSelector` selects by these labels."""
+    """A namespace with the labels that a `namespaceSelector` reads."""
 
     labels: Pairs = ()
 
 
 class Service(Known, frozen=True, kw_only=True):
-    """Without a selector it selects nothing."""
+    """An object whose selector selects pods; without one it selects nothing."""
 
     selector: Pairs = ()
 
 
 class ReplicationController(Known, frozen=True, kw_only=True):
-    """Without a selector it selects nothing."""
+    """An object whose selector selects pods; without one it selects nothing."""
 
     selector: Pairs = ()
 
 
 class ReplicaSet(Known, frozen=True, kw_only=True):
-    """Which pods are each other's siblings."""
+    """A controller; its pods are siblings."""
 
     selector: LabelSelector
 
 
 class StatefulSet(Known, frozen=True, kw_only=True):
-    """Which pods are each other's siblings."""
+    """A controller; its pods are siblings."""
 
     selector: LabelSelector
 
 
 class ClaimRef(Struct, frozen=True, omit_defaults=True, gc=False):
-    """Whom a volume is bound to, or kept for while `uid` is empty."""
+    """The claim that a volume is bound to, or reserved for while `uid` is empty."""
 
     namespace: str
     name: str
@@ -73,9 +73,9 @@ class ClaimRef(Struct, frozen=True, omit_defaults=True, gc=False):
 
 
 class PersistentVolume(Known, frozen=True, kw_only=True):
-    """A volume of a CSI `driver`, which knows it by `handle`. Of a plugin that Kubernetes had
-    itself `in_tree` is the field of it, and `handle` the plugin's name of the volume; of all others
-    both are empty. `node_affinity` empty = reachable from every node.
+    """A volume of a CSI `driver`, which knows it by `handle`. For an in-tree plugin `in_tree` is
+    its field, and `handle` the plugin's name of the volume; for all others both are empty.
+    `node_affinity` empty: reachable from every node.
     """
 
     capacity_bytes: int = 0
@@ -94,9 +94,8 @@ class PersistentVolume(Known, frozen=True, kw_only=True):
 
 
 class PersistentVolumeClaim(Known, frozen=True, kw_only=True):
-    """A claim. `selector` None = any volume; `selected_node` None = none is written there, and an
-    empty one is no node's; `controller` is the uid of whom it belongs to (of an ephemeral volume
-    the pod).
+    """A claim. `selector` None: any volume. `selected_node` None: not set; an empty one is no
+    node's. `controller`: the uid of its owner (for an ephemeral volume the pod).
     """
 
     volume: str = ""
@@ -114,7 +113,7 @@ class PersistentVolumeClaim(Known, frozen=True, kw_only=True):
 
 
 class StorageClass(Known, frozen=True, kw_only=True):
-    """How volumes come to be. `topologies` empty = anywhere."""
+    """How volumes are provisioned. `topologies` empty: anywhere."""
 
     provisioner: str = ""
     waits_for_consumer: bool = False
@@ -122,7 +121,7 @@ class StorageClass(Known, frozen=True, kw_only=True):
 
 
 class NodeDriver(Struct, frozen=True, omit_defaults=True, gc=False):
-    """A CSI driver on a node, and how many of its volumes may be there (None = any number)."""
+    """A CSI driver on a node, and its limit of volumes (None: any number)."""
 
     name: str
     count: int | None = None
@@ -130,20 +129,22 @@ class NodeDriver(Struct, frozen=True, omit_defaults=True, gc=False):
 
 
 class CSINode(Known, frozen=True, kw_only=True):
-    """The CSI drivers of the node of this name; `migrated` are plugins that they replace."""
+    """The CSI drivers of the node of this name; `migrated`: the in-tree plugins that
+    they replace.
+    """
 
     drivers: tuple[NodeDriver, ...] = ()
     migrated: tuple[str, ...] = ()
 
 
 class CSIDriver(Known, frozen=True, kw_only=True):
-    """Whether a driver tells how much room there is (by capacity objects)."""
+    """Whether a driver reports its storage capacity."""
 
     storage_capacity: bool = False
 
 
 class CSIStorageCapacity(Known, frozen=True, kw_only=True):
-    """Room for volumes of a class where `topology` selects the node (None = nowhere)."""
+    """Capacity for volumes of a class where `topology` selects the node (None: nowhere)."""
 
     storage_class: str = ""
     topology: LabelSelector | None = None
@@ -152,7 +153,7 @@ class CSIStorageCapacity(Known, frozen=True, kw_only=True):
 
 
 class VolumeAttachment(Known, frozen=True, kw_only=True):
-    """A volume that is, or is to be, at a node."""
+    """A volume that is attached, or will be, to a node."""
 
     attacher: str = ""
     node: str = ""
@@ -168,7 +169,7 @@ StorageObject = (
     | CSIStorageCapacity
     | VolumeAttachment
 )
-"""What shards look at besides nodes and pods, to place pods with volumes."""
+"""The storage objects that shards read to place pods with volumes."""
 ClusterObject = (
     PriorityClass
     | Namespace

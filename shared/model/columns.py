@@ -24,54 +24,56 @@ _FEW = [Struct(f"<{count}q") for count in range(FEW_MAX + 1)]
 
 
 def pack(values: I64 | Sequence[int] | Iterable[int]) -> bytes:
-    """One int64 column, shape (n,), as bytes."""
+    """Return one int64 column, shape (n,), as bytes."""
     if isinstance(values, np.ndarray):
         return values.astype(INT64, copy=False).tobytes()
-    if isinstance(values, list) and len(values) <= FEW_MAX:  # at a quarter of what an array costs
+    if isinstance(values, list) and len(values) <= FEW_MAX:  # a quarter of an array's cost
         return _FEW[len(values)].pack(*values)
     return np.fromiter(values, INT64).tobytes()
 
 
 def unpack(column: bytes) -> I64:
-    """The read-only int64 array, shape (n,), over a packed column."""
+    """Return the read-only int64 array, shape (n,), over a packed column."""
     return np.frombuffer(column, INT64)
 
 
 def few(column: bytes) -> Sequence[int]:
-    """The values of a column as plain numbers: for up to FEW_MAX of them at a quarter of what an
-    array costs.
+    """Return the values of a column as plain numbers: up to FEW_MAX of them cost a quarter of an
+    array.
     """
     count = len(column) >> 3
     return _FEW[count].unpack(column) if count <= FEW_MAX else unpack(column).tolist()
 
 
 def pack_totals(values: Totals) -> bytes:
-    """One column of totals, shape (n,), as bytes: of 16 bits each, or of 64 as they are given."""
+    """Return one column of totals, shape (n,), as bytes: of 16 or 64 bits each, as given."""
     return values.astype(INT16 if values.itemsize == TOTAL_BYTES else INT64, copy=False).tobytes()
 
 
 def unpack_totals(column: bytes, count: int) -> Totals:
-    """The read-only array, shape (count,), over a packed column: how long it is says which."""
+    """Return the read-only array, shape (count,), over a packed column; its length
+    shows the width.
+    """
     return np.frombuffer(column, INT64 if len(column) == ID_BYTES * count else INT16)
 
 
 def size(column: bytes) -> int:
-    """How many values a packed int64 column holds."""
+    """Return how many values a packed int64 column has."""
     return len(column) >> 3
 
 
 def join(names: Iterable[str]) -> str:
-    """One name column; an empty column is the empty string, so names must not be empty."""
+    """Return one name column; an empty column is the empty string, so names must not be empty."""
     return "\n".join(names)
 
 
 def split(column: str) -> list[str]:
-    """The names of a joined column."""
+    """Return the names of a joined column."""
     return column.split("\n") if column else []
 
 
 def has_repeats(ids: I64) -> bool:
-    """Whether any value stands twice. Sorting costs a tenth of what numpy's unique does."""
+    """Return whether a value occurs twice. Sorting costs a tenth of numpy's unique."""
     if len(ids) < 2:
         return False
     ordered = np.sort(ids)

@@ -1,5 +1,5 @@
-"""By what a pod is spread where it has no constraints of its own: the selectors of the Services
-that select it and of its controller, together (kube-scheduler's DefaultSelector).
+"""The default spread of a pod without constraints: the selectors of the Services that select it and
+of its controller, together (kube-scheduler's DefaultSelector).
 """
 
 from msgspec import Struct
@@ -23,22 +23,24 @@ Spreader = Service | ReplicationController | ReplicaSet | StatefulSet
 
 
 def owner_of(kind: str, api_version: str, name: str) -> str:
-    """A pod's controller as KIND/NAME; empty when it is of a kind that spreads nobody."""
+    """Return a pod's controller as KIND/NAME; empty if its kind is not used for default spread."""
     return f"{kind}/{name}" if CONTROLLERS.get(kind) == api_version else ""
 
 
 def name_of(one: Spreader) -> str:
-    """What pods that it controls call it; a Service controls none."""
+    """Return the name by which controlled pods refer to it; a Service controls none."""
     return "" if isinstance(one, Service) else f"{type(one).__name__}/{one.name}"
 
 
 def selects(selector: Pairs, labels: Pairs) -> bool:
-    """Whether a Service selects pods with these labels; without a selector it selects nobody."""
+    """Return whether a Service selects pods with these labels; without a selector it
+    selects none.
+    """
     return bool(selector) and all(pair in labels for pair in selector)
 
 
 class _Selectors(Struct):
-    """Those of the controllers of one name, by uid: the later object counts."""
+    """The selectors of the controllers of one name, by uid: the later object counts."""
 
     found: dict[str, tuple[Pairs, Selector]]
 
@@ -49,19 +51,19 @@ class Spreaders:
     """
 
     def __init__(self) -> None:
-        """None."""
+        """Start empty."""
         self._services: dict[tuple[str, str, str], dict[str, Pairs]] = {}
-        self._place: dict[str, tuple[str, str, str]] = {}  # where a Service is found, by uid
+        self._place: dict[str, tuple[str, str, str]] = {}  # index key of a Service, by uid
         self._controllers: dict[tuple[str, str], _Selectors] = {}
 
     def __bool__(self) -> bool:
         return bool(self._services or self._controllers)
 
     def put(self, one: Spreader) -> None:
-        """Take an object in, which must not be there."""
+        """Add an object, which must be new."""
         if isinstance(one, Service):
             places = [(one.namespace, *pair) for pair in one.selector]
-            if places:  # without a selector it selects nobody
+            if places:  # without a selector it selects no pod
                 place = min(places, key=lambda place: len(self._services.get(place, ())))
                 self._services.setdefault(place, {})[one.uid] = one.selector
                 self._place[one.uid] = place
@@ -71,7 +73,7 @@ class Spreaders:
         known.found[one.uid] = _selectors(one)
 
     def drop(self, one: Spreader) -> None:
-        """Forget an object that was put."""
+        """Remove an object."""
         if isinstance(one, Service):
             place = self._place.pop(one.uid, None)
             if place is not None:
@@ -86,15 +88,15 @@ class Spreaders:
             del self._controllers[key]
 
     def selector(self, namespace: str, labels: Pairs, owner: str) -> Selector:
-        """What selects a pod with these labels and this owner; empty = nothing does."""
+        """Return what selects a pod with these labels and this owner; empty: nothing does."""
         wanted: dict[str, str] = {}
         for selector in self._selecting(namespace, labels):
             wanted.update(selector)
         known = self._controllers.get((namespace, owner))
         every: set[Requirement] = set()
         if known is not None:
-            own, requirements = known.found[max(known.found)]
-            wanted.update(own)
+            controller, requirements = known.found[max(known.found)]
+            wanted.update(controller)
             every.update(requirements)
         every.update(Requirement(key, "In", (value,)) for key, value in wanted.items())
         return tuple(sorted(every, key=lambda one: (one.key, one.operator, one.values)))
@@ -111,7 +113,7 @@ class Spreaders:
 
 
 def _selectors(one: Spreader) -> tuple[Pairs, Selector]:
-    """Labels that join those of Services, and replace them; and what is required besides."""
+    """Return the labels that are merged over those of Services, and the further requirements."""
     if not isinstance(one.selector, LabelSelector):
         return one.selector, ()
     labels = (Requirement(key, "In", (value,)) for key, value in one.selector.match_labels)

@@ -1,4 +1,4 @@
-"""Which Lease says who of several processes decides, and its times."""
+"""Leader election: the Lease and its times."""
 
 from msgspec import Struct
 
@@ -22,5 +22,5 @@ class Election(Struct, frozen=True):
     retry_s: float = RETRY_S
 
     def __str__(self) -> str:
-        """As kubectl would name it."""
+        """Return the name as kubectl would print it."""
         return f"{self.namespace}/{self.name}"

@@ -6,21 +6,31 @@ never used twice within an epoch: a pod or node re-created under its old name ha
 so another number.
 """
 
-INGEST = "ingest/0"
-QUEUEING = "queueing/0"
-PERMIT = "permit/0"
-PREEMPTION = "preemption/0"
-BINDING = "binding/0"
+from typing import NewType
+
+JournalName = NewType("JournalName", str)
+"""`service/partition`, for example `ingest/0` or `placement/2`."""
+
+SERVICES = ("ingest", "queueing", "placement", "permit", "preemption", "binding")
+"""The services of a mesh, in the order of the flow."""
+
+INGEST = JournalName("ingest/0")
+QUEUEING = JournalName("queueing/0")
+PERMIT = JournalName("permit/0")
+PREEMPTION = JournalName("preemption/0")
+BINDING = JournalName("binding/0")
 
 SHARDS_MAX = 60
-"""Of one mesh: sets of shards are the bits of one integer, in states and snapshots."""
+"""The largest number of shards: sets of shards are the bits of one integer, in states and
+snapshots.
+"""
 
 
-def placement(shard: int) -> str:
-    """Journal name of one placement partition."""
-    return f"placement/{shard}"
+def placement(shard: int) -> JournalName:
+    """Return the journal name of one placement partition."""
+    return JournalName(f"placement/{shard}")
 
 
 def service_of(journal: str) -> str:
-    """`placement` of `placement/2`."""
+    """Return the service of a journal: `placement` for `placement/2`."""
     return journal.partition("/")[0]

@@ -18,21 +18,23 @@ NAMES_KEPT = 65_536
 
 
 def canonical(name: str) -> str:
-    """An image as a container names it, with the tag that stands for none: kube-scheduler's
-    normalizedImageName. A digest is a tag here, and a registry is not filled in.
+    """Return an image name with its default tag: kube-scheduler's normalizedImageName. A digest
+    counts as a tag, and the registry is not completed.
     """
     return f"{name}:latest" if name.rfind(":") <= name.rfind("/") else name
 
 
 @lru_cache(NAMES_KEPT)
 def number(name: str) -> int:
-    """What stands for a name: the nodes of a cluster have mostly the same images."""
+    """Return the number of an image name. Cached: the nodes of a cluster have mostly the same
+    images.
+    """
     return int.from_bytes(blake2b(name.encode(), digest_size=8).digest(), "little", signed=True)
 
 
 def packed(images: Iterable[tuple[str, int]]) -> bytes:
-    """The images of a node as (name, bytes): all numbers, ascending, and then their sizes. Of two
-    sizes for one name the last counts.
+    """Return the images of a node, given as (name, bytes), as a column: all numbers, ascending,
+    then their sizes. Of two sizes for one name the last counts.
     """
     sizes = {number(name): size_bytes for name, size_bytes in images}
     numbers = np.fromiter(sizes, INT64, len(sizes))
@@ -42,13 +44,13 @@ def packed(images: Iterable[tuple[str, int]]) -> bytes:
 
 
 def numbers_of(images: bytes) -> bytes:
-    """The numbers of a node's images, packed."""
+    """Return the numbers of a node's images, packed."""
     return images[: len(images) // 2]
 
 
 def size_bytes(images: bytes, wanted: bytes) -> int:
-    """The size of the image with this number (8 bytes, as in the column), -1 = it is not there.
-    A search through bytes costs a twentieth of what unpacking them does.
+    """Return the size of the image with this number (8 bytes, as in the column), -1 if missing. A
+    search through bytes costs a twentieth of unpacking.
     """
     half = len(images) // 2
     at = images.find(wanted, 0, half)

@@ -1,7 +1,7 @@
-"""Frozen values of the domain: nodes, pod specs (what a signature stands for), budgets, gangs.
+"""Frozen values of the domain: nodes, pod specs (signatures), budgets, gangs.
 
 Quantities are integers in base units: cpu and gpu in milli, memory and storage in bytes, all else
-in counts. Parsing of Kubernetes' quantity strings happens at the edge (shared/adapters).
+in counts. Kubernetes' quantity strings are parsed elsewhere (shared/kubernetes/objects).
 """
 
 from typing import Literal
@@ -86,13 +86,13 @@ class GpuRequest(Struct, frozen=True, gc=False):
 
 
 Selector = tuple[Requirement, ...]
-"""Requirements on a pod's labels that must all hold: none of them = every pod."""
+"""Requirements on a pod's labels that must all hold; an empty selector selects every pod."""
 
 
 class SpreadConstraint(Struct, frozen=True, omit_defaults=True, gc=False):
-    """A topologySpreadConstraint. `hard` = DoNotSchedule. `selector` None matches no pod; the
-    matchLabelKeys are part of it. Nodes that the pod's own node affinity (`honor_affinity`) or its
-    tolerations (`honor_taints`) keep it from are not counted.
+    """A topologySpreadConstraint. `hard`: DoNotSchedule. `selector` None matches no pod; the
+    matchLabelKeys are part of it. `honor_affinity`, `honor_taints`: nodes that the pod's own node
+    affinity or tolerations exclude are not counted.
     """
 
     topology_key: str
@@ -105,9 +105,10 @@ class SpreadConstraint(Struct, frozen=True, omit_defaults=True, gc=False):
 
 
 class PodTerm(Struct, frozen=True, omit_defaults=True, gc=False):
-    """A term of affinity or anti-affinity between pods: those of `namespaces` and of the namespaces
-    that `namespace_selector` matches (neither given = the pod's own) that `selector` matches (None
-    = no pod) in one domain of `topology_key`. The (mis)matchLabelKeys are part of the selector.
+    """A term of affinity or anti-affinity between pods: it selects the pods of `namespaces` and of
+    the namespaces that `namespace_selector` matches (neither given: the pod's own) that `selector`
+    matches (None: no pod), in one domain of `topology_key`. The (mis)matchLabelKeys are part of the
+    selector.
     """
 
     topology_key: str
@@ -171,20 +172,20 @@ class PodSpec(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
 
     @property
     def has_rules(self) -> bool:
-        """Whether it has rules between pods of its own."""
+        """Return whether the pod has inter-pod rules."""
         terms = self.pod_affinity or self.pod_anti_affinity or self.pods_preferred
         return bool(terms or self.spread or self.spread_by)
 
     @property
-    def has_wide_rules(self) -> bool:
-        """Whether some that must hold look at more than the pods of one node."""
+    def has_cross_node_rules(self) -> bool:
+        """Return whether a required inter-pod rule reads more than the pods of one node."""
         hard_spread = any(constraint.hard for constraint in self.spread)
         wide = any(term.topology_key != HOSTNAME for term in self.pod_anti_affinity)
         return bool(self.pod_affinity) or wide or hard_spread
 
-    def with_rules_of_nodes(self) -> "PodSpec":
-        """The same with those rules alone for which a node's pods are all that count: required
-        anti-affinity and preferred terms by host name, as nobody else has a node's.
+    def with_single_node_rules(self) -> "PodSpec":
+        """Return the spec with only the rules that depend on one node's pods: required
+        anti-affinity and preferred terms by hostname, which is unique to a node.
         """
         away = tuple(one for one in self.pod_anti_affinity if one.topology_key == HOSTNAME)
         rather = tuple(one for one in self.pods_preferred if one.term.topology_key == HOSTNAME)
@@ -199,11 +200,11 @@ class PodSpec(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
         )
 
     def anonymous(self) -> "PodSpec":
-        """The same without who the pod is."""
+        """Return the spec without the pod's identity."""
         return structs.replace(self, namespace="", labels=(), terminating=False, spread_by=())
 
     def request(self, resource: str) -> int:
-        """Requested amount of one resource, 0 where absent."""
+        """Return the requested amount of one resource, 0 if absent."""
         for name, amount in self.requests:
             if name == resource:
                 return amount

@@ -1,23 +1,19 @@
-"""Reads a service's options into its Config; which bounds hold beyond types is its own business."""
+"""Reads options, named on a command line or in a journal, into the Config that has their bounds."""
 
-from collections.abc import Iterable, Mapping
-from typing import Any, TypeVar
+from collections.abc import Mapping
+from typing import Annotated, Any, TypeVar
 
 import msgspec
 
 C = TypeVar("C", bound=msgspec.Struct)
+Positive = Annotated[int, msgspec.Meta(ge=1)]
+Natural = Annotated[int, msgspec.Meta(ge=0)]
 
 
-def read_options(service: str, options: Mapping[str, Any], into: type[C]) -> C:
-    """The options as `into`. Raises ValueError naming the option and the rule it breaks."""
+def read_options(service: str, options: Mapping[str, Mapping[str, Any]], into: type[C]) -> C:
+    """Return a service's options as `into`. Raises ValueError naming the option and the rule."""
     try:
-        return msgspec.convert(options, into)
+        return msgspec.convert(options.get(service, {}), into)
     except msgspec.ValidationError as error:
-        raise ValueError(f"{service}: {error}") from error
-
-
-def require_positive(service: str, config: msgspec.Struct, names: Iterable[str]) -> None:
-    """Raises ValueError for the first of these options that is below 1."""
-    for name in names:
-        if getattr(config, name) < 1:
-            raise ValueError(f"{service}: {name} must be >= 1, is {getattr(config, name)}")
+        rule, _, option = str(error).partition(" - at `$")
+        raise ValueError(f"{service}{option.rstrip('`')}: {rule}") from error

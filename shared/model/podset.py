@@ -1,8 +1,8 @@
-"""A set of pod ids, for facts that sooner or later hold of nearly every pod (gone, or on a node).
+"""A set of pod ids, for facts that eventually hold for nearly every pod (deleted, or on a node).
 
-Ids are dense and never used twice. The set never forgets, so it is kept in pages of PAGE ids, and a
-page whose ids are all inside costs a number in a range: what stays is the pages with pods that live
-on. Other ids of that kind may be in such a set, too.
+Ids are dense and never reused. The set never forgets, so it is kept in pages of PAGE ids, and a
+page whose ids are all inside costs a number in a range: only pages with other ids remain. Other
+kinds of ids may be in such a set, too.
 """
 
 from bisect import bisect_right
@@ -19,15 +19,15 @@ Marks = NDArray[np.bool_]
 
 
 class PodSet:
-    """Ids from 0 up; anything not added is outside, however large."""
+    """A set of ids from 0 up; an id not added is outside, however large."""
 
     def __init__(self) -> None:
-        """Empty."""
+        """Create an empty set."""
         self.partial: dict[int, Marks] = {}
         self._full: list[list[int]] = []  # ascending [first page, page after the last]
 
     def add(self, ids: I64) -> None:
-        """Put ids, shape (n,), into the set."""
+        """Add ids, shape (n,)."""
         if not len(ids):
             return
         pages = ids // PAGE
@@ -70,11 +70,13 @@ class PodSet:
         return self._is_full(page) if marks is None else bool(marks[place])
 
     def outside(self, ids: list[int]) -> list[int]:
-        """Those of the ids that are not in the set, in the same order."""
+        """Return the ids that are not in the set, in the same order."""
         return [pod for pod in ids if pod not in self]
 
     def dump(self) -> Any:
-        """Canonical: ranges of full pages, and (page, bits of eight ids a byte) of others."""
+        """Return canonical values: ranges of full pages, and (page, bits of eight ids a byte) of
+        others.
+        """
         return [
             [list(pages) for pages in self._full],
             [
@@ -85,7 +87,7 @@ class PodSet:
 
     @classmethod
     def load(cls, body: Any) -> "PodSet":
-        """Inverse of dump. Older snapshots have the bits of all ids."""
+        """Restore what `dump` returned. Older snapshots have the bits of all ids."""
         found = cls()
         if isinstance(body, bytes):
             found.add(np.flatnonzero(_marks(body)).astype(np.int64))

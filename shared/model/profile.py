@@ -1,5 +1,5 @@
-"""A scheduling profile: which plugins run for pods of one schedulerName, in which order, with which
-weights and arguments. Values only, after defaults and multiPoint; names are kube-scheduler's.
+"""A scheduling profile: the plugins for pods of one schedulerName, with order, weights and
+arguments. Values only, after defaults and multiPoint; names are kube-scheduler's.
 """
 
 from msgspec import Struct, structs
@@ -14,7 +14,7 @@ REQUESTED_TO_CAPACITY_RATIO = "RequestedToCapacityRatio"
 STRATEGIES = (LEAST_ALLOCATED, MOST_ALLOCATED, REQUESTED_TO_CAPACITY_RATIO)
 
 VERSIONS = (V1_35, V1_36) = ("1.35", "1.36")
-"""Releases of kube-scheduler whose formulas can be had."""
+"""The releases of kube-scheduler whose formulas are implemented."""
 
 DEFAULT_PREEMPTION, DYNAMIC_RESOURCES = "DefaultPreemption", "DynamicResources"
 DEFAULT_SCHEDULER = "default-scheduler"
@@ -39,7 +39,7 @@ SYSTEM_SPREAD = (
     SpreadConstraint("topology.kubernetes.io/zone", 5, hard=False),
 )
 NARROW_MAX = 299
-"""Weights of all score plugins of a profile together up to which 16 bits hold any total."""
+"""The sum of a profile's score weights up to which 16 bits hold any total."""
 
 
 class Strategy(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
@@ -53,8 +53,8 @@ class Strategy(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=Tr
 
 
 class CustomPlugin(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
-    """A plugin of a user: name and SHA-256 of its file. `rejects` = it runs at preFilter. `args`
-    are what `pluginConfig` has for it, in JSON with sorted keys, empty where there is nothing.
+    """A user's plugin: name and SHA-256 of its file. `rejects`: it runs at preFilter. `args`: its
+    `pluginConfig`, in JSON with sorted keys, empty if there is none.
     """
 
     name: str
@@ -117,40 +117,42 @@ class Profile(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unkn
 
     @property
     def makes_room(self) -> bool:
-        """Whether anybody may be evicted for its pods."""
+        """Return whether pods may be evicted for its pods."""
         return self.preempts or any(one.sha256 for one in self.post_filter)
 
     @property
     def acts_at_bind(self) -> bool:
-        """Whether plugins of users act when its pods are bound."""
+        """Return whether users' plugins act when its pods are bound."""
         return bool(self.permit or self.pre_bind or self.bind or self.post_bind)
 
     @property
     def is_narrow(self) -> bool:
-        """Whether 16 bits hold the total of any node; 64 always do. DynamicResources scores only
-        pods with claims, which are refused elsewhere.
+        """Return whether 16 bits hold the total of any node; 64 always do. DynamicResources scores
+        only pods with claims, which are refused elsewhere.
         """
         weights = (weight for name, weight in self.scores if name != "DynamicResources")
         return sum(weights) <= NARROW_MAX
 
     def weight(self, plugin: str) -> int:
-        """What a score plugin counts, 0 = it does not run."""
+        """Return the weight of a score plugin, 0 if it does not run."""
         return dict(self.scores).get(plugin, 0)
 
     def constraints(self, spec: PodSpec) -> tuple[SpreadConstraint, ...]:
-        """A pod's own spread constraints, or the default ones where something selects the pod."""
+        """Return a pod's own spread constraints, or the default ones if something
+        selects the pod.
+        """
         if spec.spread or not spec.spread_by:
             return spec.spread
         chosen = SYSTEM_SPREAD if self.default_spread is None else self.default_spread
         return tuple(structs.replace(one, selector=spec.spread_by) for one in chosen)
 
     def needs_all_keys(self, spec: PodSpec) -> bool:
-        """Whether a node without one of the keys is out of the score."""
+        """Return whether nodes without one of the keys are not scored."""
         return bool(spec.spread) or self.default_spread is not None
 
 
 class Configuration(Struct, frozen=True, kw_only=True):
-    """What a KubeSchedulerConfiguration says that Muster acts on."""
+    """The parts of a KubeSchedulerConfiguration that Muster uses."""
 
     profiles: tuple[Profile, ...]
     backoff_initial_ms: int = 1_000

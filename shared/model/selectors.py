@@ -1,4 +1,4 @@
-"""When labels fulfil a label selector: one rule for budgets, spread constraints and affinity."""
+"""Label selectors: one rule for budgets, spread constraints and affinity."""
 
 from collections.abc import Mapping
 
@@ -6,7 +6,7 @@ from shared.model.objects import Requirement, Selector
 
 
 def holds(selector: Selector, labels: Mapping[str, str]) -> bool:
-    """Whether labels fulfil every requirement; with none every object does."""
+    """Return whether labels meet every requirement; with none every object does."""
     return all(_fulfils(one, labels.get(one.key)) for one in selector)
 
 
@@ -20,5 +20,5 @@ def _fulfils(requirement: Requirement, value: str | None) -> bool:
             return value is not None
         case "DoesNotExist":
             return value is None
-        case _:  # Gt and Lt are for nodes alone
+        case _:  # Gt and Lt are for nodes only
             return False

@@ -9,7 +9,7 @@ CUT = " ..."
 
 
 def one_line(text: str) -> str:
-    """The text as one line of printable characters.
+    """Return the text as one line of printable characters.
 
     A line break with the blanks around it becomes a blank, and so does a tab. Any other character
     that does not print (a control character, a bidirectional control, a lone surrogate) becomes its
@@ -23,7 +23,7 @@ def one_line(text: str) -> str:
 
 
 def quoted(text: str) -> str:
-    """A text from outside as part of a message of ours: one line of at most QUOTED_MAX characters.
+    """Return a text from outside for a message of ours: one line of at most QUOTED_MAX characters.
 
     An escape counts as one character.
     """

@@ -1,10 +1,10 @@
-"""Who goes from a node to make room for a pod."""
+"""Victims on a node, which leave to make room for a pod."""
 
 from collections.abc import Sequence
 
 from msgspec import Struct
 
-PRIORITY_BASE = 1 << 31  # makes every priority positive, as kube-scheduler does before it adds them
+PRIORITY_BASE = 1 << 31  # makes every priority positive before adding, as in kube-scheduler
 
 
 class NodeVictims(Struct, frozen=True, gc=False, array_like=True):
@@ -19,8 +19,8 @@ class NodeVictims(Struct, frozen=True, gc=False, array_like=True):
 
 
 class Nominee(Struct, frozen=True, gc=False, array_like=True):
-    """A gang's member with a place that is kept for it under `ask` while `victims` leave it: none
-    where there is room, or where others of the gang make it.
+    """A gang's member with a place kept for it under `ask` while `victims` leave: none if there is
+    room, or if other members make it.
     """
 
     ask: int
@@ -31,8 +31,8 @@ class Nominee(Struct, frozen=True, gc=False, array_like=True):
 
 
 def keys_of(priorities: Sequence[int], starts_ms: Sequence[int]) -> tuple[int, int, int]:
-    """What pickOneNodeForPreemption looks at: the priority of the first victim, which it takes for
-    the highest; the sum of all; the earliest start of those with the highest.
+    """Return what pickOneNodeForPreemption compares: the priority of the first victim, which it
+    takes for the highest; the sum of all; the earliest start of those with the highest.
     """
     highest = max(priorities)
     starts = zip(priorities, starts_ms, strict=True)

@@ -1,13 +1,13 @@
-"""What a pod says of its volumes, as far as it decides where the pod may run.
+"""A pod's volumes, as far as they decide where it may run.
 
-Names only: which claim that is, and which volume it has got, is looked up when somebody decides.
+Names only: claims and their volumes are looked up at each decision.
 """
 
 from msgspec import Struct
 
 
 class ClaimUse(Struct, frozen=True, omit_defaults=True, gc=False, tag="claim"):
-    """A PersistentVolumeClaim in the pod's namespace. That of an ephemeral volume is made for one
+    """A PersistentVolumeClaim in the pod's namespace. An ephemeral volume's claim is made for one
     `pod`, and counts only while it belongs to the pod with the uid `owner`.
     """
 
@@ -17,8 +17,8 @@ class ClaimUse(Struct, frozen=True, omit_defaults=True, gc=False, tag="claim"):
 
 
 class Disk(Struct, frozen=True, omit_defaults=True, gc=False, tag="disk"):
-    """A disk that the pod names itself: `kind` is the field of the volume, `name` the disk's. Of a
-    Ceph image `pool` and `monitors` tell which cluster's it is.
+    """A disk that the pod names itself: `kind` is the field of the volume, `name` the disk's name.
+    For a Ceph image `pool` and `monitors` identify its cluster.
     """
 
     kind: str
@@ -32,8 +32,8 @@ PodVolume = ClaimUse | Disk
 
 
 class Choice(Struct, frozen=True, omit_defaults=True, array_like=True, gc=False):
-    """What was chosen for a claim together with its pod's node: a `volume` that is there, or
-    (empty) that one is made for the node. Uids, so that nothing is written to another of the name.
+    """The choice for a claim with its pod's node: an existing `volume`, or (empty) one to be
+    provisioned for the node. Uids, so that no other object of the name is written.
     """
 
     namespace: str

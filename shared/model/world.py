@@ -1,4 +1,4 @@
-"""A world: what a simulated cluster holds and what will happen in it, whatever it was read from."""
+"""A world: the objects of a simulated cluster and its future events, from any source."""
 
 from msgspec import Struct
 

@@ -1,1 +1,1 @@
-"""Protocols of the outside (bus, cluster, clock); implementations are in shared.adapters."""
+"""Protocols of the outside: bus, cluster, clock. Their implementations are in other packages."""

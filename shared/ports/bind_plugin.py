@@ -1,7 +1,7 @@
-"""Plugins of users that act when a pod is bound: the class they extend, and what they are given.
+"""Users' plugins that act when a pod is bound: their base class and its arguments.
 
-They are no part of a decision, so they may wait, ask others and read clocks. What they come to is
-recorded. If the process ends first they run again, so they have to bear running twice for a pod.
+They are not part of a decision, so they may wait, call others and read clocks. Their results are
+recorded. If the process ends first they run again, so they must be idempotent.
 """
 
 from typing import ClassVar
@@ -13,7 +13,7 @@ TIMEOUT_S = 60.0
 
 
 class BoundPod(Pod):
-    """A pod that is being bound: what the plugin reads of it, and who it is."""
+    """A pod that is being bound: the fields that the plugin reads, and its identity."""
 
     __slots__ = ("name", "namespace", "uid")
 
@@ -25,40 +25,40 @@ class BoundPod(Pod):
 
 
 class BindPlugin(Plugin):
-    """Extend it and write the methods you need; see docs/plugins.md. `reads` as of `Plugin`; a
-    method that takes longer than `timeout_s` has failed. Pods that `permit` refuses wait for one of
-    the events `wakes` (shared/model/cluster_event_kinds.py; None = any, empty = none).
+    """Extend it with the methods you need (docs/reference/plugins.md). `reads` is as in `Plugin`; a
+    method that takes longer than `timeout_s` has failed. Pods that `permit` rejects wait for one of
+    the events `wakes` (shared/model/cluster_event_kinds.py; None: any, empty: none).
     """
 
     timeout_s: ClassVar[float] = TIMEOUT_S
     wakes: ClassVar[tuple[str, ...] | None] = None
 
     async def permit(self, pod: BoundPod, node: str) -> str | None:
-        """Whether the pod may have this node: why not, or None. It may take as long as `timeout_s`,
-        with the pod's place held; it is cancelled when the pod no longer waits.
+        """Return why the pod may not have this node, or None. It may take up to `timeout_s`, while
+        the pod's place is kept; it is cancelled if the pod no longer waits.
         """
         raise NotImplementedError
 
     async def pre_bind(self, pod: BoundPod, node: str) -> str | None:
-        """What is to be done before the pod is bound to this node; why it may not be, or None."""
+        """Prepare the bind to this node; return why the pod may not be bound, or None."""
         raise NotImplementedError
 
     async def bind(self, pod: BoundPod, node: str) -> bool | str:
-        """Bind the pod: True = it is bound, False = the next plugin shall, a text = why not."""
+        """Bind the pod: True: bound; False: leave it to the next plugin; a text: why not."""
         raise NotImplementedError
 
     async def post_bind(self, pod: BoundPod, node: str) -> None:
-        """The pod is bound. Nobody waits for an answer."""
+        """React to a bound pod. No service waits for an answer."""
         raise NotImplementedError
 
     @classmethod
     def has(cls, method: str) -> bool:
-        """Whether the plugin has this method."""
+        """Return whether the plugin has this method."""
         return getattr(cls, method, None) is not getattr(BindPlugin, method, None)
 
     @classmethod
     def pure(cls) -> tuple[str, ...]:
-        """Methods of it that would decide something."""
+        """Return its methods that would decide something."""
         return tuple(name for names in METHODS.values() for name in names if cls._decides(name))
 
     @classmethod

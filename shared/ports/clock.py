@@ -7,5 +7,5 @@ class Clock(Protocol):
     """Wall time in milliseconds. It may jump; the machine bounds what a jump can do."""
 
     def now_ms(self) -> int:
-        """Milliseconds since some epoch that is the same for all services."""
+        """Return milliseconds since an epoch that is the same for all services."""
         ...

@@ -1,8 +1,8 @@
-"""The cluster as the mesh sees it: something to watch, and something that takes requests.
+"""The cluster as the mesh sees it: it can be watched, and it takes requests.
 
-Two kinds of adapter stand behind it: the simulated cluster (shared/adapters) and a live Kubernetes
-API. Requests are batches because a flood is columns; an adapter may send them one by one.
-Answers are definite or say that they are not (`Answer.UNKNOWN`); nothing is raised for them.
+There are two adapters: the simulated cluster (shared/simulated) and a live Kubernetes API
+(shared/kubernetes). Requests are batches because a flood is columns; an adapter may send them one
+by one. Answers are definite or `Answer.UNKNOWN`; no exception is raised for them.
 """
 
 from collections.abc import AsyncIterator, Mapping, Sequence
@@ -16,11 +16,13 @@ from shared.model.volumes import Choice
 
 KINDS: tuple[str, ...] = ("nodes", "budgets", "gangs", "pods")
 UNSCHEDULABLE, SCHEDULER_ERROR = "Unschedulable", "SchedulerError"
-"""Reasons of the PodScheduled condition: nobody takes the pod, or trying it came to an error."""
+"""Reasons of the PodScheduled condition: no node fits the pod, or trying it ended in an error."""
 OBJECTS = "objects"
-"""All that pods belong to and ask for besides (shared/model/cluster_objects.py), as one kind."""
+"""All other objects that pods belong to or ask for (shared/model/cluster_objects.py),
+as one kind.
+"""
 ALL_KINDS = (*KINDS[:-1], OBJECTS, KINDS[-1])
-"""In the order in which they are listed: pods last."""
+"""In the order of listing: pods last."""
 
 
 class BindRequest(Struct, frozen=True, gc=False):
@@ -34,8 +36,8 @@ class BindRequest(Struct, frozen=True, gc=False):
 
 
 class PodRef(Struct, frozen=True, gc=False):
-    """A pod to ask about or to change. `revision` is the highest resourceVersion that a request of
-    ours carried; names and revision mean nothing to a cluster that finds pods by uid.
+    """A pod to read or change. `revision`: the highest resourceVersion that a request of ours
+    carried. Names and revision have no meaning for a cluster that finds pods by uid.
     """
 
     uid: str
@@ -45,8 +47,8 @@ class PodRef(Struct, frozen=True, gc=False):
 
 
 class VolumeRequest(Struct, frozen=True, gc=False):
-    """What is to be written for a claim before its pod is bound to `node`: the volume is for it, or
-    (where none was chosen) one is to be made for this node.
+    """The write for a claim before its pod is bound to `node`: bind this volume to it, or, without
+    one, provision a volume for this node.
     """
 
     choice: Choice
@@ -54,7 +56,7 @@ class VolumeRequest(Struct, frozen=True, gc=False):
 
 
 class PastBind(Struct, frozen=True, gc=False):
-    """A bind that no request of this owner of binding made."""
+    """A bind that this owner of binding did not request."""
 
     pod: PodRef
     node: str
@@ -62,7 +64,7 @@ class PastBind(Struct, frozen=True, gc=False):
 
 
 class PodRead(Struct, frozen=True, gc=False):
-    """What a read showed: `node` is empty while the pod is unassigned."""
+    """The result of a read: `node` is empty while the pod is unassigned."""
 
     answer: Answer
     node: str = ""
@@ -76,8 +78,8 @@ NO_MARKS: Marks = {}
 class Watched(Struct, frozen=True, gc=False):
     """Observations up to and including one revision, in the cluster's order.
 
-    A cluster that is watched in parts says in `marks` how far each of them has been told, by a name
-    of its own: all that a list covers, and of a watch those that have advanced.
+    A cluster that is watched in parts has in `marks` how far each part is observed, by a name of
+    its own: everything that a list covers, or the parts of a watch that have advanced.
     """
 
     revision: int
@@ -86,72 +88,74 @@ class Watched(Struct, frozen=True, gc=False):
 
 
 class Gone(Exception):
-    """The revision to resume from is no longer kept (410): list again."""
+    """The revision to resume from is compacted (410): list again."""
 
 
 class Restored(Exception):
-    """The cluster was restored from a backup: it is at an older revision than one that was seen."""
+    """The cluster was restored from a backup: its revision is below one seen before."""
 
 
 class Cluster(Protocol):
-    """A client of the cluster. Every call may take long; none may be trusted to come back.
+    """A client of the cluster. Every call may take long, or never return.
 
-    `kinds` are those it can list, in the order in which they make sense: pods come last.
+    `kinds` are those it can list, in the order of listing: pods come last.
     """
 
     kinds: tuple[str, ...]
 
     async def identity(self) -> str:
-        """A name that no other cluster has (the uid of kube-system)."""
+        """Return the cluster's unique identity (the uid of kube-system)."""
         ...
 
     async def newest_revision(self) -> int:
-        """The cluster's revision now. It falls only when the cluster is restored from a backup."""
+        """Return the cluster's present revision. It falls only when the cluster is restored from a
+        backup.
+        """
         ...
 
     async def list_all(self, kind: str) -> Watched:
-        """All objects of one of its `kinds`, consistently: none that was there at the revision is
-        missing, though one that is newer than it may be there.
+        """Return all objects of one of its `kinds`, consistently: none that existed at the revision
+        is missing, though a newer one may be included.
         """
         ...
 
     def watch(self, since: int, marks: Marks = NO_MARKS) -> AsyncIterator[Watched]:
-        """Everything after a revision, for ever; of a part that has a mark beyond it nothing up to
-        its mark. Raises Gone, Restored.
+        """Yield everything after a revision, for ever; of a part with a mark beyond it, nothing up
+        to its mark. Raises Gone, Restored.
         """
         ...
 
     async def bind(self, requests: Sequence[BindRequest]) -> list[PodRead]:
-        """POST bindings; the answers' revision is the pod's new one where DONE."""
+        """POST bindings and return the answers; the revision is the pod's new one if DONE."""
         ...
 
     async def bind_volumes(self, requests: Sequence[VolumeRequest]) -> list[Answer]:
-        """DONE once the volume names the claim, or the claim the node, whoever wrote it; REFUSED
-        where it names another; GONE, BUSY, UNKNOWN.
+        """Bind volumes and return the answers: DONE once the volume names the claim, or the claim
+        the node, whoever wrote it; REFUSED if it names another; GONE, BUSY, UNKNOWN.
         """
         ...
 
     async def read(self, pods: Sequence[PodRef]) -> list[PodRead]:
-        """GET pods: DONE with node and revision, GONE, or UNKNOWN."""
+        """GET pods and return the answers: DONE with node and revision, GONE, or UNKNOWN."""
         ...
 
     async def touch(
         self, pods: Sequence[PodRef], messages: Sequence[str], reasons: Sequence[str] = ()
     ) -> list[PodRead]:
-        """Patch the PodScheduled=False condition: DONE once the resourceVersion is above the
-        pod's `revision`, however often the same message is written. Without `reasons` all are
-        UNSCHEDULABLE.
+        """Patch the PodScheduled=False condition and return the answers: DONE once the
+        resourceVersion is above the pod's `revision`, however often the same message is written.
+        Without `reasons` all are UNSCHEDULABLE.
         """
         ...
 
     async def evict(self, pods: Sequence[PodRef], by: PodRef | None = None) -> list[Answer]:
-        """Set DisruptionTarget and DELETE with uid precondition: DONE, GONE, REFUSED, UNKNOWN.
-        `by` is the pod that takes their place, where it still lives.
+        """Set DisruptionTarget and DELETE with uid precondition; return the answers: DONE, GONE,
+        REFUSED, UNKNOWN. `by` is the preemptor, if it still lives.
         """
         ...
 
-    def tell_of(self, binds: Sequence[PastBind], are_new: bool = False) -> None:
-        """People may not have heard of these: see to it, once for each pod, when there is time.
-        `are_new`: by others, but for us, just now. Nothing to do for a cluster without events.
+    def announce_binds(self, binds: Sequence[PastBind], are_new: bool = False) -> None:
+        """Emit missing Scheduled events, once per pod, best effort. `are_new`: bound just now by a
+        plugin or extender for us. Does nothing for a cluster without events.
         """
         ...

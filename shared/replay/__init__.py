@@ -1,1 +1,1 @@
-"""What recorded journals can be asked: replay (fold and re-decide) and stories. It reads only."""
+"""Reads recorded journals: replay (fold and re-decide) and stories. It writes nothing."""

@@ -1,48 +1,44 @@
-"""All journals of a run as one sequence in which nothing comes before its cause.
+"""All journals of a run as one sequence in causal order.
 
-A record comes after everything it consumed, and otherwise by its recorded time, so that clocks of
-different machines may disagree without turning a story around. It reads only.
+A record comes after everything it consumed, and otherwise by its recorded time, so that differing
+clocks of machines do not reverse a story.
 """
 
 from collections.abc import AsyncIterator, Sequence
 
 from shared.machine.reader import Reader
 from shared.machine.record import Record
-from shared.ports.bus import Bus, JournalName
+from shared.model.ids import JournalName
+from shared.ports.bus import Bus
 from shared.replay.start_points import reader_at
 
 
 class _Head:
-    """One journal's next valid record."""
+    """One journal's next valid record; None at the end."""
 
     def __init__(self, bus: Bus, reader: Reader, end: int) -> None:
-        self._bus, self._end = bus, end
-        self._reader = reader
-        self._ahead: list[tuple[int, bytes]] = []
+        self._records, self._end = reader.records(bus, end), end
         self.journal = reader.journal
         self.position = reader.next
         self.record: Record | None = None
 
     async def advance(self) -> None:
-        """Go to the next valid record; None at the end. `position` is past all before it."""
-        self.record = None
-        while self._reader.next < self._end:
-            if not self._ahead:
-                name = JournalName(self.journal)
-                self._ahead = (await self._bus.read(name, self._reader.next))[::-1]
-            position, payload = self._ahead.pop()
-            self.position = position
-            self.record = self._reader.accept(position, payload)
-            if self.record is not None:
-                return
-        self.position = self._reader.next
+        """Advance to the next valid record."""
+        async for position, record in self._records:
+            self.position, self.record = position, record
+            return
+        self.position, self.record = self._end, None
 
 
-async def causal(bus: Bus, journals: Sequence[str]) -> AsyncIterator[tuple[str, int, Record]]:
-    """(journal, position, record) of every valid record; `journals` in the order of the flow."""
-    heads: dict[str, _Head] = {}
+async def causal(
+    bus: Bus, journals: Sequence[JournalName]
+) -> AsyncIterator[tuple[JournalName, int, Record]]:
+    """Yield (journal, position, record) of every valid record; `journals` in the order
+    of the flow.
+    """
+    heads: dict[JournalName, _Head] = {}
     for journal in journals:
-        start, end = await bus.bounds(JournalName(journal))
+        start, end = await bus.bounds(journal)
         heads[journal] = _Head(bus, await reader_at(bus, journal, start), end)
         await heads[journal].advance()
     while waiting := [head for head in heads.values() if head.record is not None]:
@@ -54,7 +50,7 @@ async def causal(bus: Bus, journals: Sequence[str]) -> AsyncIterator[tuple[str, 
         await chosen.advance()
 
 
-def _is_ready(head: _Head, heads: dict[str, _Head]) -> bool:
+def _is_ready(head: _Head, heads: dict[JournalName, _Head]) -> bool:
     assert head.record is not None
     return all(
         heads[part.journal].position >= part.stop or heads[part.journal].record is None

@@ -1,11 +1,10 @@
-"""Several replays side by side, each in a process: a replay reads recorded input only.
+"""Runs several replays in parallel, each in a process.
 
-The parts of a run are cut into pieces at their snapshots: a piece begins at one, and ends when its
-state is seen to be the next one's, so that the pieces of a part prove as much as the whole. They
-are taken one after the other by as many processes as there are cores, the dearest first; where any
-piece is not as it should be, its part is replayed whole, to tell of the first difference. Where
-processes cannot be had, or would not pay, all are replayed in this one. What comes back is the same
-either way, in the order of the parts. It reads only.
+The parts of a run are cut into pieces at their snapshots: a piece begins at a snapshot and ends
+when its state equals the next one's, so the pieces of a part prove as much as the whole. As many
+processes as cores take pieces one by one, the most expensive first. If a piece fails, its part is
+replayed whole, to report the first difference. If processes are unavailable or would not pay, all
+parts are replayed in this process. The reports are the same either way, in the order of the parts.
 """
 
 import asyncio
@@ -28,8 +27,8 @@ from tempfile import TemporaryFile
 from typing import Any
 
 from shared.machine.core import Core
-from shared.model.ids import service_of
-from shared.ports.bus import Bus, JournalName
+from shared.model.ids import JournalName, service_of
+from shared.ports.bus import Bus
 from shared.ports.snapshots import SnapshotStore
 from shared.replay.read_once import KEPT_BYTES_MAX, ReadOnceBus
 from shared.replay.replay import ReplayReport, replay
@@ -38,18 +37,18 @@ from shared.replay.start_points import beginnings
 PROCESSES_MAX = 8
 LOOK_S = 1.0
 TICKET = Struct("=q")  # the number of a part
-DEAREST = "placement"  # its journals are begun first, so that none is left alone at the end
+DEAREST = "placement"  # its journals start first, so that none is left alone at the end
 
 Numbered = list[tuple[int, ReplayReport]]
 
 
 @dataclass(frozen=True)
 class Part:
-    """One replay: a journal, from its beginning or from the snapshot at `start`, to its end or to
-    the snapshot at `stop`; `length` = positions, if that is known.
+    """One replay: a journal, from its beginning or the snapshot at `start`, to its end or the
+    snapshot at `stop`; `length`: positions, if known.
     """
 
-    journal: str
+    journal: JournalName
     start: int | None = None
     stop: int | None = None
     length: int = 0
@@ -57,8 +56,8 @@ class Part:
 
 @dataclass(frozen=True)
 class Source:
-    """How a process gets at the run: `opened` gives a client and the snapshots, for as long as the
-    context lasts; `core_of` gives a journal's core.
+    """How a process opens the run: `opened` gives a client and the snapshots for the context's
+    duration; `core_of` gives a journal's core.
     """
 
     opened: Callable[[], AbstractAsyncContextManager[tuple[Bus, SnapshotStore]]]
@@ -66,33 +65,35 @@ class Source:
 
 
 class ReplayLost(Exception):
-    """A replay's process was ended from outside, by the kernel for its memory for example."""
+    """A replay's process was killed, for example by the kernel for its memory."""
 
 
 def processes_for(parts: Sequence[Part]) -> int:
-    """One for each core that this process may use, but not more than parts: each holds a state."""
+    """Return the number of processes: one for each core that this process may use, at most one per
+    part, as each holds a state.
+    """
     cores = len(os.sched_getaffinity(0)) if sys.platform == "linux" else 1
     return max(1, min(cores, len(parts), PROCESSES_MAX))
 
 
 def replay_all(source: Source, parts: Sequence[Part], processes: int) -> list[ReplayReport]:
-    """The reports of the parts, in their order. Raises what opening raises, and ReplayLost."""
+    """Return the reports of the parts, in order. Raises the errors of opening, and ReplayLost."""
     if processes <= 1:
         return _reports(source, parts, 1)
     cut = asyncio.run(pieces(source, parts))
     found = iter(_reports(source, list(chain.from_iterable(cut)), processes))
     joined = [_joined([next(found) for _ in one]) for one in cut]
-    again = [part for part, report in zip(parts, joined, strict=True) if report is None]
-    whole = iter(_reports(source, again, min(processes, len(again))) if again else ())
+    failed = [part for part, report in zip(parts, joined, strict=True) if report is None]
+    whole = iter(_reports(source, failed, min(processes, len(failed))) if failed else ())
     return [next(whole) if report is None else report for report in joined]
 
 
 async def pieces(source: Source, parts: Sequence[Part]) -> list[list[Part]]:
-    """Each part cut at the snapshots within it. Raises what opening raises."""
+    """Return each part cut at its snapshots. Raises the errors of opening."""
     cut = []
     async with source.opened() as (bus, store):
         for part in parts:
-            first, end = await bus.bounds(JournalName(part.journal))
+            first, end = await bus.bounds(part.journal)
             sources = source.core_of(part.journal).sources
             kept = await beginnings(bus, store, part.journal, sources)
             begin = part.start
@@ -107,13 +108,13 @@ async def pieces(source: Source, parts: Sequence[Part]) -> list[list[Part]]:
 
 
 def _joined(reports: Sequence[ReplayReport]) -> ReplayReport | None:
-    """What the whole would have said; None if that is not known."""
+    """Return the report of the whole part; None if it is not known."""
     if len(reports) == 1:
         return reports[0]
     if not all(report.ok for report in reports):
         return None
-    # A process that died with a snapshot just made never said what it was of: then the piece that
-    # was to end there went on to the end.
+    # A process that died just after a snapshot never recorded its hash: then the piece that should
+    # end there continues to the end.
     last = next(at for at, report in enumerate(reports) if not report.reached)
     used = reports[: last + 1]
     return replace(
@@ -139,7 +140,7 @@ def _reports(source: Source, parts: Sequence[Part], processes: int) -> list[Repl
 
 @dataclass(frozen=True)
 class _Work:
-    """What all processes know; `parts` in the order in which they are taken."""
+    """The input of all processes; `parts` in the order in which they are taken."""
 
     source: Source
     parts: Sequence[Part]
@@ -147,7 +148,7 @@ class _Work:
 
 
 def _in_processes(work: _Work) -> Numbered:
-    # Forked, because a child that starts anew would spend longer on its imports than most replays.
+    # Forked, because a fresh child would spend longer on imports than most replays take.
     context = multiprocessing.get_context("fork")
     found: Numbered = []
     with (
@@ -165,7 +166,7 @@ def _in_processes(work: _Work) -> Numbered:
             text = "a process of the replay was ended from outside; try --processes 1"
             raise ReplayLost(text) from error
         finally:
-            tickets.seek(0, os.SEEK_END)  # after an error: nobody takes another
+            tickets.seek(0, os.SEEK_END)  # after an error no process takes another part
     return found
 
 
@@ -173,33 +174,35 @@ _mine: tuple[_Work, int] | None = None
 
 
 def _begin(work: _Work, tickets: int, parent: int) -> None:
-    """A child's first lines."""
+    """Begin a child process."""
     global _mine
     threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
-    signal.signal(signal.SIGINT, signal.SIG_DFL)  # the parent says that it was interrupted
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # the parent reports the interrupt
     gc.freeze()
     _mine = work, tickets
 
 
 def _end_with(parent: int) -> None:
-    """A child whose parent was killed would wait for ever: it holds the pipe of its work, too."""
+    """End a child whose parent was killed: it would wait for ever, as it holds the pipe of its
+    work.
+    """
     while os.getppid() == parent:
         time.sleep(LOOK_S)
     os._exit(1)
 
 
 def _share() -> Numbered:
-    """In a child: parts, as long as there are any that nobody has taken."""
+    """Replay parts in a child until all are taken."""
     assert _mine is not None
     work, tickets = _mine
-    return _in_this_one(work, partial(_take, tickets, len(work.parts)))
+    return _in_this_one(work, partial(_next_part, tickets, len(work.parts)))
 
 
-def _take(tickets: int, end: int) -> int:
-    """The number of a part that nobody else gets; `end` if there is none.
+def _next_part(tickets: int, end: int) -> int:
+    """Return the number of the next part, which no other process gets; `end` if there is none.
 
-    The children share the file's position, which each read moves on in the kernel. A lock in
-    shared memory would do as well, until a process is killed while it holds it.
+    The children share the file's position, which each read advances in the kernel. A lock in shared
+    memory would work too, until a process is killed while it holds it.
     """
     ticket = os.read(tickets, TICKET.size)
     return int(TICKET.unpack(ticket)[0]) if ticket else end

@@ -1,12 +1,13 @@
-"""A bus client for replays: every stretch of a journal is fetched once, whoever reads it again.
+"""A bus client for replays: every part of a journal is fetched once, however often it is read.
 
-A journal has one owner and several readers, so replaying all of them reads most records many
-times. Only reading is passed on; what is kept is bounded, oldest stretches go first.
+A journal has one owner and several readers, so replaying all of them reads most records many times.
+Only reads are passed on; the cache is bounded, the oldest parts leave first.
 """
 
 from collections.abc import Callable
 
-from shared.ports.bus import Bus, JournalName
+from shared.model.ids import JournalName
+from shared.ports.bus import Bus
 
 KEPT_BYTES_MAX = 512 << 20
 
@@ -17,7 +18,7 @@ class ReadOnceBus:
     """Reads through another client. The journals must not be written meanwhile."""
 
     def __init__(self, bus: Bus, kept_bytes_max: int = KEPT_BYTES_MAX) -> None:
-        """`close` leaves the client beneath open."""
+        """`close` leaves the client below open."""
         self._bus = bus
         self._kept_bytes_max = kept_bytes_max
         self._kept: dict[tuple[JournalName, int], Stretch] = {}
@@ -71,7 +72,7 @@ class ReadOnceBus:
         raise AssertionError(f"a replay watches {journal}")
 
     async def close(self) -> None:
-        """Forget what was kept."""
+        """Clear the cache."""
         self._kept.clear()
         self._start_of.clear()
         self._bytes = 0

@@ -1,8 +1,8 @@
-"""Replaying one journal: fold it, check it at every snapshot, and decide every record again.
+"""Replays one journal: folds it, checks it at every snapshot, and decides every record again.
 
-Re-deciding feeds a record's inputs, time and configuration to the core's decide and compares what
-it says with what was recorded, byte by byte first. What differs is reported with its position and
-ends the replay of that journal: from there on the two states are not the same. It reads only.
+Re-deciding gives a record's inputs, time and configuration to the core's decide and compares the
+result with the recorded events, byte by byte first. A difference is reported with its position and
+ends the replay of that journal: from there on the two states differ.
 """
 
 from collections.abc import AsyncIterator, Callable
@@ -21,19 +21,20 @@ from shared.machine.record import (
     own_events,
     slice_events,
 )
+from shared.model.ids import JournalName
 from shared.ports.bus import Bus, BusCorrupt, CutAway
 from shared.ports.snapshots import SnapshotBad, SnapshotStore
 from shared.replay.start_points import beginnings
 
 Inputs = list[tuple[Consumed, list[tuple[int, Record]]]]
-SHOWN_CHARACTERS = 400  # of an event: the columns of a big batch would fill the screen
+SHOWN_CHARACTERS = 400  # of an event: the columns of a large batch would fill the screen
 UNUSABLE = (RecordUnreadable, JournalGap, CutAway, BusCorrupt)
 
 
 @dataclass(frozen=True)
 class Divergence:
     """A record that the core decides differently now. `index` counts the record's events; None
-    stands for no such event. `failure` is what decide raised instead, if it did.
+    means no such event. `failure`: the error that decide raised instead.
     """
 
     position: int
@@ -54,13 +55,12 @@ def _shown(event: Event | None) -> str:
 
 @dataclass
 class ReplayReport:
-    """What the replay of one journal came to. `problems` are (position, text), in order; the
-    position is that of the own record at which it showed. `unreadable`: what could not be read, of
-    this journal or of another, so that the rest is not known. `reached`: it ended at the snapshot
-    at which it was to end, and its state is that snapshot's.
+    """The result of replaying one journal. `problems` are (position, text), in order; the position
+    is that of the own record at which it showed. `unreadable`: an error in this journal or another,
+    so that the rest is unknown. `reached`: it ended at the `stop` snapshot, with its state.
     """
 
-    journal: str
+    journal: JournalName
     start: int = 0
     stop: int = 0
     records: int = 0
@@ -74,14 +74,14 @@ class ReplayReport:
 
     @property
     def ok(self) -> bool:
-        """Whether the journal is what its core makes of its inputs."""
+        """Return whether the journal equals what its core decides from its inputs."""
         return not self.problems
 
     def lines(self) -> list[str]:
-        """The problems, one a line, with their positions."""
-        own = [(f"{self.journal} at {position}: ", text) for position, text in self.problems]
-        # What cannot be read says itself where it is.
-        return [text if text.startswith(where) else where + text for where, text in own]
+        """Return the problems with their positions, one per line."""
+        problems = [(f"{self.journal} at {position}: ", text) for position, text in self.problems]
+        # An unreadable record's error has its own position.
+        return [text if text.startswith(where) else where + text for where, text in problems]
 
 
 async def replay(
@@ -93,10 +93,10 @@ async def replay(
     stop: int | None = None,
 ) -> ReplayReport:
     """Replay the core's journal from its beginning, or from the snapshot at `start`; to its end, or
-    until the record that says what the snapshot at `stop` was of.
+    until the record with the hash of the snapshot at `stop`.
 
-    A journal whose beginning is cut away is replayed from its oldest snapshot. `redecide` False
-    folds only, which checks the snapshots and not the decisions.
+    A journal whose beginning was cut is replayed from its oldest snapshot. `redecide` False only
+    folds, which checks the snapshots but not the decisions.
     """
     run = _Replay(core_factory(), bus, store)
     await run.restore(start)
@@ -106,7 +106,7 @@ async def replay(
 
 
 class _Replay(Generic[S]):
-    """One replay under way."""
+    """One running replay."""
 
     def __init__(self, core: Core[S], bus: Bus, store: SnapshotStore) -> None:
         self.bus, self.store = bus, store
@@ -114,7 +114,7 @@ class _Replay(Generic[S]):
         self.report = ReplayReport(core.journal)
 
     async def restore(self, start: int | None) -> None:
-        """Get to where the replay begins."""
+        """Restore the state at which the replay begins."""
         if start is None:
             core = self.folded.core
             possible = await beginnings(self.bus, self.store, core.journal, core.sources)
@@ -126,23 +126,23 @@ class _Replay(Generic[S]):
         if not start:
             return
         bad = restore_newest(self.folded, self.store, start)
-        if self.folded.own.next != start:
+        if self.folded.own_reader.next != start:
             text = bad[0] if bad else "there is no snapshot"
             self.report.problems.append((start, text))
         self.report.start = start
 
     async def follow(self, redecide: bool, stop: int | None) -> None:
-        """Record by record to the end, or to the first record that is not as it should be."""
-        own, report = self.folded.own, self.report
+        """Replay record by record to the end, or to the first difference."""
+        reader, report = self.folded.own_reader, self.report
         feed = InputFeed(self.bus, self.folded.state)
-        position = own.next
+        position = reader.next
         try:
             async for position, record in self._records():
                 if record.snapshot is not None:
                     self._check_hash(position, record)
                     if record.snapshot.position == stop:
                         report.stop, report.reached = stop, True
-                        return  # whoever begins at that snapshot counts what follows it
+                        return  # the piece that begins at that snapshot counts what follows it
                     report.snapshots += 1
                 report.records += 1
                 inputs = await feed.inputs(record)
@@ -153,17 +153,17 @@ class _Replay(Generic[S]):
                         break
                 else:
                     self.folded.apply(record, inputs)
-                report.voids = own.voids
+                report.voids = reader.voids
         except UNUSABLE as error:
             report.unreadable = str(error)
-            report.problems.append((max(position, own.next), report.unreadable))
-        report.stop, report.voids = own.next, own.voids
+            report.problems.append((max(position, reader.next), report.unreadable))
+        report.stop, report.voids = reader.next, reader.voids
 
     def _records(self) -> AsyncIterator[tuple[int, Record]]:
         return own_records(self.folded, self.bus)
 
     def _check_hash(self, position: int, record: Record) -> None:
-        """The state before this record is the one a snapshot was made of then."""
+        """Check that the state before this record has the recorded hash of a snapshot."""
         note = record.snapshot
         assert note is not None
         body = self.folded.body((note.position, record.term, record.seq - 1))
@@ -173,8 +173,8 @@ class _Replay(Generic[S]):
         self.report.problems.append((position, text))
 
     def _as_we_write_it(self, note: SnapshotNote) -> bytes:
-        """The body of that snapshot, which another version may have written in another form; empty
-        when it is not kept any more, or cannot be read.
+        """Return the body of that snapshot, re-encoded, as another version may have written it
+        differently; empty if it is not kept or unreadable.
         """
         try:
             body = self.store.load(self.report.journal, note.position)
@@ -187,7 +187,7 @@ class _Replay(Generic[S]):
         return kept.body()
 
     def _decide_again(self, position: int, record: Record, inputs: Inputs) -> Divergence | None:
-        """Take the step anew; None when it says what was recorded."""
+        """Decide the step again; return None if it equals the record."""
         core, state = self.folded.core, self.folded.state
         self.folded.apply_causes(record, inputs)
         try:
@@ -202,7 +202,7 @@ class _Replay(Generic[S]):
     def _differs(
         self, position: int, record: Record, events: list[Event], failure: str = ""
     ) -> Divergence | None:
-        """The first event that is not the recorded one."""
+        """Return the first event that differs from the recorded one."""
         recorded = own_events(record, self.report.journal, position)
         for index in range(max(len(recorded), len(events))):
             was = recorded[index] if index < len(recorded) else None

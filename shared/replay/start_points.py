@@ -1,21 +1,22 @@
-"""Where reading a journal begins that may have been cut, or whose sources may."""
+"""Finds where to begin reading a journal that may have been cut, or whose sources may."""
 
 from collections.abc import Sequence
 
 from shared.machine.core import Cursor
 from shared.machine.reader import Reader
 from shared.machine.record import decode
-from shared.ports.bus import Bus, JournalName
+from shared.model.ids import JournalName
+from shared.ports.bus import Bus
 from shared.ports.snapshots import SnapshotStore
 
 
-async def reader_at(bus: Bus, journal: str, start: int) -> Reader:
-    """A reader from `start` on. The claim that was in force there may be cut away: of the records
-    before the next claim those of the highest term are valid, for terms only rise.
+async def reader_at(bus: Bus, journal: JournalName, start: int) -> Reader:
+    """Return a reader from `start` on. The claim in force there may have been cut: of the records
+    before the next claim those of the highest term are valid, as terms only rise.
     """
     reader = Reader(journal, Cursor(start))
     position = start
-    while start and (batch := await bus.read(JournalName(journal), position)):
+    while start and (batch := await bus.read(journal, position)):
         for position, payload in batch:
             record = decode(payload, journal, position)
             if record.claim is not None:
@@ -26,12 +27,12 @@ async def reader_at(bus: Bus, journal: str, start: int) -> Reader:
 
 
 async def beginnings(
-    bus: Bus, store: SnapshotStore, journal: str, sources: Sequence[str]
+    bus: Bus, store: SnapshotStore, journal: JournalName, sources: Sequence[JournalName]
 ) -> list[int]:
-    """Positions from which the journal can be folded, ascending: 0, the empty state, where nothing
-    is cut; and kept snapshots, as far as what came after them and what that consumed is there.
+    """Return the positions from which the journal can be folded, ascending: 0, the empty state, if
+    nothing was cut; and kept snapshots whose later records and inputs exist.
     """
-    firsts = {name: (await bus.bounds(JournalName(name)))[0] for name in (journal, *sources)}
+    firsts = {name: (await bus.bounds(name))[0] for name in (journal, *sources)}
     found = [
         meta.position
         for meta in store.list(journal)

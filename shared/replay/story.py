@@ -1,6 +1,6 @@
-"""Everything that happened to one pod, gang or node, across all journals, in causal order.
+"""The story of one pod, gang or node, across all journals, in causal order.
 
-What events mean and whom they concern is said by shared.events; this only walks the journals.
+shared.events knows what events mean and concern; this module only walks the journals.
 """
 
 from collections.abc import AsyncIterator, Sequence
@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 from shared.events.describe import View, describe
 from shared.events.names import Names, Subject, concerns, differing
-from shared.machine.record import own_events, received_of
-from shared.model.ids import INGEST
+from shared.machine.record import all_events
+from shared.model.ids import INGEST, JournalName
 from shared.ports.bus import Bus
 from shared.replay.causal import causal
 from shared.replay.replay import Divergence
@@ -20,7 +20,7 @@ class StoryLine:
     """One event that concerns the subject."""
 
     time_ms: int
-    journal: str
+    journal: JournalName
     position: int
     text: str
 
@@ -28,18 +28,18 @@ class StoryLine:
         return f"{self.time_ms} {self.journal}@{self.position} {self.text}"
 
 
-async def read_names(bus: Bus, journals: Sequence[str] = (INGEST,)) -> Names:
-    """All names that the world journal knows."""
+async def read_names(bus: Bus, journals: Sequence[JournalName] = (INGEST,)) -> Names:
+    """Return all names of the world journal."""
     names = Names()
     async for journal, position, record in causal(bus, journals):
-        received = received_of(record, journal, position)
-        for event in (*received, *own_events(record, journal, position)):
+        for event in all_events(record, journal, position):
             names.learn(event)
     return names
 
 
-async def story(bus: Bus, journals: Sequence[str], words: str) -> AsyncIterator[StoryLine]:
-    """The story of `pod/NAME`, `gang/NAME` or `node/NAME`; `journals` in the order of the flow.
+async def story(bus: Bus, journals: Sequence[JournalName], words: str) -> AsyncIterator[StoryLine]:
+    """Yield the story of `pod/NAME`, `gang/NAME` or `node/NAME`; `journals` in the order of the
+    flow.
 
     Raises NoSuchName, RecordUnreadable, JournalGap.
     """
@@ -50,16 +50,15 @@ async def story(bus: Bus, journals: Sequence[str], words: str) -> AsyncIterator[
 
 async def story_of(
     bus: Bus,
-    journals: Sequence[str],
+    journals: Sequence[JournalName],
     subject: Subject,
     names: Names,
     last: tuple[str, int] | None = None,
 ) -> AsyncIterator[StoryLine]:
-    """The story of a subject that was found already; `last` is the record to end with, if any."""
+    """Yield the story of a known subject; `last` is the record to end with, if any."""
     view = View(names, subject)
     async for journal, position, record in causal(bus, journals):
-        received = received_of(record, journal, position)
-        for event in (*received, *own_events(record, journal, position)):
+        for event in all_events(record, journal, position):
             names.learn(event)
             if concerns(event, subject, names):
                 yield StoryLine(record.time_ms, journal, position, describe(event, view))
@@ -68,10 +67,10 @@ async def story_of(
 
 
 async def story_of_divergence(
-    bus: Bus, journals: Sequence[str], journal: str, found: Divergence
+    bus: Bus, journals: Sequence[JournalName], journal: JournalName, found: Divergence
 ) -> list[StoryLine]:
-    """What had happened, up to where the journal's core decides differently now, to the pod, gang
-    or node for which it does; empty when the events name none. Raises as `story`.
+    """Return the story, up to where the journal's core decides differently now, of the pod, gang or
+    node for which it does; empty if the events name none. Raises as `story`.
     """
     names = await read_names(bus)
     subject = differing(found.recorded, found.decided, names)

@@ -1,6 +1,6 @@
-"""Which plugins run for a pod, in which order and with which weights: a profile made ready to run.
+"""A profile made ready to run: the plugins for a pod, their order and weights.
 
-The order of the filters decides only which reason is reported; devices, which kube-scheduler does
+The order of the filters only decides which reason is reported; devices, which kube-scheduler does
 not know, come last. A total is at most 100 times all weights of a profile.
 """
 
@@ -44,11 +44,11 @@ if TYPE_CHECKING:
     from shared.scheduling.table.table import NodeTable
 
 FilterStep: TypeAlias = StaticFilter | NodePorts | NodeResourcesFit | str
-"""A name stands for a plugin of volumes or of rules between pods (see between.py)."""
+"""A filter, or the name of a plugin of volumes or inter-pod rules (see inter_pod_rules.py)."""
 
 VOLUMES = ("VolumeRestrictions", "NodeVolumeLimits", "VolumeBinding", "VolumeZone")
 Number: TypeAlias = type[np.signedinteger[Any]]
-BETWEEN_PODS = ("PodTopologySpread", "InterPodAffinity")
+INTER_POD_PLUGINS = ("PodTopologySpread", "InterPodAffinity")
 NAMED_NODES = NamedNodes()
 PORTS = NodePorts()
 GPU_MODEL = GpuModel()
@@ -70,21 +70,21 @@ class LocalTerm(NamedTuple):
 
 
 class LocalScores:
-    """The local scores of one signature where they are not the default ones."""
+    """The local scores of one signature if they are not the default ones."""
 
     def __init__(self, terms: Iterable[LocalTerm], least: int, number: Number) -> None:
-        """`least` is the total of every node before anything is scored."""
+        """`least` is the total of every node before scoring."""
         self.terms, self.least, self._number = tuple(terms), least, number
 
     def scores(self, cols: F64) -> Totals:
-        """Weighted sums of gathered nodes, shape (m,), a new array."""
+        """Return the weighted sums of gathered nodes, shape (m,), a new array."""
         total = np.full(cols.shape[1], self.least, np.int64)
         for term in self.terms:
             total += term.weight * term.of.scores(cols)
         return total.astype(self._number)
 
     def score(self, values: Sequence[float]) -> int:
-        """The same of one node."""
+        """Return the weighted sum of one node."""
         total = self.least
         for term in self.terms:
             total += term.weight * term.of.score(values)
@@ -92,15 +92,16 @@ class LocalScores:
 
 
 class Plugins:
-    """The plugins of one profile. `filters` are those that kube-scheduler has as well, in its
-    order; `static_filters` all that look at objects alone, `between` the names of rules about
-    volumes and between pods. `scored` are resources beside cpu and memory that are scored. Totals
-    are `number`s, 16 bits where those suffice.
-    `is_default_locally`: local scores are LOCAL_SCORES.
+    """The plugins of one profile.
+
+    `filters`: those that kube-scheduler has as well, in its order. `static_filters`: all that read
+    objects only. `inter_pod_plugins`: the names of plugins of volumes and inter-pod rules.
+    `scored`: scored resources besides cpu and memory. Totals are `number`s, 16 bits if those
+    suffice. `is_default_locally`: local scores are LOCAL_SCORES.
     """
 
     def __init__(self, profile: Profile, version: str = V1_35) -> None:
-        """`version` = the release of kube-scheduler whose formulas count."""
+        """Compile a profile. `version`: the release of kube-scheduler whose formulas apply."""
         self.profile, self.version = profile, version
         self.number: Number = np.int16 if profile.is_narrow else np.int64
         self.total_bytes = np.dtype(self.number).itemsize
@@ -111,7 +112,7 @@ class Plugins:
             CustomPreFilter(self.custom[one.name]) for one in profile.custom if one.rejects
         )
         self.reserving = tuple(Reserving(registered(one)) for one in profile.reserve)
-        # kube-scheduler's own stand there by name.
+        # kube-scheduler's own plugins are named there.
         self.post_filters: tuple[Plugin | str, ...] = tuple(
             registered(one) if one.sha256 else one.name for one in profile.post_filter
         )
@@ -120,7 +121,7 @@ class Plugins:
         self.checks_ports = PORTS in self.filters
         others = NodePorts | NodeResourcesFit | str
         chosen = [one for one in self.filters if not isinstance(one, others)]
-        self.between = tuple(one for one in self.filters if isinstance(one, str))
+        self.inter_pod_plugins = tuple(one for one in self.filters if isinstance(one, str))
         self.static_filters: tuple[StaticFilter, ...] = (*chosen, GPU_MODEL)
         self.static_scores = self._static_scores()
         self._static_reads = self._read_by_static_plugins()
@@ -145,7 +146,7 @@ class Plugins:
             "NodeAffinity": affinity,
             "NodePorts": [PORTS],
             "NodeResourcesFit": [self.fit],
-            **{name: [name] for name in (*VOLUMES, *BETWEEN_PODS)},
+            **{name: [name] for name in (*VOLUMES, *INTER_POD_PLUGINS)},
             **{name: [CustomFilter(plugin)] for name, plugin in self.custom.items()},
         }
         found: list[FilterStep] = [NAMED_NODES] if profile.names_nodes else []
@@ -167,31 +168,35 @@ class Plugins:
         return tuple((plugin, weight) for plugin, weight in weighed if weight)
 
     def _by_amounts(self) -> Iterator[tuple[Plugin, int]]:
-        """Plugins of users that score by amounts, with their weights."""
+        """Yield users' plugins that score by amounts, with their weights."""
         for name, plugin in self.custom.items():
             weight = self.profile.weight(name)
             if plugin.amounts and weight:
                 yield plugin, weight
 
     def left_out(self, table: "NodeTable", spec: PodSpec) -> Mask | None:
-        """Nodes that PreFilter leaves out; None unless the pod names those it is tried on."""
+        """Return the nodes that PreFilter leaves out; None unless the pod names the nodes it is
+        tried on.
+        """
         return NAMED_NODES.refuses(table, spec) if self.profile.names_nodes else None
 
     def _read_by_static_plugins(self) -> tuple[str, ...]:
-        """Fields of a PodSpec. Images are left to the cache: they rarely matter."""
+        """Return the fields of a PodSpec that static plugins read. Images are left to the cache:
+        they rarely matter.
+        """
         reads = [plugin.reads for plugin in self.static_filters]
         scores = (plugin for plugin, _ in self.static_scores if plugin is not self._image_locality)
         reads.extend(plugin.reads for plugin in scores)
         return tuple(dict.fromkeys(chain.from_iterable(reads)))
 
     def static_parts(self, spec: PodSpec) -> tuple[object, ...]:
-        """What of a pod static plugins read, but for its images: pods with equal parts share what
-        those plugins say.
+        """Return the parts of a spec that static plugins read, without images: pods with equal
+        parts share the plugins' answers.
         """
-        own = tuple([getattr(spec, name) for name in self._static_reads])
+        spec_fields = tuple([getattr(spec, name) for name in self._static_reads])
         if not self.custom:
-            return own
-        return own, tuple(parts_of(spec, plugin.reads) for plugin in self.custom.values())
+            return spec_fields
+        return spec_fields, tuple(parts_of(spec, plugin.reads) for plugin in self.custom.values())
 
     def _scored(self) -> tuple[str, ...]:
         names = [name for name, _ in self.profile.strategy.resources] if self.fit_weight else []
@@ -203,7 +208,7 @@ class Plugins:
         return tuple(dict.fromkeys(others))
 
     def local_scores(self, table: "NodeTable", sig: "Signature") -> LocalScores:
-        """What the signature's local scores are made of."""
+        """Return the signature's local scores."""
         terms = []
         if self.fit_weight:
             parts = _parts(table, sig, self.profile.strategy.resources, real=False)
@@ -213,7 +218,7 @@ class Plugins:
             resources = [(name, 1) for name in self.profile.balanced]
             parts = _parts(table, sig, resources, real=True)
             balance = Balance if self.version == V1_35 else BalanceGained
-            # Pods that ask for none of the resources are passed over.
+            # Pods that request none of the resources are skipped.
             if any(part.ask for part in parts):
                 terms.append(LocalTerm(BALANCE, self.balance_weight, balance(parts)))
             elif BALANCE in self.profile.always_scored:
@@ -226,7 +231,7 @@ class Plugins:
 
 
 def _local_part(profile: Profile) -> tuple[object, ...]:
-    """What decides the local scores."""
+    """Return the part of a profile that decides local scores."""
     weights = profile.weight(FIT), profile.weight(BALANCE)
     always = BALANCE in profile.always_scored
     return *weights, profile.strategy, profile.balanced, always
@@ -235,8 +240,8 @@ def _local_part(profile: Profile) -> tuple[object, ...]:
 def _parts(
     table: "NodeTable", sig: "Signature", resources: Iterable[tuple[str, int]], *, real: bool
 ) -> list[Part]:
-    """The resources that count for the pod: `real` requests, or those of its containers alone, of
-    cpu and memory with the defaults where they ask for nothing.
+    """Return the resources that count for the pod: `real` requests, or those of its containers
+    alone, with defaults for cpu and memory without requests.
     """
     found = []
     pairs = {CPU: (0, sig.cpu, sig.room_cpu), MEMORY: (1, sig.memory, sig.room_memory)}

@@ -1,4 +1,4 @@
-"""What is due in a simulated cluster: one heap and one timer on the running loop's clock."""
+"""The timed entries of a simulated cluster: one heap and one timer on the running loop's clock."""
 
 import asyncio
 from collections.abc import Callable
@@ -7,10 +7,10 @@ from typing import Any
 
 
 class Agenda:
-    """Entries (what, argument) by due time, first come first served among equals."""
+    """Entries (what, argument) by due time, first in first out among equals."""
 
     def __init__(self, run: Callable[[], None]) -> None:
-        """`run` is called when something is due; it takes the entries with `pop_due`."""
+        """`run` is called when entries are due; it takes them with `pop_due`."""
         self._run = run
         self._heap: list[tuple[float, int, str, Any]] = []
         self._count = 0
@@ -19,13 +19,13 @@ class Agenda:
         self._clock: Callable[[], float] = lambda: 0.0
 
     def start(self) -> None:
-        """Time begins at 0 now."""
+        """Start the time at 0."""
         self._clock = asyncio.get_running_loop().time
         self._start_s = self._clock()
         self._set_timer()
 
     def stop(self) -> None:
-        """Nothing comes due any more."""
+        """Stop the timer."""
         if self._timer is not None:
             self._timer.cancel()
         self._timer = None
@@ -33,22 +33,22 @@ class Agenda:
         self._clock = lambda: 0.0
 
     def now_s(self) -> float:
-        """Seconds since `start`, 0 before it."""
+        """Return the seconds since `start`; 0 before it."""
         return 0.0 if self._start_s is None else self._clock() - self._start_s
 
     def loop_s(self) -> float:
-        """The running loop's own time, 0 before `start`."""
+        """Return the running loop's own time; 0 before `start`."""
         return self._clock()
 
     def add(self, due_s: float, what: str, argument: Any) -> None:
-        """Remember something for later."""
+        """Add an entry."""
         self._count += 1
         heappush(self._heap, (due_s, self._count, what, argument))
         if self._heap[0][1] == self._count:
             self._set_timer()
 
     def pop_due(self) -> list[tuple[str, Any]]:
-        """What is due now, in order; sets the timer for what is not."""
+        """Return the due entries in order, and set the timer for the next one."""
         now_s = self.now_s() + 1e-9
         due = []
         while self._heap and self._heap[0][0] <= now_s:

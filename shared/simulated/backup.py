@@ -1,4 +1,4 @@
-"""A backup of a simulated cluster, as `etcdctl snapshot` makes one, and going back to it."""
+"""Backup and restore of a simulated cluster, as with `etcdctl snapshot`."""
 
 from msgspec import Struct, structs
 
@@ -8,12 +8,12 @@ from shared.simulated.history import Happened, Kind
 from shared.simulated.pod import SimPod
 
 BUSY = 100_000
-"""Revisions between the backup and what comes after it: others write to the cluster, too."""
+"""The revisions between the backup and the next change: other clients write, too."""
 BUMP = 1_000_000
 
 
 class Backup(Struct):
-    """All that a restore puts back. The world must have no other objects."""
+    """Everything that a restore puts back. The world must have no other objects."""
 
     revision: int
     pods: dict[str, tuple[str, int, int, str, bool]]  # uid -> name, batch, revision, node, gated
@@ -23,7 +23,7 @@ class Backup(Struct):
 
 
 def back_up(cluster: SimCluster) -> Backup:
-    """The cluster as it is now."""
+    """Return a backup of the cluster as it is now."""
     assert not cluster.objects, "volumes are not restored"
     pods = {
         uid: (pod.name, pod.batch, pod.revision, pod.node, pod.gated)
@@ -38,13 +38,13 @@ def back_up(cluster: SimCluster) -> Backup:
 
 
 def restore(cluster: SimCluster, backup: Backup, is_bumped: bool = False) -> None:
-    """Go back. `is_bumped`: to a revision above all that was seen, with everything compacted (as
-    `etcdutl snapshot restore --bump-revision --mark-compacted` does).
+    """Restore a backup. `is_bumped`: at a revision above every seen one, with everything compacted
+    (as `etcdutl snapshot restore --bump-revision --mark-compacted` does).
     """
     before = cluster.pods
     cluster.revision = cluster.revision + BUMP if is_bumped else backup.revision
     cluster.nodes = dict(backup.nodes)
-    # The disruption controller forgets evictions of pods that are still there.
+    # The disruption controller forgets evictions of pods that still exist.
     cluster.budgets = {
         uid: structs.replace(budget, disrupted=()) for uid, budget in backup.budgets.items()
     }

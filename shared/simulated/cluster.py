@@ -1,8 +1,9 @@
-"""A simulated cluster: plays a world, takes binds and evictions as a Kubernetes API does.
+"""A simulated cluster: it plays a world and takes binds and evictions as a Kubernetes API does.
 
-It keeps what decides correctness there: binds are create-once, honour uid and resourceVersion
-preconditions, and never check capacity or the node. It knows time only by the running loop's clock,
-and chance only by its seed, so a run on a virtual-time loop repeats exactly. It schedules nothing.
+It keeps the rules on which correctness depends: a pod is bound at most once, uid and
+resourceVersion preconditions hold, and capacity and nodes are never checked. Its only clock is the
+running loop's and its only chance is its seed, so a run on a virtual-time loop repeats exactly. It
+schedules nothing.
 """
 
 import asyncio
@@ -51,7 +52,7 @@ from shared.simulated.volumes import SimVolumes
 from shared.simulated.watch_log import WatchLog
 
 UNASSIGNED = "-"
-DONE = Answer.DONE  # Python 3.11 looks members of an enum up slowly
+DONE = Answer.DONE  # Python 3.11 looks up members of an enum slowly
 GONE, BUSY, UNKNOWN = PodRead(Answer.GONE), PodRead(Answer.BUSY), PodRead(Answer.UNKNOWN)
 STALE, ASSIGNED, REFUSED = map(PodRead, (Answer.STALE, Answer.ASSIGNED, Answer.REFUSED))
 
@@ -60,7 +61,7 @@ class SimCluster:
     """Implements the port `Cluster` in memory; `start` begins to play the world."""
 
     def __init__(self, world: World, config: SimConfig | None = None) -> None:
-        """Nodes, budgets and gangs exist from revision 1 on; pods come with `start`."""
+        """Nodes, budgets and gangs exist from revision 1 on; pods arrive after `start`."""
         self.config = config or SimConfig()
         self.world = world
         self.kinds = ALL_KINDS if world.objects else KINDS
@@ -75,7 +76,7 @@ class SimCluster:
         self._batches: list[Arrival] = []
         self._random = random.Random(self.config.seed)
         self._created, self._starts = 0, Starts()
-        self._any_ends = False  # whether any pod was created that ends by itself
+        self._any_ends = False  # whether any created pod ends by itself
         self._agenda = Agenda(self._pump)
         speed = self.config.speed
         for arrival in world.arrivals:
@@ -99,23 +100,23 @@ class SimCluster:
         self._pump()
 
     def stop(self) -> None:
-        """Nothing happens by itself any more; requests are still answered."""
+        """Stop playing; requests are still answered."""
         self._agenda.stop()
 
     @property
     def arrived(self) -> bool:
-        """Whether every arrival of the world has been created."""
+        """Return whether every arrival of the world was created."""
         return self._created == len(self.world.arrivals)
 
     def now_ms(self) -> int:
-        """Milliseconds since `start`."""
+        """Return the milliseconds since `start`."""
         return int(self._agenda.now_s() * 1000 + 1e-6)
 
     def _after(self, delay_ms: float, what: str, argument: Any) -> None:
         self._agenda.add(self._agenda.now_s() + delay_ms / 1000, what, argument)
 
     def _pump(self) -> None:
-        """Everything that is due now, in order; deletes together."""
+        """Carry out everything that is due, in order; deletions together."""
         gone: list[str] = []
         for what, argument in self._agenda.pop_due():
             if what == "arrival":
@@ -134,7 +135,7 @@ class SimCluster:
                 self.foreign_bind(argument, self._random.choice(names))
         self.delete(gone, "finished")
 
-    # ------------------------------------------------------------------- what happens in it
+    # ------------------------------------------------------------------- changes
 
     def _happens(self, kind: Kind, uid: str, node: str = "", detail: str = "") -> int:
         self.revision += 1
@@ -161,9 +162,9 @@ class SimCluster:
                 pod.node = nodes[place]
             self.pods[uid] = pod
             self.history.append(Happened(revision, time_ms, "create", uid, pod.node, pods.gang))
-        told = self._starts.created(arrival, pack(range(self.revision + 1, revision + 1)))
+        created = self._starts.created(arrival, pack(range(self.revision + 1, revision + 1)))
         self.revision = revision
-        self._publish(*told)
+        self._publish(*created)
         if self.config.foreign:
             for uid in uids:
                 if self._random.random() < self.config.foreign:
@@ -171,7 +172,7 @@ class SimCluster:
                     self._after(delay_ms, "foreign", uid)
 
     def delete(self, uids: Iterable[str], why: str = "deleted") -> None:
-        """Pods are gone at once."""
+        """Delete pods at once."""
         gone = [uid for uid in uids if self.pods.pop(uid, None) is not None]
         for uid in gone:
             self._happens("delete", uid, detail=why)
@@ -187,17 +188,17 @@ class SimCluster:
         self._publish(*self._columns(found))
 
     def change(self, uid: str, spec: PodSpec) -> None:
-        """A pod is seen with another spec, because its labels or annotations are others."""
+        """Change a pod's spec, because its labels or annotations changed."""
         pod = self.pods[uid]
-        came = self._batches[pod.batch]
-        changed = msgspec.structs.replace(came.pods, spec=spec)
-        self._batches.append(msgspec.structs.replace(came, pods=changed))
+        batch = self._batches[pod.batch]
+        changed = msgspec.structs.replace(batch.pods, spec=spec)
+        self._batches.append(msgspec.structs.replace(batch, pods=changed))
         pod.batch = len(self._batches) - 1
         pod.revision = self._happens("touch", uid, detail="changed")
         self._publish(*self._columns([pod]))
 
     def foreign_bind(self, uid: str, node: str) -> bool:
-        """Somebody else binds a pod, without any precondition."""
+        """Bind a pod as another client, without preconditions. Return whether it was unbound."""
         pod = self.pods.get(uid)
         if pod is None or pod.node or pod.deleting or pod.gated:
             return False
@@ -212,7 +213,7 @@ class SimCluster:
         self._publish(NodesSeen((node,)))
 
     def remove_node(self, uid: str) -> None:
-        """The node is gone at once, its pods a little later."""
+        """Delete a node at once, and its pods a little later."""
         node = self.nodes.pop(uid)
         self._happens("node-gone", uid, node.name)
         self._publish(NodesDeletedSeen(uid))
@@ -221,7 +222,7 @@ class SimCluster:
                 self._after(self.config.pod_gc_ms, "delete", pod.uid)
 
     def remake_node(self, uid: str, new_uid: str) -> None:
-        """The node is deleted and made again under its name before anybody collects its pods."""
+        """Delete a node and create it again under its name before its pods are collected."""
         node = self.nodes.pop(uid)
         self._happens("node-gone", uid, node.name)
         self._publish(NodesDeletedSeen(uid))
@@ -243,7 +244,7 @@ class SimCluster:
         self._volumes.changed(one)
 
     def remove_object(self, uid: str) -> None:
-        """It is gone at once."""
+        """Delete one of the other objects at once."""
         one = self.objects.pop(uid)
         self._happens("object-gone", uid, detail=one.name)
         self._publish(ObjectsDeletedSeen(uid))
@@ -254,7 +255,7 @@ class SimCluster:
         self._publish(BudgetsSeen((budget,)))
 
     def forget_history(self) -> None:
-        """Compact: every watch that is behind gets Gone."""
+        """Compact the history: every watch that is behind gets Gone."""
         self._log.forget()
 
     def break_watches(self) -> None:
@@ -262,7 +263,7 @@ class SimCluster:
         self._log.break_all()
 
     def restored(self) -> None:
-        """It is as it was at another time (shared/simulated/backup.py)."""
+        """Put the watch log back to the restored revision (shared/simulated/backup.py)."""
         self._log.restore(self.revision)
 
     def _watch_breaks(self) -> bool:
@@ -272,7 +273,7 @@ class SimCluster:
     # ----------------------------------------------------------------------------- the port
 
     async def identity(self) -> str:
-        """The world's name unless configured."""
+        """Return the world's name unless configured."""
         await self._travel()
         return self.config.identity or f"simulated-{self.world.name}"
 
@@ -282,7 +283,7 @@ class SimCluster:
         return self.revision
 
     async def list_all(self, kind: str) -> Watched:
-        """All objects of one kind at the current revision."""
+        """Return all objects of one kind at the current revision."""
         await self._travel()
         events: list[Event] = []
         if kind == "nodes" and self.nodes:
@@ -302,7 +303,7 @@ class SimCluster:
         return self._log.watch(since, self.revision)
 
     async def bind(self, requests: Sequence[BindRequest]) -> list[PodRead]:
-        """POST bindings in order."""
+        """Carry out bindings in order."""
         await self._travel()
         if not self.config.fails():
             answers = self._bind_all(requests, "bind")
@@ -319,14 +320,16 @@ class SimCluster:
         return answers
 
     async def read(self, pods: Sequence[PodRef]) -> list[PodRead]:
-        """GET pods."""
+        """Read pods."""
         await self._travel()
         return [self._shown(ref.uid) for ref in pods]
 
     async def touch(
         self, pods: Sequence[PodRef], messages: Sequence[str], reasons: Sequence[str] = ()
     ) -> list[PodRead]:
-        """Patch the status: raises the revision, assigned or not; `reasons` are not kept."""
+        """Patch the status, which raises the revision of assigned pods, too; `reasons` are not
+        kept.
+        """
         assert len(pods) == len(messages), f"{len(pods)} pods, {len(messages)} messages"
         uids = [ref.uid for ref in pods]
         await self._travel()
@@ -346,14 +349,14 @@ class SimCluster:
         return answers
 
     async def evict(self, pods: Sequence[PodRef], by: PodRef | None = None) -> list[Answer]:
-        """DELETE: the pod is gone after the grace time."""
+        """Evict pods; each is deleted after its grace period."""
         await self._travel()
         answers = [self._evict_one(ref.uid) for ref in pods]
         await self._travel()
         return answers
 
-    def tell_of(self, binds: Sequence[PastBind], are_new: bool = False) -> None:
-        """There are no events here."""
+    def announce_binds(self, binds: Sequence[PastBind], are_new: bool = False) -> None:
+        """Do nothing: there are no Events here."""
 
     async def _travel(self) -> None:
         if self.config.latency_ms:
@@ -362,7 +365,7 @@ class SimCluster:
     # ------------------------------------------------------------------------------- binding
 
     def _bind_all(self, requests: Sequence[BindRequest], kind: Kind) -> list[PodRead]:
-        """Commit what the preconditions allow, in order; one watch event for all of it."""
+        """Commit the binds whose preconditions hold, in order; one watch event for all."""
         pods, history, batches = self.pods, self.history, self._batches
         time_ms, revision = self.now_ms(), self.revision
         bound: list[SimPod] = []
@@ -424,7 +427,7 @@ class SimCluster:
         self._after(self.config.volume_ms, "claim", uid)
 
     def _fate(self) -> str:
-        """What the seed has in store for one request."""
+        """Draw the fate of one request."""
         roll = self._random.random()
         for name in ("busy", "refused", "lost_request", "late", "lost_response"):
             rate: float = getattr(self.config, name)
@@ -453,7 +456,9 @@ class SimCluster:
         return Answer.UNKNOWN if lost and self._random.random() < lost else Answer.DONE
 
     def _disrupt(self, pod: SimPod) -> None:
-        """The budgets that cover the pod allow one less, and say for whom."""
+        """Lower the allowed disruptions of the budgets that cover the pod, and record the pod
+        there.
+        """
         pods = self._batches[pod.batch].pods
         labels = dict(pods.labels)
         for budget in list(self.budgets.values()):
@@ -470,7 +475,7 @@ class SimCluster:
     # -------------------------------------------------------------------------------- views
 
     def created_with(self, pod: SimPod) -> PodsSeen:
-        """What the pod was created as, with all that came with it."""
+        """Return the pod as it was created, with its arrival."""
         return self._batches[pod.batch].pods
 
     def _shown(self, uid: str) -> PodRead:
@@ -478,7 +483,7 @@ class SimCluster:
         return GONE if pod is None else PodRead(Answer.DONE, pod.node, pod.revision)
 
     def _columns(self, pods: Iterable[SimPod]) -> list[PodsSeen]:
-        """Pods as they are now, one event for each arrival they came with."""
+        """Return pods as they are now, one event for each arrival they came with."""
         groups: dict[tuple[int, bool], list[SimPod]] = {}
         for pod in pods:
             groups.setdefault((pod.batch, pod.gated), []).append(pod)

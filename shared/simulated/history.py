@@ -1,4 +1,4 @@
-"""The simulated cluster's own history: what really happened, for checkers that trust nobody."""
+"""The simulated cluster's own history: what really happened, for independent checkers."""
 
 from pathlib import Path
 from typing import Literal
@@ -26,8 +26,9 @@ Kind = Literal[
 
 
 class Happened(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """One change. `uid` is the object's (a gang's key), `node` a node's name where there is one;
-    `detail` is the gang's key for `create`, why for `delete`, the name for nodes and budgets.
+    """One change. `uid` is the object's (a gang's key), `node` a node's name if there is one;
+    `detail` is the gang's key for `create`, the reason for `delete`, the name for nodes and
+    budgets.
     """
 
     revision: int
@@ -39,13 +40,13 @@ class Happened(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 
 def write_history(path: Path, history: list[Happened]) -> None:
-    """Replace the file. Raises NotWritten."""
+    """Write the file, replacing it. Raises NotWritten."""
     with writing(path):
         path.write_bytes(msgspec.msgpack.encode(history))
 
 
 def read_history(path: Path) -> list[Happened]:
-    """Raises ValueError naming the file when it is no history."""
+    """Return a written history. Raises ValueError naming the file when it is not one."""
     try:
         return msgspec.msgpack.decode(path.read_bytes(), type=list[Happened])
     except msgspec.DecodeError as error:

@@ -1,5 +1,5 @@
-"""Pods and nodes of the simulated cluster as Kubernetes objects, as far as it knows them: what HTTP
-extenders get in a run of a world.
+"""Pods and nodes of the simulated cluster as Kubernetes objects, as far as it knows them; HTTP
+extenders get these in a run of a world.
 """
 
 from typing import Any
@@ -17,11 +17,11 @@ class SimObjects:
     """Implements `ObjectSource`."""
 
     def __init__(self, cluster: SimCluster) -> None:
-        """Reads the cluster as it is when it is asked."""
+        """Reads the cluster at the time of each call."""
         self._cluster = cluster
 
     async def pod_object(self, namespace: str, name: str) -> dict[str, Any]:
-        """Raises LookupError."""
+        """Return a pod's object. Raises LookupError."""
         for pod in self._cluster.pods.values():
             if pod.name == name:
                 seen = self._cluster.created_with(pod)
@@ -30,12 +30,12 @@ class SimObjects:
         raise LookupError(f'pods "{name}" not found')
 
     async def node_objects(self) -> dict[str, dict[str, Any]]:
-        """By name."""
+        """Return the nodes' objects by name."""
         return {one.name: node_object(one) for one in self._cluster.nodes.values()}
 
 
 def pod_object(seen: PodsSeen, name: str, uid: str) -> dict[str, Any]:
-    """A pod with one container that asks for everything."""
+    """Return a pod whose single container requests everything."""
     spec = seen.spec
     requests = dict(_quantities(spec.requests))
     if spec.gpu is not None and spec.gpu.milli == MILLI:
@@ -52,7 +52,7 @@ def pod_object(seen: PodsSeen, name: str, uid: str) -> dict[str, Any]:
 
 
 def node_object(node: Node) -> dict[str, Any]:
-    """A node with what it has for pods."""
+    """Return a node with its allocatable amounts."""
     return {
         "apiVersion": "v1",
         "kind": "Node",

@@ -7,6 +7,6 @@ class SimPod:
     __slots__ = ("batch", "deleting", "gated", "name", "node", "revision", "uid")
 
     def __init__(self, uid: str, name: str, batch: int, revision: int, gated: bool) -> None:
-        """Created, unassigned."""
+        """Create an unassigned pod."""
         self.uid, self.name, self.batch, self.revision = uid, name, batch, revision
         self.node, self.deleting, self.gated = "", False, gated

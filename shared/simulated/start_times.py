@@ -1,5 +1,5 @@
-"""When pods of a simulated cluster were started: those that came with a time. No kubelet is
-simulated, so who is bound later has none.
+"""The start times of pods of a simulated cluster, for pods that came with one. No kubelet is
+simulated, so pods bound later have none.
 """
 
 from collections.abc import Container
@@ -13,24 +13,24 @@ from shared.model.world import Arrival
 
 
 class Starts:
-    """Times by uid, in ms since the epoch; of pods that are gone, too."""
+    """Times by uid, in ms since the epoch; also of deleted pods."""
 
     def __init__(self) -> None:
-        """Nobody."""
+        """Start empty."""
         self._of: dict[str, int] = {}
 
     def created(self, arrival: Arrival, revisions: bytes) -> tuple[Event, ...]:
-        """What is told of pods that are created now: themselves, then when they were started."""
-        told = msgspec.structs.replace(arrival.pods, revisions=revisions)
+        """Return the events for created pods: the pods, then their start times."""
+        pods = msgspec.structs.replace(arrival.pods, revisions=revisions)
         if not arrival.starts_ms:
-            return (told,)
+            return (pods,)
         pairs = zip(split(arrival.pods.uids), unpack(arrival.starts_ms).tolist(), strict=True)
         found = {uid: start_ms for uid, start_ms in pairs if start_ms}
         self._of |= found
-        return (told, *_told(found))
+        return (pods, *_told(found))
 
     def of(self, pods: Container[str]) -> tuple[PodsStartedSeen, ...]:
-        """What is told of these pods together."""
+        """Return the start times of these pods as events."""
         return _told({uid: start_ms for uid, start_ms in self._of.items() if uid in pods})
 
 

@@ -1,5 +1,5 @@
-"""What binds claims in a simulated cluster, and makes volumes for them: a little later, and not
-always. A claim that waits for nobody is bound as soon as there is a volume for it.
+"""Binds claims in a simulated cluster and makes volumes for them: after a delay, and not always. A
+claim with immediate binding is bound as soon as there is a volume for it.
 """
 
 import random
@@ -27,7 +27,9 @@ NO_PROVISIONER = "kubernetes.io/no-provisioner"
 
 
 class SimVolumes:
-    """`objects` are the cluster's, by uid; `change` replaces one; `later` has `settle` called."""
+    """`objects` are the cluster's, by uid; `change` replaces one; `later` schedules a call of
+    `settle`.
+    """
 
     def __init__(
         self,
@@ -35,19 +37,19 @@ class SimVolumes:
         change: Callable[[ClusterObject], None],
         later: Callable[[str], None],
     ) -> None:
-        """Nothing is under way."""
+        """Start with nothing scheduled."""
         self._objects, self._change, self._later = objects, change, later
         self._classes: dict[str, str] = {}  # uids by name
-        self._due: dict[str, None] = {}  # claims that wait for nobody but a volume
-        self._asked: set[str] = set()  # those that are to be looked at
+        self._due: dict[str, None] = {}  # claims with immediate binding that wait for a volume
+        self._asked: set[str] = set()  # claims to look at
 
     def start(self) -> None:
-        """See what is there: volumes are free from now on, claims that wait for nobody are due."""
+        """Take stock: volumes are free, and claims with immediate binding are due."""
         for one in list(self._objects.values()):
             self.changed(one)
 
     def changed(self, one: ClusterObject) -> None:
-        """An object came, or is another than before."""
+        """Note an object that was added or changed."""
         match one:
             case PersistentVolumeClaim():
                 self._due.pop(one.uid, None)
@@ -65,13 +67,13 @@ class SimVolumes:
                     self.changed(claim)
 
     def _ask(self, uid: str) -> None:
-        """Look at a claim a little later, once."""
+        """Schedule one look at a claim."""
         if uid not in self._asked:
             self._asked.add(uid)
             self._later(uid)
 
     def _is_due(self, claim: PersistentVolumeClaim) -> bool:
-        """Whether a claim that waits for nobody is to be bound."""
+        """Return whether a claim with immediate binding is to be bound."""
         of = self._class(claim)
         waits = of is not None and of.waits_for_consumer
         return not (waits or claim.is_bind_completed or claim.is_leaving or claim.phase == LOST)
@@ -83,7 +85,7 @@ class SimVolumes:
         return [one for one in self._objects.values() if isinstance(one, kind)]
 
     def write(self, request: VolumeRequest) -> Answer:
-        """As the API server and its preconditions have it."""
+        """Carry out a write under the preconditions of the API server."""
         choice = request.choice
         if not choice.volume:
             return self._select(request)
@@ -110,8 +112,8 @@ class SimVolumes:
         return Answer.DONE
 
     def settle(self, uid: str, draw: random.Random, failure: float) -> None:
-        """A claim gets the volume that is for it, or one that is made; or (with this probability)
-        none is made, and its pod is to be placed anew.
+        """Bind a claim to its volume or to a new one; or, with this probability, make none, so that
+        its pod must be placed again.
         """
         claim = self._of(PersistentVolumeClaim, uid)
         self._asked.discard(uid)
@@ -121,8 +123,8 @@ class SimVolumes:
         if claim is None or claim.volume:
             return
         volumes = self._all(PersistentVolume)
-        mine = (one for one in volumes if one.claim is not None and one.claim.uid == uid)
-        volume = next(mine, None)
+        bound = (one for one in volumes if one.claim is not None and one.claim.uid == uid)
+        volume = next(bound, None)
         if volume is None and not claim.selected_node:
             return  # it waits for its first consumer
         if volume is None and failure and draw.random() < failure:
@@ -139,8 +141,8 @@ class SimVolumes:
             self._change(replace(claim, volume=volume.name, is_bind_completed=True, phase=BOUND))
 
     def _volume_for(self, claim: PersistentVolumeClaim) -> PersistentVolume | None:
-        """For a claim that waits for nobody: the volume that it names, or the smallest one that
-        will do, or one that is made.
+        """Return the volume for a claim with immediate binding: the one it names, else the smallest
+        suitable one, else a new one.
         """
         free = [one for one in self._all(PersistentVolume) if _may_have(one, claim)]
         if claim.volume:
@@ -158,10 +160,10 @@ class SimVolumes:
 
 
 def _may_have(volume: PersistentVolume, claim: PersistentVolumeClaim) -> bool:
-    """Whether the volume is nobody else's, and large enough."""
-    own = ClaimRef(claim.namespace, claim.name, claim.uid)
+    """Return whether the volume is not another claim's, and large enough."""
+    reference = ClaimRef(claim.namespace, claim.name, claim.uid)
     return (
-        volume.claim in (None, own, replace(own, uid=""))
+        volume.claim in (None, reference, replace(reference, uid=""))
         and not volume.is_leaving
         and volume.capacity_bytes >= claim.request_bytes
         and volume.is_block == claim.is_block
@@ -171,7 +173,7 @@ def _may_have(volume: PersistentVolume, claim: PersistentVolumeClaim) -> bool:
 
 
 def _suits(volume: PersistentVolume, claim: PersistentVolumeClaim) -> bool:
-    """Whether a free volume is one of those that the claim asks for."""
+    """Return whether a free volume matches what the claim asks for."""
     wanted, labels = claim.selector, dict(volume.labels)
     return (
         volume.phase == AVAILABLE

@@ -1,6 +1,6 @@
-"""The simulated cluster's watch log: numbered deliveries, the last ones kept, watchers waiting.
+"""The simulated cluster's watch log: numbered deliveries, the last ones kept, and their watchers.
 
-Delays use the running loop's clock alone, so the log works on a virtual-time loop as well.
+Delays use only the running loop's clock, so the log works on a virtual-time loop as well.
 """
 
 import asyncio
@@ -14,10 +14,10 @@ EVENTS_PER_DELIVERY = 256
 
 
 class WatchLog:
-    """Deliveries in revision order; `broken` says whether a watcher's connection ends now."""
+    """Deliveries in revision order; `broken` says whether a watcher's connection breaks now."""
 
     def __init__(self, keep: int, latency_ms: int, broken: Callable[[], bool]) -> None:
-        """Empty, with nothing forgotten."""
+        """Start empty."""
         self._keep, self._latency_s, self._broken = keep, latency_ms / 1000, broken
         self._revisions: list[int] = []
         self._entries: list[tuple[float, tuple[Event, ...]]] = []
@@ -27,7 +27,7 @@ class WatchLog:
         self._waiting: list[asyncio.Future[None]] = []
 
     def add(self, revision: int, events: tuple[Event, ...], time_s: float) -> None:
-        """The newest delivery."""
+        """Add the newest delivery."""
         self._revisions.append(revision)
         self._entries.append((time_s, events))
         if len(self._entries) >= 2 * self._keep:
@@ -35,17 +35,17 @@ class WatchLog:
         self._wake()
 
     def forget(self) -> None:
-        """Keep nothing: whoever is behind must list (410)."""
+        """Drop all deliveries: watchers that are behind must list (410)."""
         self._drop(len(self._entries))
         self._wake()
 
     def break_all(self) -> None:
-        """End every watch that is open."""
+        """End every open watch."""
         self._break_count += 1
         self._wake()
 
     def restore(self, revision: int) -> None:
-        """Whoever has seen a later revision sees that it is undone; the others must list."""
+        """End watches that have seen a later revision with Restored; the others must list."""
         self.forget()
         self._forgotten = revision
         self.break_all()
@@ -63,8 +63,8 @@ class WatchLog:
                 future.set_result(None)
 
     async def watch(self, since: int, newest: int) -> AsyncIterator[Watched]:
-        """Raises Gone when deliveries after `since` are no longer kept, Restored when it is beyond
-        the cluster's `newest` revision, ConnectionError when the watch is broken.
+        """Yield deliveries. Raises Gone when deliveries after `since` are no longer kept, Restored
+        when it is beyond the cluster's `newest` revision, ConnectionError when the watch is broken.
         """
         loop = asyncio.get_running_loop()
         breaks = self._break_count

@@ -1,8 +1,8 @@
 """Snapshots as files: a folder per journal, a body and a manifest per snapshot.
 
-The body is synced and in place before its manifest is: a kill or a power loss at any moment
-leaves the snapshot whole or unlisted. A body's name holds its checksum, so that saving again at a
-position never changes what the old manifest speaks of.
+The body is synced and in place before its manifest: a kill or a power loss at any moment leaves the
+snapshot complete or unlisted. A body's name contains its checksum, so saving again at a position
+never changes the body of the old manifest.
 """
 
 import os
@@ -10,8 +10,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from shared.adapters.run_files import writing
+from shared.model.ids import JournalName
 from shared.model.text import quoted
-from shared.ports.bus import JournalName, split_journal
+from shared.ports.bus import split_journal
 from shared.ports.snapshots import SnapshotBad, SnapshotMeta, check_meta
 from shared.snapshots.manifest import (
     Manifest,
@@ -27,13 +28,15 @@ _UNFINISHED = ".tmp"
 
 
 class DirectorySnapshots:
-    """A SnapshotStore; several may read the folder, one writes a journal's snapshots."""
+    """A SnapshotStore in a folder: several processes may read it, one writes a
+    journal's snapshots.
+    """
 
     def __init__(self, root: str | os.PathLike[str]) -> None:
         self._root = Path(root)
 
-    def _folder(self, journal: str) -> Path:
-        service, partition = split_journal(JournalName(journal))
+    def _folder(self, journal: JournalName) -> Path:
+        service, partition = split_journal(journal)
         return self._root / f"{service}-{partition}"
 
     def save(self, meta: SnapshotMeta, body: bytes) -> None:
@@ -51,7 +54,7 @@ class DirectorySnapshots:
         stem = f"{meta.position:020d}"
         manifest = Manifest(meta, digest, f"{stem}-{digest}{_BODY}")
         _write(folder / manifest.body, body)
-        # The body's name must be on disk before a manifest that speaks of it can be.
+        # The body's name must be on disk before a manifest that refers to it.
         _sync_folder(folder)
         _write(folder / f"{stem}{_MANIFEST}", encode_manifest(manifest))
         _sync_folder(folder)
@@ -59,7 +62,7 @@ class DirectorySnapshots:
             if other.name != manifest.body:
                 other.unlink(missing_ok=True)
 
-    def load(self, journal: str, position: int) -> bytes:
+    def load(self, journal: JournalName, position: int) -> bytes:
         """See SnapshotStore.load."""
         folder = self._folder(journal)
         path = folder / f"{position:020d}{_MANIFEST}"
@@ -67,8 +70,10 @@ class DirectorySnapshots:
         body_path = folder / manifest.body
         return check_body(manifest, _read(body_path), str(body_path))
 
-    def drop(self, journal: str, below: int) -> None:
-        """See SnapshotStore.drop. Manifests go first; a body without one is nothing."""
+    def drop(self, journal: JournalName, below: int) -> None:
+        """See SnapshotStore.drop. Manifests are removed first; a body without one counts as
+        nothing.
+        """
         folder = self._folder(journal)
         for suffix in (_MANIFEST, _BODY, _UNFINISHED):
             for path in sorted(folder.glob(f"*{suffix}")):
@@ -80,13 +85,13 @@ class DirectorySnapshots:
         found = []
         for folder in self._root.glob("*-*") if self._root.is_dir() else ():
             service, _, partition = folder.name.rpartition("-")
-            journal = f"{service}/{partition}"
+            journal = JournalName(f"{service}/{partition}")
             if folder.is_dir() and self.list(journal):
                 found.append(journal)
         return sorted(found)
 
-    def damaged(self, journal: str) -> list[str]:
-        """See SnapshotStore.damaged. A kill before a body has its manifest leaves one, too."""
+    def damaged(self, journal: JournalName) -> list[str]:
+        """See SnapshotStore.damaged. A kill between body and manifest leaves one, too."""
         folder = self._folder(journal)
         bad = {
             path.name[:20]: str(found)
@@ -99,8 +104,8 @@ class DirectorySnapshots:
                 bad[path.name[:20]] = f"{path}: its manifest is missing"
         return [bad[position] for position in sorted(bad, reverse=True)]
 
-    def _read_all(self, journal: str) -> Iterator[tuple[Path, SnapshotMeta | SnapshotBad]]:
-        """Newest first."""
+    def _read_all(self, journal: JournalName) -> Iterator[tuple[Path, SnapshotMeta | SnapshotBad]]:
+        """Yield manifests or their errors, newest first."""
         for path in sorted(self._folder(journal).glob(f"*{_MANIFEST}"), reverse=True):
             try:
                 meta = _read_manifest(path).meta
@@ -112,7 +117,7 @@ class DirectorySnapshots:
             else:
                 yield path, SnapshotBad(f"{path}: the manifest is of {quoted(meta.journal)}")
 
-    def list(self, journal: str) -> list[SnapshotMeta]:
+    def list(self, journal: JournalName) -> list[SnapshotMeta]:
         """See SnapshotStore.list."""
         found = (meta for _path, meta in self._read_all(journal))
         return [meta for meta in found if isinstance(meta, SnapshotMeta)]
@@ -120,7 +125,7 @@ class DirectorySnapshots:
 
 def _position(path: Path) -> int:
     digits = path.name[:20]
-    # Whatever else lies there is not ours to remove.
+    # Other files in the folder are not ours to remove.
     return int(digits) if digits.isdigit() else 1 << 63
 
 
@@ -136,7 +141,9 @@ def _read(path: Path) -> bytes:
 
 
 def _write(path: Path, content: bytes) -> None:
-    """Whole and on disk under its name, or not there (but for the folder's own sync)."""
+    """Write a file that is complete and on disk under its name, or missing (apart from the folder's
+    own sync).
+    """
     unfinished = path.with_name(path.name + _UNFINISHED)
     with unfinished.open("wb") as file:
         file.write(content)

@@ -1,4 +1,4 @@
-"""The manifest beside a snapshot's body: what it is of, and the checksums that find it torn."""
+"""The manifest of a snapshot's body: its subject, and checksums that detect a torn one."""
 
 import hashlib
 
@@ -11,12 +11,12 @@ _CHECKSUM_BYTES = 16
 
 
 def checksum(body: bytes) -> str:
-    """Of a body or a manifest's own text."""
+    """Return the checksum of a body or of a manifest's text."""
     return hashlib.blake2b(body, digest_size=_CHECKSUM_BYTES).hexdigest()
 
 
 class Manifest(Struct, frozen=True):
-    """What is stored beside the body; `body` is its name where bodies have names."""
+    """The content of the manifest; `body` is the body's name, where bodies have names."""
 
     meta: SnapshotMeta
     checksum: str
@@ -24,15 +24,15 @@ class Manifest(Struct, frozen=True):
 
 
 def encode_manifest(manifest: Manifest) -> bytes:
-    """One line with the checksum of the next, which is JSON for people to read."""
+    """Return the manifest as bytes: a line with the checksum of the next line, which is JSON."""
     text = msgspec.json.encode(manifest)
     return checksum(text).encode() + b"\n" + text + b"\n"
 
 
 def decode_manifest(raw: bytes, name: str) -> Manifest:
-    """Raises SnapshotBad, naming it, unless it is whole and unchanged."""
+    """Return the manifest. Raises SnapshotBad, naming it, unless it is complete and unchanged."""
     lines = raw.split(b"\n")
-    # Three pieces, the last empty: then the final newline, written last, is there too.
+    # Three pieces, the last one empty: so the final newline, written last, is there.
     if len(lines) != 3 or lines[2] or checksum(lines[1]).encode() != lines[0]:
         raise SnapshotBad(f"{name}: the manifest is torn or changed")
     try:
@@ -42,7 +42,7 @@ def decode_manifest(raw: bytes, name: str) -> Manifest:
 
 
 def check_body(manifest: Manifest, body: bytes, name: str) -> bytes:
-    """The body, if it is the one that the manifest speaks of. Raises SnapshotBad."""
+    """Return the body if it is the manifest's. Raises SnapshotBad."""
     if len(body) != manifest.meta.size_bytes:
         raise SnapshotBad(
             f"{name}: the body has {len(body)} bytes, the manifest says {manifest.meta.size_bytes}"

@@ -1,1 +1,1 @@
-"""Importers: from traces, manifests and flood settings to a World; they place nothing."""
+"""Importers: they turn traces, manifests and flood settings into a World. They place nothing."""

@@ -1,4 +1,4 @@
-"""From single pods, in order, to arrivals: neighbours that are alike become one column."""
+"""Turns single pods, in order, into arrivals: adjacent equal pods become one column."""
 
 from collections.abc import Iterable
 
@@ -14,8 +14,8 @@ ZONES = ("zone-a", "zone-b", "zone-c")
 
 
 class Pod(Struct, frozen=True, kw_only=True):
-    """One pod of a world: what it is, when it comes, and how long it runs once bound; `start_ms`
-    (since the epoch): since when it runs on its node already, 0 = it was not started.
+    """One pod of a world: its spec, its arrival, and its lifetime once bound. `start_ms` (since the
+    epoch) is when it started on its node; 0 = not started.
     """
 
     name: str
@@ -34,12 +34,14 @@ class Pod(Struct, frozen=True, kw_only=True):
 
 
 def uid_of(pod: Pod) -> str:
-    """The pod's uid; worlds without uids get one from namespace and name."""
+    """Return the pod's uid; without one it is made from namespace and name."""
     return pod.uid or f"{pod.namespace}.{pod.name}"
 
 
 def arrivals_of(pods: Iterable[Pod]) -> tuple[Arrival, ...]:
-    """Ordered by `at_ms`, otherwise in the given order; runs of equal pods share one column."""
+    """Return arrivals ordered by `at_ms`, then in the given order; runs of equal pods share one
+    column.
+    """
     ordered = sorted(pods, key=lambda pod: pod.at_ms)
     found: list[Arrival] = []
     run: list[Pod] = []
@@ -101,15 +103,15 @@ def plain_node(
     gpu_model: str = "",
     labels: dict[str, str] | None = None,
 ) -> Node:
-    """A node of a trace or a flood: row `row` (from 0) lies in zone `row` modulo 3."""
-    own = {HOSTNAME_LABEL: name, ZONE_LABEL: ZONES[row % len(ZONES)]} | (labels or {})
+    """Return a node of a trace or a flood; row `row` (from 0) is in zone `row` modulo 3."""
+    all_labels = {HOSTNAME_LABEL: name, ZONE_LABEL: ZONES[row % len(ZONES)]} | (labels or {})
     if gpu_model:
-        own["nvidia.com/gpu.product"] = gpu_model
+        all_labels["nvidia.com/gpu.product"] = gpu_model
     return Node(
         uid=f"node.{name}",
         name=name,
         allocatable=tuple(sorted(allocatable.items())),
-        labels=dict(sorted(own.items())),
+        labels=dict(sorted(all_labels.items())),
         gpu_count=gpu_count,
         gpu_model=gpu_model,
     )

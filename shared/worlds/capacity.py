@@ -1,4 +1,4 @@
-"""A gang that could not even start on the empty cluster is refused before anything starts."""
+"""Refuses a gang that could not start even on the empty cluster, before the run begins."""
 
 from collections.abc import Callable, Iterable
 
@@ -13,15 +13,15 @@ Amounts = dict[str, int]
 
 
 def check_gangs(world: World, where: Callable[[Gang], tuple[str, str]]) -> None:
-    """Raises WorldError at `where` (file and object, field) for the first gang that is larger than
-    the cluster. Compared are sums over all nodes, so what passes may still not fit.
+    """Raise WorldError at `where` (file and object, field) for the first gang that is larger than
+    the cluster. Sums over all nodes are compared, so a gang that passes may still not fit.
     """
     total = _total(world.nodes)
     members = _members(world)
     for gang in world.gangs:
         specs = members.get(gang.key, [])
         least = {PODS: gang.min_count}
-        if len(specs) >= gang.min_count:  # else it waits for members, which is not an error
+        if len(specs) >= gang.min_count:  # otherwise it waits for members, which is not an error
             least = _least(specs, gang.min_count)
         for resource, amount in sorted(least.items()):
             if amount > total.get(resource, 0):
@@ -44,7 +44,7 @@ def _total(nodes: Iterable[Node]) -> Amounts:
 
 
 def _members(world: World) -> dict[str, list[PodSpec]]:
-    """The specs of all members by gang, one entry a pod."""
+    """Return the specs of all members by gang, one entry per pod."""
     found: dict[str, list[PodSpec]] = {}
     for arrival in world.arrivals:
         pods = arrival.pods
@@ -54,7 +54,7 @@ def _members(world: World) -> dict[str, list[PodSpec]]:
 
 
 def _least(specs: list[PodSpec], count: int) -> Amounts:
-    """For each resource, the least that any `count` of the members ask for together."""
+    """Return for each resource the smallest sum that any `count` of the members request."""
     asked: dict[str, list[int]] = {}
     for spec in specs:
         amounts = dict(spec.requests) | {PODS: 1}
@@ -62,7 +62,7 @@ def _least(specs: list[PodSpec], count: int) -> Amounts:
             amounts[GPU_MILLI] = spec.gpu.milli * spec.gpu.count
         for resource, amount in amounts.items():
             asked.setdefault(resource, []).append(amount)
-    # Members that do not ask for a resource count as 0, hence the missing ones.
+    # Members that do not request a resource count as 0, hence the missing ones.
     return {
         resource: sum(sorted([0] * (len(specs) - len(amounts)) + amounts)[:count])
         for resource, amounts in asked.items()

@@ -1,8 +1,8 @@
-"""One question to the scheduler: nodes, the pods on them, and pods that have none yet.
+"""A case for the scheduler: nodes, the pods on them, and pods without a node.
 
-Objects are read by the rules of manifests (docs/worlds.md). Pods that have ended take nothing, and
-others without a node are passed over. What kube-scheduler would look at and Muster does not is
-refused, so that an answer never differs for a reason that is not told.
+Objects are read by the rules of manifests (docs/reference/worlds.md). Finished pods use nothing;
+other pods without a node are ignored. What kube-scheduler reads and Muster does not is refused, so
+that an answer never differs for a hidden reason.
 """
 
 from collections.abc import Iterator
@@ -26,32 +26,30 @@ from shared.worlds.manifests import Object, check_version, expansion_of, namespa
 
 READ = ("Node", "Pod", "PriorityClass", "PodDisruptionBudget", "Namespace")
 ENDED = ("Succeeded", "Failed")
-GPUS_MAX = 63  # that one pod can get
+GPUS_MAX = 63  # of one pod
 START_MAX = 1 << 31
 
 
 class Placed(Struct, frozen=True):
-    """A pod on a node. `preempted`: it is ending because a scheduler told it to go for somebody
-    else.
-    """
+    """A pod on a node. `preempted`: it is terminating because a scheduler preempted it."""
 
     pod: Pod
     preempted: bool = False
 
 
 class Nominated(Struct, frozen=True):
-    """A pod that waits for a node which is promised to it."""
+    """A pod that is nominated to a node."""
 
     pod: Pod
     node: str
 
 
 class Case(Struct, frozen=True):
-    """What is asked: how each of `asked` would fare on `nodes` while `placed` are on them and some
-    are promised to `nominated`, and with `preempt`, whom those that fit nowhere would preempt.
-    `namespaces` come with their labels; `storage` has the objects about volumes. Where searches for
-    nodes end early, the first begins at `start_index`, and a pod's node of `asked_nodes` is tried
-    before; `asked_gates` are the names of its scheduling gates.
+    """The question: how each of `asked` fares on `nodes` with `placed` on them and `nominated`
+    waiting for some, and with `preempt`, which pods those that fit nowhere would preempt.
+    `namespaces` carry labels; `storage` has the volume-related objects. Where searches for nodes
+    end early, the first search begins at `start_index`, and a pod's node in `asked_nodes` is tried
+    first; `asked_gates` are the names of its scheduling gates.
     """
 
     nodes: tuple[Node, ...]
@@ -69,13 +67,13 @@ class Case(Struct, frozen=True):
 
 
 class _Pods:
-    """Makes pods of a case's objects, with all that rules between pods look at."""
+    """Makes pods of a case's objects, with everything that inter-pod rules read."""
 
     def __init__(self, expansion: Expansion, spreaders: Spreaders, images: KnownImages) -> None:
         self._expansion, self._spreaders, self._images = expansion, spreaders, images
 
     def pod(self, one: Object) -> Pod:
-        """The pod of one object."""
+        """Return the pod of one object."""
         (pod,) = self._expansion.pods(one.document, one.metadata, one.namespace)
         spec = msgspec.structs.replace(
             self._images.relevant(pod.spec),
@@ -128,7 +126,7 @@ def case_of(what: str, value: object) -> Case:
 
 
 def _storage(document: Fields) -> Iterator[StorageObject]:
-    """Objects about volumes."""
+    """Yield the volume-related objects."""
     seen: set[tuple[str, str, str]] = set()
     for item in document.children("objects"):
         kind = item.text("kind")
@@ -147,7 +145,7 @@ def _storage(document: Fields) -> Iterator[StorageObject]:
 
 
 def _objects(document: Fields, key: str, seen: set[tuple[str, str, str]]) -> Iterator[Object]:
-    """Those of a list that decide something; `seen` holds the names of all so far."""
+    """Yield the objects of a list that matter for scheduling; `seen` collects all names."""
     for item in document.children(key):
         kind = item.required_text("kind")
         if key == "pods" and kind != "Pod":
@@ -164,8 +162,8 @@ def _objects(document: Fields, key: str, seen: set[tuple[str, str, str]]) -> Ite
 
 
 def _budget(one: Object, placed: tuple[Placed, ...]) -> Budget:
-    """As its status says; nobody counts pods here. Pods whose eviction it has counted are named
-    there.
+    """Return the budget as its status says, since no controller counts pods here. The status names
+    the pods whose eviction it has counted.
     """
     rule = budget_rule_of(one.metadata, one.document, one.namespace)
     named = one.document.child("status").child("disruptedPods").values
@@ -194,7 +192,7 @@ def _placed(objects: list[Object], read: _Pods, nodes: frozenset[str]) -> Iterat
         if one.kind != "Pod" or one.document.child("status").text("phase") in ENDED:
             continue
         pod = read.pod(one)
-        if pod.node in nodes:  # on one that is not there it holds nothing, as in kube-scheduler
+        if pod.node in nodes:  # on a missing node it uses nothing,
             status = one.document.child("status")
             yield Placed(pod, pod.terminating and _is_preempted(status))
 
@@ -207,7 +205,7 @@ def _nominated(objects: list[Object], read: _Pods, nodes: frozenset[str]) -> Ite
 
 
 def _is_preempted(status: Fields) -> bool:
-    """What the first condition of its type says counts."""
+    """Return whether a scheduler preempted the pod. The first condition of the type counts."""
     for one in status.children("conditions"):
         if one.text("type") == "DisruptionTarget":
             return one.text("status") == "True" and one.text("reason") == "PreemptionByScheduler"

@@ -1,4 +1,4 @@
-"""The claims that a StatefulSet makes of its templates: one of each for every pod, its own."""
+"""The claims that a StatefulSet makes of its templates: one of each for every pod."""
 
 from collections.abc import Iterable, Iterator
 
@@ -15,7 +15,7 @@ KIND = "PersistentVolumeClaim"
 
 
 def template_names(spec: Fields) -> tuple[str, ...]:
-    """Names of the templates of a StatefulSet's spec, in their order."""
+    """Return the names of the templates in a StatefulSet's spec, in order."""
     names: list[str] = []
     for one in spec.children(TEMPLATES):
         metadata = one.child("metadata")
@@ -27,14 +27,12 @@ def template_names(spec: Fields) -> tuple[str, ...]:
 
 
 def uses_of(names: Iterable[str], pod: str) -> tuple[ClaimUse, ...]:
-    """What a pod of the set has by them."""
+    """Return the claims that a pod of the set uses."""
     return tuple(ClaimUse(_claim_name(name, pod)) for name in names)
 
 
 def without_replaced(spec: Fields, names: tuple[str, ...]) -> Fields:
-    """A pod's spec without the volumes that stand under a template's name: the claim takes their
-    place.
-    """
+    """Return a pod's spec without the volumes named like a template: the claim replaces them."""
     volumes = list(spec.children("volumes"))
     kept = [one.values for one in volumes if one.text("name") not in names]
     if len(kept) == len(volumes):
@@ -43,7 +41,7 @@ def without_replaced(spec: Fields, names: tuple[str, ...]) -> Fields:
 
 
 def claims_of(spec: Fields, namespace: str, pods: Iterable[str]) -> Iterator[PersistentVolumeClaim]:
-    """The claims of the pods with these names."""
+    """Yield the claims of the pods with these names."""
     template_names(spec)
     made = [_read(one, namespace) for one in spec.children(TEMPLATES)]
     for pod in pods:
@@ -53,7 +51,7 @@ def claims_of(spec: Fields, namespace: str, pods: Iterable[str]) -> Iterator[Per
 
 
 def _claim_name(template: str, pod: str) -> str:
-    """NAME-SET-ORDINAL, where the pod is SET-ORDINAL."""
+    """Return NAME-SET-ORDINAL, where the pod is SET-ORDINAL."""
     return f"{template}-{pod}"
 
 

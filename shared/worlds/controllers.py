@@ -1,8 +1,8 @@
-"""How many pods a Pod, or an object that makes pods of a template, stands for, and their names.
+"""The pods that a Pod or a controller object stands for, and their names.
 
 Controllers do not run in a simulated cluster: their pods exist as if the controller had made them
-once, named after the owner with a number (of a DaemonSet: with the node). A pod that is evicted is
-not made again.
+once, named after the owner with a number (for a DaemonSet: with the node). An evicted pod is not
+made again.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -68,12 +68,12 @@ class Expansion:
         default: PriorityClass,
         nodes: Sequence[Node] = (),
     ) -> None:
-        """`default` is the priority of pods that name no class; `nodes` are for DaemonSets."""
+        """`default` is the priority of pods without a class; `nodes` are for DaemonSets."""
         self._classes, self._default = classes, default
         self._daemon_nodes = DaemonNodes(nodes)
 
     def pods(self, document: Fields, metadata: Fields, namespace: str) -> Iterator[Pod]:
-        """The object's pods, in order."""
+        """Yield the object's pods in order."""
         kind, spec = document.text("kind"), document.child("spec")
         document.only(("apiVersion", "kind", "metadata", "spec", "status"))
         name = metadata.required_text("name")
@@ -104,9 +104,9 @@ class Expansion:
         template = self._template(inner, inside, namespace)
         if kind == "DaemonSet":
             on_host = inside.flag("hostNetwork")
-            for node, own in self._daemon_nodes.specs(template.spec, on_host):
+            for node, node_spec in self._daemon_nodes.specs(template.spec, on_host):
                 if template.node in ("", node):
-                    there = structs.replace(template, spec=own)
+                    there = structs.replace(template, spec=node_spec)
                     yield _pod(there, f"{name}-{node}", namespace, at_ms, lifetime_ms)
             return
         owner = _owner(kind, name)
@@ -126,14 +126,14 @@ class Expansion:
 
 
 def _owner(kind: str, name: str) -> str:
-    """Whose pods they are; a Deployment has a ReplicaSet make them."""
+    """Return the owner of the pods; for a Deployment, its ReplicaSet."""
     if kind == "Job":
         return ""
     return f"ReplicaSet/{revision_name(name)}" if kind == "Deployment" else f"{kind}/{name}"
 
 
 def pod_names(kind: str, name: str, spec: Fields) -> list[str]:
-    """The names of a controller's pods."""
+    """Return the names of a controller's pods."""
     return [f"{name}-{number}" for number in range(_count(kind, spec))]
 
 

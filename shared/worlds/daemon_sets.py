@@ -1,4 +1,4 @@
-"""The pods of a DaemonSet: one for each node that it is for, tied to it by name, as the DaemonSet
+"""The pods of a DaemonSet: one for each eligible node, tied to it by name, as the DaemonSet
 controller makes them (kubernetes/pkg/controller/daemon: NodeShouldRunDaemonPod, and util).
 """
 
@@ -34,26 +34,28 @@ _FILTERS = (NodeAffinity(), TaintToleration())
 
 
 class DaemonNodes:
-    """The nodes of a world, and which of them a DaemonSet is for."""
+    """The nodes of a world; it finds those that are eligible for a DaemonSet."""
 
     def __init__(self, nodes: Sequence[Node]) -> None:
         self._nodes = nodes
 
     @cached_property
     def _table(self) -> NodeTable:
-        """Made where there is a DaemonSet at all."""
+        """Return the table of nodes, made when the first DaemonSet needs it."""
         table = NodeTable(seed=0)
         table.set_nodes(range(len(self._nodes)), self._nodes)
         return table
 
     def specs(self, spec: PodSpec, on_host_network: bool) -> Iterator[tuple[str, PodSpec]]:
-        """Node by node, what is asked for there: a node that its selector and affinity do not
-        mean, or with a taint that it does not tolerate, gets none.
+        """Yield (node, spec) for each eligible node: one that the selector and affinity match, and
+        whose taints are tolerated.
         """
         more = (*_TOLERATED, ON_HOST_NETWORK) if on_host_network else _TOLERATED
-        own = spec.tolerations
+        tolerations = spec.tolerations
         added = (Toleration(f"node.kubernetes.io/{key}", "Exists", "", how) for key, how in more)
-        spec = structs.replace(spec, tolerations=(*own, *(one for one in added if one not in own)))
+        spec = structs.replace(
+            spec, tolerations=(*tolerations, *(one for one in added if one not in tolerations))
+        )
         refused = np.zeros(self._table.size, np.bool_)
         for plugin in _FILTERS:
             mask = plugin.refuses(self._table, spec)

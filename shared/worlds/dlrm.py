@@ -1,7 +1,7 @@
-"""The trace of disaggregated recommendation-model instances (rules: docs/worlds.md).
+"""The trace of disaggregated recommendation-model instances (rules: docs/reference/worlds.md).
 
-It has no node list and 7,280 of its rows have no creation time, so nodes are made up to hold the
-peak with a stated headroom, and rows without creation time exist from the start.
+It has no node list, so nodes are made up that hold the peak with a stated headroom. 7,280 of its
+rows have no creation time; they exist from the start.
 """
 
 from collections.abc import Iterable, Sequence
@@ -29,7 +29,7 @@ GIB = 1 << 30
 GPU_WHOLE_MILLI = 1000
 GPU_MODEL = "HN"
 HEADROOM_PERCENT = 25
-"""How much more than the peak of every resource the nodes of a role have together."""
+"""The nodes of a role hold the peak of each resource plus this share."""
 
 SHAPES: dict[str, dict[str, int]] = {
     "CN": {CPU: 192_000, MEMORY: 1024 * GIB, EPHEMERAL_STORAGE: 4096 * GIB, RDMA: 400, GPU: 0},
@@ -40,7 +40,7 @@ SHAPES: dict[str, dict[str, int]] = {
 
 @dataclass(frozen=True)
 class Instance:
-    """One checked row; times in seconds, `ends_s` None = runs on after the trace."""
+    """One checked row; times in seconds, `ends_s` None = it runs beyond the trace."""
 
     name: str
     role: str
@@ -52,7 +52,7 @@ class Instance:
 
 
 def read_instances(path: Path) -> list[Instance]:
-    """All rows, in order of creation; rows without creation time first, at 0."""
+    """Return all rows in order of creation; rows without creation time come first, at 0."""
     rows = [_instance(row) for row in read_rows(path, COLUMNS, "instance_sn")]
     rows.sort(key=lambda row: row.created_s)
     return rows
@@ -109,7 +109,9 @@ def _demand(instance: Instance) -> dict[str, int]:
 
 
 def peak(instances: Sequence[Instance], timed: bool) -> dict[str, int]:
-    """The largest amount of each resource asked for at one time (timed), or by all (fill)."""
+    """Return the largest amount of each resource requested at one time (timed), or by
+    all (fill).
+    """
     changes: list[tuple[Fraction, int, Instance]] = []
     for instance in instances:
         changes.append((instance.created_s, 1, instance))
@@ -126,7 +128,7 @@ def peak(instances: Sequence[Instance], timed: bool) -> dict[str, int]:
 
 
 def nodes_needed(role: str, most: dict[str, int]) -> int:
-    """How many nodes of a role hold the peak plus the headroom."""
+    """Return the number of nodes of a role that hold the peak plus the headroom."""
     shape = SHAPES[role] | {PODS: PODS_PER_NODE}
     needed = 0
     for resource, amount in most.items():
@@ -139,10 +141,10 @@ def nodes_needed(role: str, most: dict[str, int]) -> int:
 def _nodes(instances: Sequence[Instance], timed: bool) -> Iterable[Node]:
     row = 0
     for role, shape in SHAPES.items():
-        mine = [instance for instance in instances if instance.role == role]
+        of_role = [instance for instance in instances if instance.role == role]
         allocatable = {name: amount for name, amount in shape.items() if name != GPU}
         model = GPU_MODEL if shape[GPU] else ""
-        for number in range(nodes_needed(role, peak(mine, timed))):
+        for number in range(nodes_needed(role, peak(of_role, timed))):
             name = f"{role.lower()}-{number:04d}"
             full = allocatable | {PODS: PODS_PER_NODE}
             yield plain_node(name, row, full, shape[GPU], model, {ROLE_LABEL: role})
@@ -165,7 +167,7 @@ def _pod(instance: Instance, speed: Fraction | None) -> Pod:
 
 
 def dlrm_world(folder: Path, speed: Fraction | None) -> World:
-    """The trace as a world; `speed` None = fill (everything at once, nothing is deleted)."""
+    """Return the trace as a world; `speed` None = fill (everything at once, nothing is deleted)."""
     instances = read_instances(folder / FILE)
     return World(
         name="dlrm",

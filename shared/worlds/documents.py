@@ -1,7 +1,8 @@
-"""Files of Kubernetes manifests to single objects with their place; knows YAML, JSON and lists.
+"""Splits files of Kubernetes manifests into single objects with their place; it knows YAML, JSON
+and lists.
 
-Multi-document YAML, JSON and `List` objects are taken apart in the order they are written, files
-in the order of their names. A key written twice in one object is an error, not "the last wins".
+Multi-document YAML, JSON and `List` objects are split in the order they are written, files in the
+order of their names. A key written twice in one object is an error, not "the last wins".
 """
 
 import json
@@ -34,9 +35,9 @@ def _pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def manifest_files(paths: Sequence[Path]) -> list[Path]:
-    """The files of the given folders (with their subfolders) and the given files, each once.
+    """Return the files of the given folders (with subfolders) and the given files, each once.
 
-    Folders of runs, which tell of themselves in JSON, and hidden ones are passed over.
+    Hidden folders are skipped, and run folders, whose JSON files describe the run.
     """
     found: list[Path] = []
     for path in paths:
@@ -62,7 +63,7 @@ def _below(folder: Path) -> Iterator[Path]:
 
 
 def read_objects(path: Path) -> Iterator[Fields]:
-    """Every object of one file."""
+    """Yield every object of one file."""
     try:
         if path.stat().st_size > FILE_BYTES_MAX:
             raise WorldError(str(path), "", f"is larger than {FILE_BYTES_MAX >> 20} MiB")

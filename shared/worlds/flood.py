@@ -1,9 +1,9 @@
-"""Synthetic floods: many pods as columns, without an object per pod where pods are alike.
+"""Synthetic floods: many pods as columns, without an object for each of equal pods.
 
-Three shapes of flood: `identical` (one signature), `openb` (the trace's shapes in random order,
-all amounts divided by 16, any GPU model) and `distinct` (every pod its own signature). Two ways to
-arrive: a backlog (all at time 0) or an even open-loop rate. Names are fixed by the number, so a
-flood is the same for the same settings on every machine.
+Three shapes of flood: `identical` (one signature), `openb` (the trace's shapes in random order, all
+amounts divided by 16, any GPU model) and `distinct` (every pod its own signature). Two ways to
+arrive: a backlog (all at time 0) or an even open-loop rate. Names depend on the number alone, so
+the same settings give the same flood on every machine.
 """
 
 import random
@@ -32,9 +32,9 @@ TICK_MS = 1
 
 @dataclass(frozen=True)
 class Flood:
-    """Settings of one flood. `rate` (pods/s) 0 = backlog. Within `window` pods of one instant,
-    equal shapes share a column (1 = strict random order). `gpu_nodes` of the nodes have 8 GPUs. The
-    nodes are there from the beginning, the first pods arrive at `start_ms`.
+    """Settings of one flood. `rate` (pods/s) 0 = backlog. Within `window` pods that arrive
+    together, equal shapes share a column (1 = strict random order). `gpu_nodes` of the nodes have 8
+    GPUs. The nodes exist from the start; the first pods arrive at `start_ms`.
     """
 
     pods: int = 1_000
@@ -53,7 +53,7 @@ class Flood:
 
 
 def flood_world(flood: Flood, openb_pods: Path | None = None) -> World:
-    """The flood as a world; `openb_pods` is the trace's pod list (for its shapes only)."""
+    """Return the flood as a world; `openb_pods` is the trace's pod list (for its shapes only)."""
     specs = _specs(flood, openb_pods)
     return World(
         name=f"flood of {flood.pods} {flood.shapes} pods",
@@ -103,7 +103,7 @@ def _sixteenth(spec: PodSpec) -> PodSpec:
 
 
 def _instants(flood: Flood) -> Iterator[tuple[int, int, int]]:
-    """(time, first pod, pods) of everything that arrives at one instant."""
+    """Yield (time, first pod, number of pods) for each arrival time."""
     if flood.rate == 0:
         if flood.pods:
             yield flood.start_ms, 0, flood.pods
@@ -132,14 +132,16 @@ def _arrivals(flood: Flood, specs: Sequence[PodSpec]) -> Iterator[Arrival]:
 
 
 def _distinct(flood: Flood, number: int) -> PodSpec:
-    """Different from all others in its memory, by less than a thousandth of a MiB each."""
+    """Return a spec whose memory differs from all others, by less than a thousandth of a MiB."""
     return _spec(flood.cpu_milli, flood.memory_bytes + number)
 
 
 def _shuffled(
     flood: Flood, specs: Sequence[PodSpec], chance: random.Random, at_ms: int, pods: range
 ) -> Iterator[Arrival]:
-    """Random shapes; inside a window, pods of one shape share a column at its first one's place."""
+    """Yield random shapes; inside a window, pods of one shape share a column at the place of the
+    first.
+    """
     for start in range(pods.start, pods.stop, flood.window):
         groups: dict[PodSpec, list[int]] = {}
         for number in range(start, min(start + flood.window, pods.stop)):

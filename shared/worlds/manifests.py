@@ -1,4 +1,4 @@
-"""Folders and files of Kubernetes manifests as a world (rules: docs/worlds.md)."""
+"""Folders and files of Kubernetes manifests as a world (rules: docs/reference/worlds.md)."""
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
@@ -53,7 +53,7 @@ API_VERSIONS = {
     **dict.fromkeys(("StorageClass", "CSINode", "CSIDriver"), "storage.k8s.io/v1"),
     **dict.fromkeys(("CSIStorageCapacity", "VolumeAttachment"), "storage.k8s.io/v1"),
 }
-DECIDES_NOTHING = "objects of this kind decide nothing here"
+DECIDES_NOTHING = "objects of this kind do not affect scheduling"
 IGNORED = {"CronJob": "schedules are not played; give the Jobs that they would make"}
 NAME_LABEL = "kubernetes.io/metadata.name"
 CLUSTER_KINDS = (
@@ -64,7 +64,7 @@ _NAME = re.compile(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?")
 
 
 def check_version(document: Fields) -> None:
-    """Whether an object of a known kind is written in the version that is read here. Raises
+    """Check that an object of a known kind has the API version that is read here. Raises
     WorldError.
     """
     version = API_VERSIONS[document.text("kind")]
@@ -125,7 +125,7 @@ class _Reading:
 
 
 def manifests_world(paths: Sequence[Path]) -> World:
-    """All objects of the given files and folders, as one world."""
+    """Return all objects of the given files and folders as one world."""
     reading = _Reading()
     for path in manifest_files(paths):
         for document in read_objects(path):
@@ -149,7 +149,7 @@ def manifests_world(paths: Sequence[Path]) -> World:
 
 
 def _objects(reading: _Reading) -> Iterator[ClusterObject]:
-    """What rules between pods, and those about volumes, look at besides pods."""
+    """Yield the objects other than pods that inter-pod and volume rules read."""
     yield from (namespace_of(found) for found in reading.of("Namespace"))
     for found in reading.of(*SPREADING, DEPLOYMENT):
         yield spreader_of(found.document, found.metadata, found.namespace)
@@ -158,7 +158,7 @@ def _objects(reading: _Reading) -> Iterator[ClusterObject]:
 
 
 def _claims_of_sets(reading: _Reading) -> Iterator[PersistentVolumeClaim]:
-    """Those that StatefulSets make; one that is there already is taken as it is."""
+    """Yield the claims that StatefulSets make; an existing claim is kept as it is."""
     known = {(one.namespace, one.name) for one in reading.of("PersistentVolumeClaim")}
     for found in reading.of("StatefulSet"):
         spec = found.document.child("spec")
@@ -170,7 +170,7 @@ def _claims_of_sets(reading: _Reading) -> Iterator[PersistentVolumeClaim]:
 
 
 def namespace_of(found: Object) -> Namespace:
-    """With the label that an API server gives every namespace."""
+    """Return a namespace with the label that an API server adds."""
     found.document.only(("apiVersion", "kind", "metadata", "spec", "status"))
     labels = {NAME_LABEL: found.name} | found.metadata.mapping("labels")
     uid = found.metadata.text("uid") or f"namespace.{found.name}"
@@ -178,7 +178,7 @@ def namespace_of(found: Object) -> Namespace:
 
 
 def _place_of(gang: Gang, reading: _Reading) -> tuple[str, str]:
-    """Where a gang's minCount is written."""
+    """Return where a gang's minCount is written."""
     namespace, name, group = gang.key.split("/")[:3]
     for workload in reading.of("Workload"):
         if (workload.namespace, workload.name) == (namespace, name):
@@ -187,7 +187,7 @@ def _place_of(gang: Gang, reading: _Reading) -> tuple[str, str]:
 
 
 def _groups(reading: _Reading) -> dict[str, Group]:
-    """Pod groups by `namespace/workload/group`."""
+    """Return pod groups by `namespace/workload/group`."""
     found: dict[str, Group] = {}
     for workload in reading.of("Workload"):
         groups = groups_of(workload.metadata, workload.document)
@@ -197,7 +197,7 @@ def _groups(reading: _Reading) -> dict[str, Group]:
 
 
 def expansion_of(classes_given: Iterable[Object], nodes: Sequence[Node] = ()) -> Expansion:
-    """What makes pods, with these PriorityClasses at hand, and nodes for DaemonSets."""
+    """Return what makes pods, with these PriorityClasses, and nodes for DaemonSets."""
     classes: dict[str, PriorityClass] = {}
     default, default_name = PriorityClass(0), ""
     for found in classes_given:
@@ -229,7 +229,7 @@ def _pods(reading: _Reading, groups: dict[str, Group], nodes: Sequence[Node]) ->
 
 
 def _with_known_images(pods: list[Pod], nodes: Sequence[Node]) -> list[Pod]:
-    """Specs are shared by the pods of an owner, and stay so."""
+    """Drop images that no node has. The pods of an owner keep sharing one spec."""
     images = KnownImages(nodes)
     specs: dict[int, PodSpec] = {}
     for pod in pods:
@@ -239,7 +239,7 @@ def _with_known_images(pods: list[Pod], nodes: Sequence[Node]) -> list[Pod]:
 
 
 def _without_basic_group(pod: Pod, groups: dict[str, Group]) -> Pod:
-    """A basic pod group gates nothing: its pods are pods like any other."""
+    """Return the pod without its group if that is a basic one, which gates nothing."""
     group = _group_of(pod, groups)
     if group is not None and not group.min_count:
         return msgspec.structs.replace(pod, gang="")

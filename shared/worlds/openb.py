@@ -1,8 +1,7 @@
-"""The openb GPU-cluster trace: its node list and pod list, as a world (rules: docs/worlds.md).
+"""The openb GPU-cluster trace: its node list and pod list as a world (docs/reference/worlds.md).
 
-Two modes: fill (all pods at once, in creation order, none is ever deleted) and timed (the trace's
-times divided by a speed). It changes nothing of the trace; the main job's changes are in
-openb_main.py.
+Two modes: fill (all pods at once, in creation order, none is deleted) and timed (the trace's times
+divided by a speed). It leaves the trace unchanged; openb_main.py has the changes of the main job.
 """
 
 from collections.abc import Iterable
@@ -27,8 +26,8 @@ POD_COLUMNS = (
 )
 ASSUMED = {"gpu_spec": "", "qos": "BE", "pod_phase": "Running"}
 ASSUMED_TIMES = {"creation_time": "0", "deletion_time": "0", "scheduled_time": ""}
-"""Some of the published lists have the first five columns only. Without times there is no order but
-the file's, and nothing to time a run by.
+"""Some of the published lists have only the first five columns. Without times the file's order is
+the only order, and the list cannot be played by time.
 """
 PRIORITY_OF_QOS = {"LS": 300, "Guaranteed": 200, "Burstable": 200, "BE": 100}
 PHASES = ("Pending", "Running", "Succeeded", "Failed")
@@ -40,7 +39,7 @@ GPUS_PER_NODE_MAX = 63
 @dataclass(frozen=True)
 class Timing:
     """`speed` None = fill. `rate` (pods/s) replaces the creation times by an even, open-loop flow;
-    `repeat` plays the pod list so many times, each copy after the one before.
+    `repeat` plays the pod list this many times, one copy after another.
     """
 
     speed: Fraction | None = None
@@ -63,7 +62,7 @@ class PodRow:
 
 
 def read_nodes(path: Path) -> tuple[Node, ...]:
-    """The node list."""
+    """Return the node list."""
     rows = read_rows(path, NODE_COLUMNS, "sn")
     return tuple(_node(number, row) for number, row in enumerate(rows))
 
@@ -83,8 +82,8 @@ def _node(number: int, row: Row) -> Node:
 
 
 def read_pods(path: Path, timing: Timing = FILL) -> list[PodRow]:
-    """The pod list, in order of creation (stable for equal times). Times may be missing in a file
-    that is not played by them. Raises WorldError.
+    """Return the pod list in order of creation (stable for equal times). Times may be missing in a
+    file that is not played by time. Raises WorldError.
     """
     needs_times = timing.speed is not None and timing.rate is None
     defaults = ASSUMED if needs_times else ASSUMED | ASSUMED_TIMES
@@ -130,7 +129,7 @@ def _gpu(row: Row) -> GpuRequest | None:
 
 
 def pods_of(rows: list[PodRow], timing: Timing) -> list[Pod]:
-    """The pods with their times in the world, in milliseconds."""
+    """Return the pods with their times in the world, in milliseconds."""
     return [
         _pod(row, f"{row.name}-{copy}" if copy else row.name, at_ms, timing)
         for copy, row, at_ms in _times(rows, timing)
@@ -161,7 +160,7 @@ def _pod(row: PodRow, name: str, at_ms: int, timing: Timing) -> Pod:
 
 
 def plain_world(folder: Path, pod_file: str, timing: Timing) -> World:
-    """The trace as it is: it knows no priorities, so nobody preempts anybody."""
+    """Return the trace unchanged; it has no priorities, so there is no preemption."""
     nodes = read_nodes(folder / NODE_FILE)
     pods = [
         msgspec.structs.replace(pod, spec=msgspec.structs.replace(pod.spec, priority=0))

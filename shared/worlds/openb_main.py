@@ -1,8 +1,8 @@
 """The main job: openb with gangs, late gangs and one wave of high-priority latecomers, all seeded.
 
 A share of the pods is grouped into gangs of 2-16 with the same QoS; small sizes are more frequent
-(weight 1/size^2). The gangs that ask for most GPUs come late, after the latecomers took what was
-free, so that they cannot be placed and run into their gate's timeout.
+(weight 1/size^2). The gangs that request most GPUs arrive late, after the latecomers have taken the
+free ones, so they cannot be placed and reach their permit timeout.
 """
 
 import random
@@ -27,7 +27,7 @@ LATECOMER_LABEL = ("muster.io/latecomer", "true")
 
 @dataclass(frozen=True)
 class MainJob:
-    """How the trace is changed. Times are of the fill mode; in timed mode the wave comes at three
+    """The changes to the trace. Times are those of fill mode; in timed mode the wave comes at three
     fifths of the trace and the late gangs at four fifths.
     """
 
@@ -41,7 +41,7 @@ class MainJob:
 
 
 def main_world(folder: Path, pod_file: str, timing: Timing, job: MainJob) -> World:
-    """The main job's world."""
+    """Return the main job's world."""
     nodes = read_nodes(folder / NODE_FILE)
     rows = read_pods(folder / pod_file, timing)
     pods = pods_of(rows, timing)
@@ -78,7 +78,7 @@ def _gang(number: int, members: Sequence[int], job: MainJob) -> Gang:
 
 
 def _choose_gangs(pods: Sequence[Pod], job: MainJob, chance: random.Random) -> list[list[int]]:
-    """Indices of pods, gang by gang; every gang within one priority, in order of arrival."""
+    """Return the pods' indices by gang; a gang has one priority and is in order of arrival."""
     count = int(len(pods) * job.gang_share)
     chosen = sorted(chance.sample(range(len(pods)), count))
     by_priority: dict[int, list[int]] = {}
@@ -97,7 +97,7 @@ def _choose_gangs(pods: Sequence[Pod], job: MainJob, chance: random.Random) -> l
 
 
 def _most_gpus(pods: Sequence[Pod], gangs: list[list[int]], count: int) -> frozenset[int]:
-    """The gangs (by number from 0) that ask for most GPUs."""
+    """Return the gangs (numbered from 0) that request most GPUs."""
 
     def asks_milli(number: int) -> int:
         requests = [pods[index].spec.gpu for index in gangs[number]]

@@ -1,7 +1,7 @@
-"""World words of the command line to worlds: `openb:DIR`, `dlrm:DIR`, `flood:...`, or paths.
+"""Turns the command line's words into a world: `openb:DIR`, `dlrm:DIR`, `flood:...`, or paths.
 
-After the folder (or instead of one) come settings as `key=value`, separated by commas. Nothing is
-guessed: an unknown key or an unusable value is a WorldError that names it.
+The folder is followed (or replaced) by settings as `key=value`, separated by commas. Nothing is
+guessed: an unknown key or a bad value is a WorldError that names it.
 """
 
 import os
@@ -36,7 +36,7 @@ SHAPES = ("identical", "openb", "distinct")
 
 @dataclass(frozen=True)
 class Choice:
-    """What the command line says beside the world's own words; None = not said."""
+    """Options of the command line that belong to a world; None = not given."""
 
     plain: bool = False
     speed: str | None = None
@@ -45,14 +45,14 @@ class Choice:
 
 @dataclass(frozen=True)
 class Chosen:
-    """A world, and whether it is the main job, which has to meet counts of its own."""
+    """A world, and whether it is the main job, which must reach expected counts."""
 
     world: World
     is_main_job: bool = False
 
 
 def data_root() -> Path:
-    """Where traces lie: MUSTER_DATA, or ../shared/data beside the repository."""
+    """Return the folder of traces: MUSTER_DATA, or ../shared/data beside the repository."""
     named = os.environ.get("MUSTER_DATA")
     repository = Path(__file__).resolve().parents[2]
     return Path(named) if named else repository.parent / "shared" / "data"
@@ -76,7 +76,7 @@ class _Words:
             self._values[key] = value
 
     def set_default(self, key: str, value: str | None) -> None:
-        """What an option of the command line says, unless the world's own words say it."""
+        """Set a key from a command line option, unless the world's own words have it."""
         if value is not None:
             self._values.setdefault(key, value)
 
@@ -122,13 +122,13 @@ class _Words:
         )
 
     def done(self) -> None:
-        """Refuse what nobody asked for."""
+        """Raise WorldError for unused words."""
         for key in self._values:
             raise self.error(key, "is an unknown setting")
 
 
 def load_world(words: Sequence[str], choice: Choice) -> Chosen:
-    """The world that the command line names. Raises WorldError."""
+    """Return the world that the command line names. Raises WorldError."""
     if not all(words) or not words:
         raise WorldError("world", "", "name one: a folder of manifests, openb:, dlrm: or flood:")
     scheme, colon, body = words[0].partition(":")
@@ -143,14 +143,14 @@ def load_world(words: Sequence[str], choice: Choice) -> Chosen:
 
 
 def _trace(words: _Words, name: str) -> Path:
-    """The folder of a trace. Raises WorldError, which says where to get it."""
+    """Return the folder of a trace. Raises WorldError, which says where to get the trace."""
     folder = Path(words.folder) if words.folder else data_root() / name
     if not folder.is_dir():
         origin, files = ORIGINS[name]
         raise WorldError(
             str(folder),
             "",
-            f"is no folder with the trace; {files} are in the folder {origin} of "
+            f"is not a folder with the trace; {files} are in the folder {origin} of "
             f"github.com/alibaba/clusterdata. Put them there, or name a folder: {name}:DIR",
         )
     return folder

@@ -1,4 +1,4 @@
-"""CSV files with exactly known columns; knows rows and numbers, and nothing of what they mean."""
+"""Reads CSV files with known columns; it knows rows and numbers, not their meaning."""
 
 import csv
 import logging
@@ -18,22 +18,22 @@ _NAME = re.compile(r"[a-z0-9]([a-z0-9._-]{0,251}[a-z0-9])?")
 
 
 class Row:
-    """One row: typed access to its fields, with errors that name file, row and field."""
+    """One row: typed access to its fields; errors name file, row and field."""
 
     def __init__(self, what: str, cells: dict[str, str]) -> None:
         """`what` is the file with the row's line number."""
         self.what, self._cells = what, cells
 
     def error(self, field: str, rule: str) -> WorldError:
-        """The error for one field of this row."""
+        """Return the error for one field of this row."""
         return WorldError(self.what, field, rule)
 
     def text(self, field: str) -> str:
-        """The field without surrounding blanks; may be empty."""
+        """Return the field without surrounding blanks; it may be empty."""
         return self._cells[field].strip()
 
     def name(self, field: str) -> str:
-        """A Kubernetes name; underscores (traces have them) become hyphens."""
+        """Return a Kubernetes name; underscores, which traces use, become hyphens."""
         text = self.text(field)
         if _NAME.fullmatch(text) is None:
             raise self.error(
@@ -42,25 +42,25 @@ class Row:
         return text.replace("_", "-")
 
     def integer(self, field: str) -> int:
-        """A non-negative whole number."""
+        """Return a non-negative integer."""
         text = self.text(field)
         if _INTEGER.fullmatch(text) is None:
             raise self.error(field, f"{shown(text)} is not a whole number")
         return self._not_negative(field, Fraction(int(text))).numerator
 
     def decimal(self, field: str) -> Fraction:
-        """A non-negative decimal number, exactly as written."""
+        """Return a non-negative decimal number, exactly as written."""
         text = self.text(field)
         if _DECIMAL.fullmatch(text) is None:
             raise self.error(field, f"{shown(text)} is not a number")
         return self._not_negative(field, Fraction(text))
 
     def decimal_or_none(self, field: str) -> Fraction | None:
-        """As `decimal`; None where the field is empty."""
+        """Return the same as `decimal`; None where the field is empty."""
         return self.decimal(field) if self.text(field) else None
 
     def one_of(self, field: str, known: Sequence[str]) -> str:
-        """One of the known words."""
+        """Return one of the known words."""
         text = self.text(field)
         if text not in known:
             raise self.error(field, f"{shown(text)} is not one of {', '.join(known)}")
@@ -75,8 +75,8 @@ class Row:
 def read_rows(
     path: Path, columns: Sequence[str], key: str, defaults: Mapping[str, str] = NO_DEFAULTS
 ) -> Iterator[Row]:
-    """The rows of a file whose header is `columns`, of which those with a default may be missing (a
-    warning says what is assumed); `key` must be unique in it. Raises WorldError.
+    """Return the rows of a file whose header is `columns`. Columns with a default may be missing (a
+    warning says what is assumed); `key` must be unique. Raises WorldError.
     """
     try:
         with path.open(newline="", encoding="utf-8") as file:

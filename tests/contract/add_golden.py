@@ -1,6 +1,6 @@
-"""Appends golden events for types that have none, and a golden record when its shape has grown.
+"""Appends golden events of new types, and a golden record when the record format has grown.
 
-Never changes an old line.
+Old lines never change.
 """
 
 import json

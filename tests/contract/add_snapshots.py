@@ -1,6 +1,6 @@
-"""Appends a golden snapshot of each service whose snapshots have got another form.
+"""Appends a golden snapshot of each service whose snapshot format has changed.
 
-They are from a simulation, so that they have something under way. Never changes an old line.
+The snapshots come from a simulation, so they hold work in flight. Old lines never change.
 """
 
 import base64

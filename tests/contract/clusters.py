@@ -1,4 +1,6 @@
-"""What may stand behind the port `Cluster`, each with the few things a test does to its world."""
+"""The implementations of the port `Cluster`, each with the few changes that a test makes to its
+world.
+"""
 
 import asyncio
 import json
@@ -18,7 +20,7 @@ from shared.ports.cluster import Cluster
 from shared.simulated.client import SimClusterClient
 from shared.simulated.cluster import SimCluster
 from shared.simulated.server import SimClusterServer
-from tests.live.others import MERGE, OTHERS, body_of, collection, key
+from tests.live.support.other_objects import MERGE, OTHERS, body_of, collection, key
 from tests.support.etcd_store import EtcdStore
 from tests.support.kube_credentials import write_kubeconfig
 from tests.support.kube_objects import node, pod
@@ -38,15 +40,15 @@ class Stage(Protocol):
         ...
 
     async def cordon(self, name: str, cordoned: bool) -> None:
-        """Nothing more may come to a node, or again."""
+        """Cordon a node, or uncordon it."""
         ...
 
     async def pod(self, name: str) -> None:
-        """A pod of ours appears."""
+        """Create a pod for our scheduler."""
         ...
 
     async def delete(self, name: str) -> None:
-        """A pod is gone at once."""
+        """Delete a pod at once."""
         ...
 
 
@@ -58,11 +60,11 @@ class KubeStage(Stage, Protocol):
         ...
 
     async def change(self, kind: Kind, name: str, fields: dict[str, Any]) -> None:
-        """Some of its fields are others."""
+        """Change some of its fields."""
         ...
 
     async def drop(self, kind: Kind, name: str) -> None:
-        """It is gone."""
+        """Delete it."""
         ...
 
 

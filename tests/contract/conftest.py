@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pytest
 
-from tests.brokers import running_broker
 from tests.contract.stores import (
     KafkaStore,
     MemoryStore,
@@ -13,13 +12,14 @@ from tests.contract.stores import (
     SqliteStore,
     Store,
 )
+from tests.support.kafka_brokers import running_broker
 from tests.support.kafka_server import KafkaBroker
 
 KINDS = [
     "memory",
     "sqlite",
     "sqlite_shared",
-    # A ring that holds nothing: every read goes through SQL.
+    # An empty ring: every read goes through SQL.
     "sqlite_without_ring",
     pytest.param("kafka", marks=[pytest.mark.kafka, pytest.mark.xdist_group("kafka")]),
 ]

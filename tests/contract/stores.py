@@ -1,4 +1,4 @@
-"""What the bus contract is tried on: one class per adapter that opens clients of one storage."""
+"""The storages of the bus contract: one class per adapter, which opens clients of one storage."""
 
 from itertools import count
 from pathlib import Path

@@ -6,17 +6,11 @@ from functools import partial
 
 import pytest
 
-from shared.ports.bus import (
-    RECORD_BYTES_MAX,
-    Bus,
-    CutAway,
-    JournalName,
-    WrongPosition,
-    journal_name,
-)
+from shared.model.ids import JournalName
+from shared.ports.bus import RECORD_BYTES_MAX, Bus, CutAway, WrongPosition
 from tests.contract.stores import Store
 
-JOURNAL = journal_name("ingest", 0)
+JOURNAL = JournalName("ingest/0")
 WAIT_S = 300.0
 
 
@@ -73,7 +67,7 @@ async def test_a_read_is_limited_but_never_empty_before_the_end(store: Store):
 async def test_appends_at_once_each_have_their_own_answer(store: Store):
     store.partitions = {"placement": 2}
     one, other = await store.client(), await store.client()
-    journals = [journal_name("placement", partition) for partition in range(2)]
+    journals = [JournalName(f"placement/{partition}") for partition in range(2)]
     appends = [client.append(name, 0, b"x") for name in journals for client in (one, other)]
     answers = await asyncio.gather(*appends, return_exceptions=True)
     for first, second in (answers[:2], answers[2:]):
@@ -200,7 +194,7 @@ async def test_a_cancelled_watch_is_silent(store: Store):
     assert silent == []
 
 
-async def test_a_watch_hears_of_its_own_clients_records(store: Store):
+async def test_a_watch_reports_records_of_its_own_client(store: Store):
     bus = await store.client()
     calls: list[int] = []
     bus.watch(JOURNAL, 0, lambda: calls.append(1))
@@ -208,7 +202,7 @@ async def test_a_watch_hears_of_its_own_clients_records(store: Store):
     await eventually(lambda: bool(calls))
 
 
-async def test_a_watch_ahead_of_the_end_hears_of_its_record(store: Store):
+async def test_a_watch_ahead_of_the_end_reports_its_record(store: Store):
     writer, reader = await store.client(), await store.client()
     await fill(writer, 2)
     calls: list[int] = []
@@ -220,7 +214,7 @@ async def test_a_watch_ahead_of_the_end_hears_of_its_record(store: Store):
 
 
 async def follow(bus: Bus, journal: JournalName, count: int) -> list[tuple[int, bytes]]:
-    """Read by notification alone, as a service does: sleep until told, then read until empty."""
+    """Read by notification alone, as a service does: sleep until notified, then read to the end."""
     told = asyncio.Event()
     cancel = bus.watch(journal, 0, told.set)
     out: list[tuple[int, bytes]] = []
@@ -258,7 +252,7 @@ async def test_no_notification_is_lost(store: Store):
     assert seen == [expected] * 3
 
 
-async def test_what_is_cut_is_gone_and_positions_go_on(store: Store):
+async def test_cut_records_are_missing_and_positions_continue(store: Store):
     bus = await store.client()
     written = await fill(bus, 6)
     assert await bus.read(JOURNAL, 0) == written  # a client may hold them now
@@ -325,7 +319,7 @@ async def test_a_record_that_is_too_large_is_refused(store: Store):
 async def test_journals_do_not_mix(store: Store):
     store.partitions = {"placement": 40}
     writer, reader = await store.client(), await store.client()
-    journals = [journal_name("placement", partition) for partition in range(40)]
+    journals = [JournalName(f"placement/{partition}") for partition in range(40)]
     seen = asyncio.gather(*(follow(reader, journal, 5) for journal in journals))
     for position in range(5):
         for number, journal in enumerate(journals):

@@ -1,4 +1,4 @@
-"""What binding and ingest rely on holds of every cluster behind the port."""
+"""The contract of clusters: what binding and ingest rely on."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable
@@ -22,7 +22,7 @@ from shared.ports.cluster import KINDS, OBJECTS, BindRequest, Cluster, PodRef, W
 from tests.contract import clusters
 from tests.contract.clusters import NAMESPACE, KubeStage, Stage
 from tests.live.conftest import require_kube
-from tests.live.others import OTHERS
+from tests.live.support.other_objects import OTHERS
 
 LIMIT_S = 300.0
 
@@ -62,11 +62,11 @@ async def bound(cluster: Cluster, request: BindRequest) -> Answer:
     return read.answer
 
 
-async def test_an_identity_that_stays(stage: Stage):
+async def test_the_identity_is_stable(stage: Stage):
     assert await stage.cluster.identity() == await stage.cluster.identity() != ""
 
 
-async def test_lists_show_what_there_is_and_how_new_it_is(stage: Stage):
+async def test_lists_show_all_objects_and_their_revision(stage: Stage):
     await stage.node("node-a")
     await stage.pod("pod-a")
     nodes = await stage.cluster.list_all("nodes")
@@ -81,7 +81,7 @@ async def test_lists_show_what_there_is_and_how_new_it_is(stage: Stage):
         assert (await stage.cluster.list_all(kind)).revision >= nodes.revision
 
 
-async def test_a_watch_tells_what_came_after_the_list(stage: Stage):
+async def test_a_watch_shows_what_changed_after_the_list(stage: Stage):
     await stage.node("node-a")
     await stage.pod("before")
     listed = await stage.cluster.list_all("pods")
@@ -100,7 +100,7 @@ async def test_a_watch_tells_what_came_after_the_list(stage: Stage):
 
 
 class Told:
-    """What watches told, each going on where the one before ended."""
+    """The changes of several watches, each resumed where the one before ended."""
 
     def __init__(self, lists: Iterable[Watched]) -> None:
         self.events: list[Event] = []
@@ -128,7 +128,7 @@ class Told:
         return any(isinstance(event, PodsDeletedSeen) for event in self.events)
 
 
-async def test_a_watch_that_goes_on_tells_nothing_again(stage: Stage):
+async def test_a_resumed_watch_repeats_nothing(stage: Stage):
     await stage.node("node-a")
     told = Told([await stage.cluster.list_all(kind) for kind in stage.cluster.kinds])
     changes = [True, False, True]
@@ -151,7 +151,7 @@ async def follow(stream: AsyncIterator[Watched], told: list[Event]) -> None:
 
 async def until(holds: Callable[[], bool]) -> None:
     async with asyncio.timeout(LIMIT_S):
-        # Polled: what is told comes in another task.
+        # Polled: the changes arrive in another task.
         while not holds():  # noqa: ASYNC110
             await asyncio.sleep(0.02)
 
@@ -197,7 +197,7 @@ async def test_other_objects_are_listed_and_watched_like_nodes(kube: KubeStage):
         await kube.drop(kind, "before")
     uids = sorted(one.uid for one in before)
     await until(lambda: gone(told) == uids)
-    # A watch does not know what was listed: at most once it tells what has not changed.
+    # A watch does not know the list: it may report an unchanged object once.
     assert {(one.uid, one) for one in others(told, "before")} <= {(one.uid, one) for one in before}
     assert len(others(told, "before")) <= len(before)
     watching.cancel()
@@ -214,7 +214,7 @@ def gone(told: list[Event]) -> list[str]:
     return sorted(uid for event in lost for uid in split(event.uids))
 
 
-async def test_a_bind_is_made_once_and_every_no_says_which(stage: Stage):
+async def test_a_bind_is_made_once_and_each_refusal_has_its_answer(stage: Stage):
     await stage.node("node-a")
     await stage.pod("pod-a")
     pod = await ref(stage.cluster, "pod-a")
@@ -230,7 +230,7 @@ async def test_a_bind_is_made_once_and_every_no_says_which(stage: Stage):
     assert (await stage.cluster.read([pod]))[0].answer is Answer.GONE
 
 
-async def test_a_touch_fences_every_older_bind_however_often(stage: Stage):
+async def test_a_touch_fences_every_older_bind(stage: Stage):
     await stage.node("node-a")
     await stage.pod("pod-a")
     pod = await ref(stage.cluster, "pod-a")

@@ -1,6 +1,6 @@
-"""Every event has a handler in the services that it is addressed to, and in the one that records
-it. Kafka, SQLite and the simulation deliver by `Event.to`, so an event without one would be lost
-without a word.
+"""Every event has a handler in the service that records it and in each service it is addressed to.
+Kafka, SQLite and the simulation deliver by `Event.to`, so an event without a handler would be lost
+silently.
 """
 
 import ast
@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from muster.app.mesh import all_journals, make_core
+from muster.app.journals import all_journals
+from muster.app.mesh import make_core
 from shared.events.base import Configured
 from shared.model.ids import service_of
 from tests.support.examples import all_event_types, example
@@ -47,7 +48,7 @@ HANDLED = {service: handled(core) for service, core in CORES.items()}
 
 
 @pytest.mark.parametrize(("of", "kind"), all_event_types(), ids=str)
-def test_a_service_handles_what_it_is_told(of, kind):
+def test_a_service_handles_each_event_addressed_to_it(of, kind):
     told = {service_of(reader) for reader in example(kind).to()} | {of} & set(CORES)
     told = set(CORES) if kind is Configured else told
     ignored = {service for event, service in NOTHING_TO_DO if event == kind.__name__}

@@ -1,4 +1,4 @@
-"""What only the Kafka bus does: topics, failures of the broker, bounded waits."""
+"""Behaviour of the Kafka bus alone: topics, failures of the broker, bounded waits."""
 
 import asyncio
 import random
@@ -13,14 +13,15 @@ from shared.bus.kafka import topics
 from shared.bus.kafka.bus import KafkaBus
 from shared.bus.kafka.settings import KafkaSettings
 from shared.bus.kafka.topics import ensure_topics, topic_settings
-from shared.ports.bus import AppendUnknown, BusCorrupt, BusUnavailable, WrongPosition, journal_name
+from shared.model.ids import JournalName
+from shared.ports.bus import AppendUnknown, BusCorrupt, BusUnavailable, WrongPosition
 from tests.contract.stores import KafkaStore
 from tests.support.kafka_server import INSTALL_COMMAND, KafkaBroker, kafka_available, new_broker
+from tests.support.required_tools import require_tool
 from tests.support.server_process import free_ports
-from tests.tools import require_tool
 
 pytestmark = [pytest.mark.kafka, pytest.mark.xdist_group("kafka")]
-JOURNAL = journal_name("ingest", 0)
+JOURNAL = JournalName("ingest/0")
 WAIT_S = 300.0
 
 
@@ -172,9 +173,7 @@ async def alter_topic(settings: KafkaSettings, changes: dict[str, str]) -> None:
     await admin.close()
 
 
-async def test_a_setting_that_is_changed_is_told_of_again_and_again(
-    store: KafkaStore, monkeypatch, caplog
-):
+async def test_a_changed_setting_is_reported_repeatedly(store: KafkaStore, monkeypatch, caplog):
     monkeypatch.setattr(topics, "LOOK_S", 0.4)
     monkeypatch.setattr(topics, "DOUBT_S", 0.1)
     clients = [await store.client() for _ in range(2)]
@@ -182,7 +181,7 @@ async def test_a_setting_that_is_changed_is_told_of_again_and_again(
     topic = store.settings.topic("ingest")
     line = (
         f"Kafka at {store.settings.bootstrap}: topic {topic}: retention.ms is 604800000, "
-        "must be -1; records may be lost: set it as it was"
+        "must be -1; records may be lost: set it back"
     )
     async with asyncio.timeout(WAIT_S):
         while caplog.messages.count(line) < 3:  # noqa: ASYNC110 (the log tells nobody)
@@ -289,7 +288,7 @@ async def test_a_journal_that_rests_brings_everything(store: KafkaStore):
     await reader.close()
 
 
-async def test_a_reader_that_stands_still_holds_the_memory_bounded(store: KafkaStore, monkeypatch):
+async def test_a_reader_that_does_not_advance_uses_bounded_memory(store: KafkaStore, monkeypatch):
     # It must go on by itself: the search for stuck consumers does not help.
     monkeypatch.setattr(kafka_bus_reader, "STALL_CHECK_S", 2 * WAIT_S)
     writer, reader = await store.client(), await store.client()

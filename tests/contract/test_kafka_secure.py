@@ -10,11 +10,12 @@ import pytest
 
 from shared.bus.kafka.bus import KafkaBus
 from shared.bus.kafka.settings import KafkaSettings
-from shared.ports.bus import BusUnavailable, journal_name
-from tests.brokers import PASSWORD, secured_broker
+from shared.model.ids import JournalName
+from shared.ports.bus import BusUnavailable
+from tests.support.kafka_brokers import PASSWORD, secured_broker
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.xdist_group("kafka")]
-JOURNAL = journal_name("ingest", 0)
+JOURNAL = JournalName("ingest/0")
 
 
 @pytest.fixture(scope="module")

@@ -1,4 +1,4 @@
-"""Published forms: the schemas are those of the types, and old records decode for ever."""
+"""Published formats: the schemas are those of the types, and old records can always be decoded."""
 
 import base64
 import json
@@ -8,12 +8,13 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from muster.app.mesh import all_journals, make_core
-from muster.generate import diagrams
+from muster.app.journals import all_journals
+from muster.app.mesh import make_core
+from muster.generate import diagrams, reference
 from muster.generate.schemas import ROOT, generate
 from shared.events import EVENTS, Observation
 from shared.machine.record import FORMAT, Record, decode
-from shared.model.ids import service_of
+from shared.model.ids import SERVICES, JournalName, service_of
 from tests.contract.add_golden import RECORDS
 from tests.contract.add_snapshots import as_now, body_of, kept, newest
 from tests.support.examples import all_event_types, example
@@ -26,17 +27,21 @@ def test_the_committed_schema_is_that_of_the_types(name):
     assert (ROOT / name).read_text() == generate()[name], "run 'make schemas' and look at the diff"
 
 
-def test_there_is_no_schema_of_nothing():
+def test_every_schema_has_a_type():
     found = {path.name for path in ROOT.iterdir() if path.is_file()}
     assert found == generate().keys(), "remove what no type stands for"
 
 
 def topic_table() -> dict[str, set[str]]:
-    """Journal and the journals it reads, as ARCHITECTURE.md says it."""
+    """Return each journal and the journals that it reads, from ARCHITECTURE.md."""
     page = (ROOT.parent / "ARCHITECTURE.md").read_text()
     rows = page.partition("| journal | owns")[2].partition("\n\n")[0].splitlines()[2:]
     cells = [[cell.strip() for cell in row.strip("|").split("|")] for row in rows]
     return {owns[0].split("`")[1]: set(owns[2].partition(":")[0].split(", ")) for owns in cells}
+
+
+def test_every_service_has_events():
+    assert tuple(EVENTS) == SERVICES
 
 
 def test_the_table_of_journals_is_that_of_the_cores():
@@ -45,7 +50,7 @@ def test_the_table_of_journals_is_that_of_the_cores():
         f"{service}/{'P' if service == 'placement' else 0}" for service in EVENTS
     }
     for journal, reads in told.items():
-        sources = make_core(journal.replace("P", "1"), 3).sources
+        sources = make_core(JournalName(journal.replace("P", "1")), 3).sources
         words = {service_of(name) + "/*" * name.startswith("placement") for name in sources}
         assert reads == (words or {"nothing"}), journal
         shards = [name for name in sources if name.startswith("placement/")]
@@ -69,7 +74,7 @@ def test_golden_records_decode_for_ever(line):
 @pytest.mark.parametrize("line", RECORDS.read_text().splitlines())
 def test_whole_records_decode_for_ever(line):
     golden = json.loads(line)
-    record = decode(bytes.fromhex(golden["payload"]), "ingest/0", 7)
+    record = decode(bytes.fromhex(golden["payload"]), JournalName("ingest/0"), 7)
     assert msgspec.json.decode(json.dumps(golden["means"]), type=Record) == record
     assert golden["means"].keys() <= set(Record.__struct_fields__)
 
@@ -96,17 +101,23 @@ def test_every_event_survives_the_wire(of, kind):
     assert msgspec.msgpack.decode(msgspec.msgpack.encode(event), type=union) == event
 
 
+@pytest.mark.parametrize("name", sorted(reference.pages()))
+def test_the_committed_reference_is_that_of_the_code(name):
+    page = (reference.FOLDER / name).read_text()
+    assert page == reference.pages()[name], "run 'make schemas' and look at the diff"
+
+
 def test_the_committed_diagrams_are_those_of_the_tables():
     assert diagrams.PAGE.read_text() == diagrams.page(), "run 'make schemas' and look at the diff"
 
 
 @pytest.mark.parametrize("line", kept(), ids=lambda line: line["journal"])
-def test_golden_snapshots_can_be_gone_on_from_for_ever(line):
+def test_golden_snapshots_load_for_ever(line):
     now = as_now(line)
     assert as_now({**line, "zlib": base64.b64encode(zlib.compress(now)).decode()}) == now
 
 
-def test_the_form_of_each_services_snapshots_has_a_golden_one():
+def test_each_services_snapshot_format_has_a_golden_snapshot():
     services = {journal.partition("/")[0] for journal in all_journals(1)}
     assert newest().keys() == services
     for service, line in newest().items():

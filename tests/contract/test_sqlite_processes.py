@@ -1,4 +1,6 @@
-"""The SQLite bus between processes: what was acknowledged survives a kill, watches cross over."""
+"""The SQLite bus between processes: acknowledged records survive a kill, and watches work across
+processes.
+"""
 
 import asyncio
 import sys
@@ -10,17 +12,18 @@ import pytest
 
 from shared.bus.sqlite.bus import SqliteBus, SqliteLog
 from shared.bus.sqlite.file import SqliteFile
-from shared.ports.bus import BusUnavailable, journal_name
+from shared.model.ids import JournalName
+from shared.ports.bus import BusUnavailable
 
 ROOT = Path(__file__).resolve().parents[2]
-JOURNAL = journal_name("ingest", 0)
+JOURNAL = JournalName("ingest/0")
 WAIT_S = 300.0
 
 
 async def start_writer(path: Path, records: int, payload_bytes: int) -> Process:
     arguments = [str(path), str(records), str(payload_bytes)]
     return await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "tests.contract.writer", *arguments, stdout=PIPE, cwd=ROOT
+        sys.executable, "-m", "tests.contract.sqlite_writer", *arguments, stdout=PIPE, cwd=ROOT
     )
 
 
@@ -39,7 +42,7 @@ async def acknowledged(process: Process, until: int) -> int:
 
 
 @pytest.mark.parametrize("payload_bytes", [10, 40_000])
-async def test_what_a_killed_process_was_told_is_durable_is_there(
+async def test_acknowledged_records_of_a_killed_process_are_there(
     tmp_path: Path, payload_bytes: int
 ):
     path = tmp_path / "bus.db"
@@ -59,7 +62,7 @@ async def test_what_a_killed_process_was_told_is_durable_is_there(
         until = end + 20
 
 
-async def test_a_watch_hears_of_another_processs_records(tmp_path: Path):
+async def test_a_watch_reports_records_of_another_process(tmp_path: Path):
     path = tmp_path / "bus.db"
     log = SqliteLog(path)
     reader = SqliteBus(log)
@@ -78,7 +81,7 @@ async def test_a_watch_hears_of_another_processs_records(tmp_path: Path):
     assert seen == list(range(50))
 
 
-async def test_an_exclusive_file_keeps_others_out_but_lets_them_look(tmp_path: Path):
+async def test_an_exclusive_file_keeps_other_writers_out_and_lets_readers_in(tmp_path: Path):
     path = tmp_path / "bus.db"
     log = SqliteLog(path, exclusive=True)
     await SqliteBus(log).append(JOURNAL, 0, b"x")
@@ -98,7 +101,7 @@ async def test_an_exclusive_file_keeps_others_out_but_lets_them_look(tmp_path: P
     SqliteLog(path, exclusive=True).close()
 
 
-def test_whoever_opens_the_file_together_with_another_waits_for_it_to_be_made(tmp_path: Path):
+def test_processes_that_open_a_new_file_at_once_wait_for_it(tmp_path: Path):
     path = tmp_path / "bus.db"
     first = SqliteFile(path, exclusive=True)  # what it is while it makes the file
     made = threading.Timer(0.2, first.close)

@@ -1,4 +1,4 @@
-"""Runs the command as a user does: another process, its exit code and what it prints."""
+"""Runs the command as a user does: another process, its exit code and its output."""
 
 import json
 import os
@@ -27,7 +27,7 @@ class Ran(Struct, frozen=True):
 
 
 def muster(*words: str | Path, cwd: Path = ROOT, **environ: str) -> Ran:
-    """Run the command with these words."""
+    """Run the command with these arguments."""
     done = subprocess.run(
         [sys.executable, "-m", "muster", *map(str, words)],
         cwd=cwd,

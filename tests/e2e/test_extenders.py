@@ -1,5 +1,5 @@
-"""HTTP extenders in a whole mesh: every pod goes where `muster score` would have it, with what the
-extenders say; broken and slow ones; those that bind; and a replay asks nobody.
+"""HTTP extenders in a whole mesh. Every pod goes where `muster score` places it with the extenders'
+answers; extenders may be broken, slow or bind pods; a replay asks no extender.
 """
 
 import json
@@ -12,7 +12,7 @@ from muster.cli.run_directory import HISTORY
 from muster.explain.scoring import score_case
 from shared.simulated.history import read_history
 from tests.e2e.console import Ran, muster
-from tests.parity.extender_server import (
+from tests.parity.oracle.extender_server import (
     ACCUSES,
     BABBLES,
     BREAKS,
@@ -22,17 +22,12 @@ from tests.parity.extender_server import (
     SLEEPS,
     ExtenderServer,
 )
+from tests.support.builders import make_node, make_pod
 
 pytestmark = pytest.mark.slow
 
 NODES: list[dict[str, Any]] = [
-    {
-        "apiVersion": "v1",
-        "kind": "Node",
-        "metadata": {"name": f"n{number}"},
-        "status": {"allocatable": {"cpu": f"{number}", "memory": "8Gi", "pods": "110"}},
-    }
-    for number in range(2, 8)
+    make_node(f"n{number}").capacity(cpu=f"{number}", memory="8Gi").obj() for number in range(2, 8)
 ]
 
 
@@ -45,11 +40,7 @@ def extender():
 
 def pod(name: str, node: str = "", **more: Any) -> dict[str, Any]:
     requests = {"cpu": "900m", "memory": "1Gi", **more}
-    spec: dict[str, Any] = {"containers": [{"name": "c", "resources": {"requests": requests}}]}
-    if node:
-        spec["nodeName"] = node
-    metadata = {"name": name, "namespace": "default"}
-    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
+    return make_pod(name).metadata(namespace="default").requests(requests).node(node).obj()
 
 
 def config_of(url: str, manner: str, **more: Any) -> dict[str, Any]:
@@ -82,7 +73,9 @@ def binds(folder: Path) -> list[tuple[str, str]]:
 
 
 @pytest.mark.parametrize("knows_nodes", [True, False])
-def test_pods_go_where_scoring_has_them_and_a_replay_asks_nobody(tmp_path, extender, knows_nodes):
+def test_pods_go_where_muster_score_has_them_and_a_replay_asks_no_extender(
+    tmp_path, extender, knows_nodes
+):
     scores = {"prioritizeVerb": "prioritize", "weight": 2, "nodeCacheCapable": knows_nodes}
     config = config_of(extender.url, PLAIN, **scores)
     ran = play(tmp_path, config, *(pod(f"p{number}") for number in range(6)))
@@ -103,7 +96,7 @@ def test_pods_go_where_scoring_has_them_and_a_replay_asks_nobody(tmp_path, exten
     assert extender.asked == []
 
 
-def test_what_an_extender_refuses_waits_with_its_words(tmp_path, extender):
+def test_refused_pods_wait_with_the_extenders_message(tmp_path, extender):
     ran = play(tmp_path, config_of(extender.url, NOBODY, nodeCacheCapable=True), pod("p"))
     assert ran.code == 0, ran
     assert (ran.json()["bound"], len(extender.asked)) == (0, 1)
@@ -117,7 +110,7 @@ def test_pods_wait_for_one_that_is_broken(tmp_path, extender):
 
 
 @pytest.mark.parametrize("manner", [BREAKS, SLEEPS])
-def test_one_that_may_be_ignored_keeps_nobody(tmp_path, extender, manner):
+def test_an_ignorable_extender_that_fails_blocks_no_pod(tmp_path, extender, manner):
     more = {"ignorable": True, "httpTimeout": "100ms", "nodeCacheCapable": True}
     ran = play(tmp_path, config_of(extender.url, manner, **more), pod("p"))
     assert ran.code == 0, ran
@@ -133,8 +126,8 @@ def test_pods_that_it_does_not_manage_are_placed_without_it(tmp_path, extender):
 
 
 def test_each_of_several_shards_asks_about_its_own_nodes(tmp_path, extender):
-    """Of those a pod goes to the best: at first all nodes have room, so the first questions tell
-    which shard has which.
+    """A pod goes to the best of these. At first all nodes have room, so the first questions show
+    the nodes of each shard.
     """
     scores = {"prioritizeVerb": "prioritize", "weight": 2, "nodeCacheCapable": True}
     config = config_of(extender.url, PLAIN, **scores)
@@ -158,7 +151,7 @@ def test_each_of_several_shards_asks_about_its_own_nodes(tmp_path, extender):
 
 
 @pytest.mark.parametrize(("manner", "told"), [(NOBODY, " parked: "), (BREAKS, " in backoff: ")])
-def test_a_pod_that_several_shards_refuse_has_the_words_of_one(tmp_path, extender, manner, told):
+def test_a_pod_that_several_shards_refuse_has_one_shards_message(tmp_path, extender, manner, told):
     """An error is no refusal: the pod is tried again after its backoff."""
     words = []
     for placements in (1, 3):
@@ -205,7 +198,7 @@ def test_all_of_a_gang_go_where_extenders_let_them(tmp_path, extender, placement
     ("manner", "words"),
     [(NOBODY, "6 node(s) that extenders do not leave"), (BREAKS, "code 500")],
 )
-def test_a_gang_that_extenders_refuse_waits_with_their_words(
+def test_a_gang_that_extenders_refuse_waits_with_their_message(
     tmp_path, extender, manner, words, placements
 ):
     config = config_of(extender.url, manner, nodeCacheCapable=True)
@@ -218,7 +211,7 @@ def test_a_gang_that_extenders_refuse_waits_with_their_words(
 
 
 @pytest.mark.parametrize("placements", [1, 2])
-def test_one_that_binds_is_asked_for_every_pod_and_a_replay_asks_nobody(
+def test_a_binding_extender_binds_every_pod_and_a_replay_asks_no_extender(
     tmp_path, extender, placements
 ):
     config = binder_of(extender.url, PLAIN)
@@ -239,11 +232,11 @@ def test_one_that_binds_is_asked_for_every_pod_and_a_replay_asks_nobody(
     [
         (FAILS, "it does not work today"),
         (BREAKS, "failed bind with extender at URL"),
-        (BABBLES, "is no JSON"),
+        (BABBLES, "is not JSON"),
         (SLEEPS, "no answer in 100 ms"),
     ],
 )
-def test_pods_that_it_does_not_bind_wait_with_its_words(tmp_path, extender, manner, words):
+def test_pods_that_it_does_not_bind_wait_with_its_message(tmp_path, extender, manner, words):
     limit = {"httpTimeout": "100ms"} if manner == SLEEPS else {}
     ran = play(tmp_path, binder_of(extender.url, manner, **limit), pod("p"))
     assert ran.code == 0, ran
@@ -293,7 +286,7 @@ def high(name: str) -> dict[str, Any]:
 
 @pytest.mark.parametrize("placements", [1, 3])
 @pytest.mark.parametrize(("salt", "knows_nodes"), [("0", True), ("1", False), ("4", True)])
-def test_who_goes_is_what_scoring_has_with_their_say_and_a_replay_asks_nobody(
+def test_victims_are_those_of_muster_score_and_a_replay_asks_no_extender(
     tmp_path, extender, salt, knows_nodes, placements
 ):
     config = preempter_of(extender.url, salt, nodeCacheCapable=knows_nodes)
@@ -331,12 +324,14 @@ def test_who_goes_is_what_scoring_has_with_their_say_and_a_replay_asks_nobody(
     [
         (NOBODY, "preemption: no candidate node for preemption"),
         (BREAKS, "preemption: failed preempt with extender at URL"),
-        (BABBLES, "is no JSON"),
+        (BABBLES, "is not JSON"),
         (ACCUSES, "but the pod is not found on that node"),
         (SLEEPS, "no answer in 100 ms"),
     ],
 )
-def test_pods_for_which_they_let_nobody_go_wait_with_their_words(tmp_path, extender, manner, words):
+def test_preemptors_whose_victims_extenders_refuse_wait_with_their_message(
+    tmp_path, extender, manner, words
+):
     limit = {"httpTimeout": "100ms"} if manner == SLEEPS else {}
     ran = play(tmp_path, preempter_of(extender.url, "0", manner, **limit), *crowd(), high("high"))
     assert ran.code == 0, ran
@@ -345,7 +340,7 @@ def test_pods_for_which_they_let_nobody_go_wait_with_their_words(tmp_path, exten
     assert not [one for one in read_history(tmp_path / "run" / HISTORY) if one.kind == "evict"]
 
 
-def test_where_a_preempter_may_be_ignored_others_decide(tmp_path, extender):
+def test_an_ignorable_preempt_extender_leaves_the_choice_to_others(tmp_path, extender):
     config = preempter_of(extender.url, "0", BREAKS, ignorable=True)
     ran = play(tmp_path, config, *crowd(), high("high"))
     assert ran.code == 0, ran

@@ -1,7 +1,7 @@
-"""Every service a process of its own over a real broker: killed, stopped, doubled, cut off.
+"""Every service runs as a process over a real broker: killed, stopped, doubled, cut off.
 
-Each test ends with the independent checker over whole journals and the cluster's history, and
-leaves how long each service took to act again for the table at the end of the run.
+Each test ends with the independent checker over whole journals and the cluster's history. It also
+leaves the recovery time of each service for the table at the end of the run.
 """
 
 import asyncio
@@ -18,13 +18,14 @@ from typing import Any
 import pytest
 
 from loadtest.processes import Child
-from muster.app.mesh import all_journals, make_core
-from tests.brokers import running_broker
-from tests.e2e import recovery
+from muster.app.journals import all_journals
+from muster.app.mesh import make_core
+from tests.e2e import recovery_times
 from tests.e2e.console import ROOT, Ran, muster
 from tests.e2e.trial import Trial
-from tests.machines import OTHER_MACHINES, features_left
+from tests.support.kafka_brokers import running_broker
 from tests.support.kafka_server import KafkaBroker
+from tests.support.other_machines import OTHER_MACHINES, features_left
 from tests.support.server_process import free_ports
 
 logging.getLogger("aiokafka").setLevel(logging.CRITICAL)
@@ -67,7 +68,7 @@ async def settle_and_show(trial: Trial) -> None:
         await trial.settle(SETTLE_S)
     finally:
         found = trial.recovered()
-        recovery.write(trial.mesh.folder.name, found)
+        recovery_times.write(trial.mesh.folder.name, found)
         print("", *found, trial.status(), sep="\n")
 
 
@@ -93,7 +94,7 @@ def replay(trial: Trial, environ: Mapping[str, str]) -> Ran:
 
 
 def from_broker(trial: Trial) -> list[str]:
-    """Words by which a command reads the trial's journals."""
+    """Arguments with which a command reads the trial's journals."""
     shards = str(trial.placements)
     return ["--bus", trial.mesh.bus, "--placements", shards, "--output", "json"]
 
@@ -131,7 +132,7 @@ async def test_every_service_is_killed_five_times(broker, tmp_path):
 
 
 async def stopped(trial: Trial, journal: str) -> None:
-    """Stop the owner; the standby takes over; the owner goes on and finds out."""
+    """Stop the owner, let the standby take over, then resume the owner, which notices."""
     child = trial.mesh.services[journal]
     await many_in_flight(trial)
     trial.hurt(journal, "SIGSTOP")
@@ -153,7 +154,7 @@ async def test_a_stopped_owner_is_replaced_and_stands_by(broker, tmp_path):
 
 
 def regardless_since_ms(child: Child) -> int:
-    """When an owner found out that it had lost its journal, and went on."""
+    """Return when an owner noticed that it had lost its journal and continued, in milliseconds."""
     (found,) = re.findall(r"going on regardless since (\d+) ms", child.said())
     return int(found)
 
@@ -169,14 +170,14 @@ def answered_binds(child: Child, from_ms: int) -> Counter[str]:
 
 
 def voids_skipped(port: int) -> int:
-    """How many void records of other journals a serving process says it has skipped."""
+    """Return how many void records of other journals a serving process reports as skipped."""
     with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics") as answer:
         (found,) = re.findall(r"^muster_voids_total{.*} (\S+)$", answer.read().decode(), re.M)
     return int(float(found))
 
 
 def readers(pair: Sequence[str]) -> dict[str, list[str]]:
-    """The journals whose owners read some of these, and which."""
+    """Return the journals whose owners read some of these, and which of these they read."""
     sources = {name: make_core(name, 1).sources for name in all_journals(1)}
     return {
         name: [one for one in pair if one in read]
@@ -236,8 +237,8 @@ def went_on(trial: Trial, pair: Sequence[str]) -> None:
 
 
 def skipped_by_all(trial: Trial, ports: Mapping[str, int], pair: Sequence[str]) -> bool:
-    """Whether each reader says that it skipped every void record; one that came later itself has
-    folded those before its claim and skipped the rest.
+    """Return whether each reader reports that it skipped every void record. A later reader folded
+    the records before its claim and skipped the rest.
     """
     for name, read in readers(pair).items():
         skipped = voids_skipped(ports[name])

@@ -1,4 +1,6 @@
-"""`muster run` on the bundled example, on floods and on the traces: complete, confirmed, kept."""
+"""`muster run` on the bundled example, on floods and on the traces: complete, confirmed and
+recorded.
+"""
 
 import io
 import json
@@ -6,11 +8,11 @@ from pathlib import Path
 
 import pytest
 import yaml
-from rich.console import Console
 
 from muster.explain.summary import show
 from tests.e2e.console import ROOT, Ran, complaint, muster
-from tests.unit.worlds.build import container, pod
+from tests.support.builders import make_node
+from tests.unit.worlds.manifests import container, pod
 
 HOSTNAME = "kubernetes.io/hostname"
 EXAMPLE = ROOT / "examples" / "manifests"
@@ -50,9 +52,9 @@ def test_the_example_shows_what_it_promises(example):
 def test_the_readme_shows_what_is_printed(example):
     """The rows and what of them no clock decides."""
     shown = io.StringIO()
-    show(finished(example[1]), Console(file=shown, width=200))
+    show(finished(example[1]), shown)
     printed = shown.getvalue().splitlines()
-    tutorial = (ROOT / "docs" / "tutorial.md").read_text(encoding="utf-8")
+    tutorial = (ROOT / "docs" / "tutorial" / "first-run.md").read_text(encoding="utf-8")
     sample = tutorial[tutorial.index("\nworld  ") + 1 : tutorial.index("\nkept in  ")].splitlines()
     assert list(dict.fromkeys(titles(sample))) == list(dict.fromkeys(titles(printed)))
     assert sample[:3] == printed[:3], "world, nodes, pods"
@@ -148,7 +150,7 @@ def test_a_trace_is_played_in_its_own_times(tmp_path, openb):
 
 
 def test_four_profiles_at_once(tmp_path):
-    """examples/scheduler-config.yaml keeps what its comments say, and replays alike."""
+    """examples/scheduler-config.yaml does what its comments promise, and replays identically."""
     folder, config = tmp_path / "run", ROOT / "examples" / "scheduler-config.yaml"
     words = ("run", ROOT / "examples" / "profiles", "--config", config, "--run-dir", folder)
     result = finished(muster(*words, "-o", "json"))
@@ -179,12 +181,7 @@ HARD = {
 def hard_defaults(tmp_path: Path) -> tuple[Path, Path]:
     """Two nodes, the second without room, and three pods that a Service selects."""
     nodes = [
-        {
-            "apiVersion": "v1",
-            "kind": "Node",
-            "metadata": {"name": name, "labels": {HOSTNAME: name}},
-            "status": {"allocatable": {"cpu": cpu, "memory": "8Gi", "pods": "110"}},
-        }
+        make_node(name).hostname().capacity(cpu, memory="8Gi").obj()
         for name, cpu in (("a", "4"), ("b", "10m"))
     ]
     pods = [pod(name, containers=[container(cpu="100m")]) for name in "pqr"]
@@ -204,7 +201,7 @@ def hard_defaults(tmp_path: Path) -> tuple[Path, Path]:
     return world, file
 
 
-def test_default_constraints_of_a_profile_hold_for_whom_a_service_selects(tmp_path):
+def test_default_constraints_of_a_profile_apply_to_pods_of_a_service(tmp_path):
     world, config = hard_defaults(tmp_path)
     words = ("run", world, "--config", config, "--run-dir", tmp_path / "run", "-o", "json")
     result = finished(muster(*words))

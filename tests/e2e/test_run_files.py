@@ -1,4 +1,4 @@
-"""What a run leaves on the disk: who may read it, and what is said when there is no room."""
+"""The files of a run: who may read them, and the message when the disk is full."""
 
 import subprocess
 import sys
@@ -26,7 +26,7 @@ def run_after(shell: str, folder: Path, *words: str) -> Ran:
 
 
 @pytest.mark.slow
-def test_nobody_else_may_read_a_run(tmp_path):
+def test_other_users_cannot_read_a_run(tmp_path):
     given = tmp_path / "given"
     given.mkdir(mode=0o755)
     ran = run_after("umask 0", given / "made" / "run")
@@ -39,7 +39,7 @@ def test_nobody_else_may_read_a_run(tmp_path):
 
 
 @pytest.mark.slow
-def test_a_file_that_finds_no_room_is_told_in_one_line(tmp_path):
+def test_a_full_disk_gets_one_line(tmp_path):
     folder = tmp_path / "run"
     # Blocks of 512 bytes: room for meta.json. The journals are in memory.
     ran = run_after("ulimit -f 4", folder, "--bus", "memory", "--output", "json")

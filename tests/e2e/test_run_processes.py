@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from muster.app.mesh import all_journals
+from muster.app.journals import all_journals
 from muster.explain.tally import Tally
 from shared.bus.sqlite.bus import SqliteBus, SqliteLog
 from shared.machine.record import decode
-from shared.ports.bus import JournalName
+from shared.model.ids import placement
 from shared.simulated.history import read_history
 from tests.e2e.console import ROOT, muster
 
@@ -54,7 +54,7 @@ def until(holds, shown):
 
 
 def bound(path: Path) -> int:
-    """How many pods the journals say are bound."""
+    """Return the number of bound pods in the journals."""
 
     async def count() -> int:
         log = SqliteLog(path, readonly=True)
@@ -72,7 +72,7 @@ def firsts(path: Path) -> dict[str, int]:
     async def read() -> dict[str, int]:
         log = SqliteLog(path, readonly=True)
         bus = SqliteBus(log)
-        found = {name: (await bus.bounds(JournalName(name)))[0] for name in all_journals(1)}
+        found: dict[str, int] = {name: (await bus.bounds(name))[0] for name in all_journals(1)}
         log.close()
         return found
 
@@ -80,11 +80,11 @@ def firsts(path: Path) -> dict[str, int]:
 
 
 def strategies(path: Path) -> list[str]:
-    """What each owner of the shard was told of the GPU profile's strategy, in order."""
+    """Return the GPU profile's strategy as each owner of the shard got it, in order."""
 
     async def read() -> list[str]:
         log = SqliteLog(path, readonly=True)
-        bus, journal = SqliteBus(log), JournalName("placement/0")
+        bus, journal = SqliteBus(log), placement(0)
         found: list[str] = []
         start, _end = await bus.bounds(journal)
         while batch := await bus.read(journal, start):
@@ -159,7 +159,7 @@ def test_the_next_owner_may_have_other_profiles_and_the_run_replays(tmp_path):
 
 
 @pytest.mark.slow
-def test_journals_that_are_cut_are_gone_on_from_explained_told_and_replayed(tmp_path):
+def test_cut_journals_can_be_continued_explained_and_replayed(tmp_path):
     journals, address = tmp_path / "j.db", f"unix:{tmp_path / 'c.sock'}"
     read, run = ("--bus", f"sqlite:{journals}"), tmp_path / "run"
     words = ("serve", "all", *read, "--run-dir", str(run), "--cluster", address, "--cut-journals")

@@ -1,4 +1,4 @@
-"""`muster why pod` on a run that is over: where each pod stands, and which record decided it."""
+"""`muster why pod` on a finished run: the state of each pod, and the record that decided it."""
 
 import pytest
 
@@ -28,7 +28,7 @@ def test_a_bound_pod_is_on_its_node_by_a_record_of_binding(ask):
     assert found["decided"]["text"] == f"bound default/web-1 on {found['node']}"
 
 
-def test_what_does_not_fit_has_reasons_with_their_nodes_and_who_looked(ask):
+def test_a_pod_that_does_not_fit_has_reasons_nodes_and_shards(ask):
     found = ask("impossible", "-o", "json").json()
     assert found["state"] == "unschedulable"
     assert found["message"].startswith("0/18 nodes are available: 18 node(s) didn't match Pod's")
@@ -62,7 +62,7 @@ def test_a_gangs_member_waits_with_its_gang(ask):
     assert found["decided"]["text"].endswith(found["message"])
 
 
-def test_nobody_and_nowhere_are_named(ask, tmp_path):
+def test_unknown_pods_and_nodes_are_named(ask, tmp_path):
     assert "pod default/nobody: not known" in complaint(ask("nobody"), 2)
     assert "must be NAMESPACE/NAME" in complaint(ask("web/1"), 2)
     assert "must be one of pod" in complaint(muster("why", "gang", "default/training"), 2)

@@ -1,6 +1,7 @@
-"""One trial of real processes: a mesh over the broker, followed from outside, hurt, and judged.
+"""One trial of real processes: a mesh over the broker, followed from outside, disturbed and
+checked.
 
-The judge is the independent checker over the journals and the cluster's own history.
+The verdict comes from the independent checker over the journals and the cluster's own history.
 """
 
 import asyncio
@@ -14,9 +15,8 @@ from typing import Self
 import msgspec
 from msgspec import Struct
 
-from loadtest.follow import Follower
 from loadtest.processes import Child, ProcessMesh
-from muster.app.mesh import all_journals, partitions
+from muster.app.journals import all_journals, partitions
 from muster.checker.check import Report, check
 from muster.checker.inputs.history import ClusterHistory, PodTruth
 from shared.bus.kafka.bus import KafkaBus
@@ -26,7 +26,8 @@ from shared.model.ids import QUEUEING
 from shared.model.world import World
 from shared.simulated.history import Happened, read_history
 from shared.worlds.settings import Choice, load_world
-from tests.e2e.recovery import Recovery
+from tests.e2e.follow import Follower
+from tests.e2e.recovery_times import Recovery
 
 QUIET_S = 1.3
 LOOKS = 6
@@ -106,7 +107,7 @@ class Trial:
         self.hurts.append(Hurt(what, journal, now_ms()))
 
     def kill(self, *journals: str) -> None:
-        """Kill -9 together, and start again under the same owners' names."""
+        """Kill these at once with -9, and start them again under the same owners' names."""
         for journal in journals:
             self.hurt(journal, "kill -9")
             self.mesh.services[journal].kill()
@@ -114,7 +115,7 @@ class Trial:
             self.mesh.services[journal].start()
 
     def acts_again(self, *journals: str) -> bool:
-        """Whether each of these has recorded something since it was last hurt."""
+        """Return whether each of these has recorded something since its last fault."""
         last_ms = {one.journal: one.at_ms for one in self.hurts}
         return all(self.journals.acts(journal, last_ms[journal]) for journal in journals)
 
@@ -141,7 +142,9 @@ class Trial:
     # --------------------------------------------------------------------------- how it is judged
 
     async def settle(self, limit_s: float) -> Report:
-        """Wait until every pod is bound, gone or waits, stop everything in order, and judge."""
+        """Wait until every pod is bound, deleted or waiting, stop everything in order,
+        and check.
+        """
         journals = self.journals
 
         def at_rest() -> bool:
@@ -152,13 +155,13 @@ class Trial:
         end_s = time.monotonic() + limit_s
         while True:
             await self.until(at_rest, end_s - time.monotonic(), "bound or waiting")
-            # Lifetimes go on ending in the cluster: what is to be judged must hold still.
+            # Lifetimes keep ending in the cluster, but its state must not change during the check.
             self.mesh.cluster.signal(signal.SIGSTOP)
             if await self._comes_to_rest() and at_rest():
                 break
             self.mesh.cluster.signal(signal.SIGCONT)
             await asyncio.sleep(LOOK_S)
-        # A gang whose backoff ends while the others stop would be tried, and never be answered.
+        # A gang whose backoff ends during the stop would be tried and never be answered.
         dispatcher = self.mesh.services.get(QUEUEING)
         if dispatcher is not None and dispatcher.runs:
             assert await asyncio.to_thread(dispatcher.terminate) == 0
@@ -172,11 +175,18 @@ class Trial:
         return self._judge()
 
     async def _comes_to_rest(self) -> bool:
-        """Whether nothing but heartbeats is recorded for a while, soon."""
+        """Return whether nothing but heartbeats is recorded for a while, soon. Each owner that runs
+        must have recorded one: a broker that stalls shows nothing at all, and that is no rest.
+        """
         for _ in range(LOOKS):
-            moved = self.journals.moved
+            before = self.journals.moved
+            heard = {name: len(acts) for name, acts in self.journals.acts_ms.items()}
             await asyncio.sleep(QUIET_S)
-            if self.journals.moved == moved:
+            if self.journals.moved == before and all(
+                len(self.journals.acts_ms[name]) > heard[name]
+                for name, child in self.mesh.services.items()
+                if child.runs
+            ):
                 return True
         return False
 
@@ -187,16 +197,18 @@ class Trial:
         self.happened = read_history(self.mesh.history)
         seen = [one for one in self.happened if one.revision <= self.journals.revision]
         history = history_of(self.world, seen)
-        names = {name: name for name in all_journals(self.placements)}
+        names: dict[str, str] = {name: name for name in all_journals(self.placements)}
         report = check(self.journals.records, names, self.placements, history, is_at_rest=True)
         if report.problems:
             kept = self.mesh.folder / "records"
             kept.write_bytes(msgspec.msgpack.encode(self.journals.records))
-            raise AssertionError("\n".join([f"records: {kept}", *report.tell(history)[:80]]))
+            lines = report.lines(history)
+            shown = lines if len(lines) <= 120 else [*lines[:40], "...", *lines[-80:]]
+            raise AssertionError("\n".join([f"records: {kept}", *shown]))
         return report
 
     def recovered(self) -> list[Recovery]:
-        """How each journal came back after each hurt, until it was hurt again."""
+        """Return how each journal recovered from each fault, until its next one."""
         found: list[Recovery] = []
         next_ms: dict[str, int] = {}
         for one in reversed(self.hurts):
@@ -210,7 +222,7 @@ class Trial:
 
 
 def history_of(world: World, happened: Sequence[Happened]) -> ClusterHistory:
-    """The cluster's history in the checker's words."""
+    """The cluster's history in the checker's types."""
     specs = {
         uid: (arrival.pods, name)
         for arrival in world.arrivals

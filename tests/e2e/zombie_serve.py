@@ -3,9 +3,10 @@
     python -m tests.e2e.zombie_serve regardless:SECONDS serve binding ...
     python -m tests.e2e.zombie_serve forced serve binding ...
 
-`regardless` finds out that it lost its journal and goes on for so long, appending under its old
-term and running effects; `forced` claims at once, whoever owns the journal. Both write down what
-the cluster answered to their binds: one line of milliseconds and counts by answer for each call.
+An owner with `regardless` loses its journal and continues for so many seconds: it appends under its
+old term and runs effects. An owner with `forced` claims at once, whoever owns the journal. Both
+write the cluster's answers to their binds: one line of milliseconds and counts by answer for each
+call.
 """
 
 import json
@@ -30,12 +31,12 @@ goes_on_s = 0.0
 
 
 class Regardless(Owner[S], Generic[S]):
-    """Keeps its term and goes on when another claim lies in the journal, for a while."""
+    """Keeps its term for a while after another claim is in the journal."""
 
     lost_s: float | None = None
 
     async def _find_out(self, error: WrongPosition) -> None:
-        own = self.folded.own
+        own = self.folded.own_reader
         term, seq = own.term, own.seq
         if self.lost_s is not None and time.monotonic() - self.lost_s > goes_on_s:
             print(f"{self.journal}: stands by at last", flush=True)
@@ -50,7 +51,7 @@ class Regardless(Owner[S], Generic[S]):
         own.next, own.term, own.seq = error.actual, term, seq
 
     async def _snapshot(self) -> None:
-        # A copy of void memory under a valid name would be believed: docs/simulation.md.
+        # Readers would believe a copy of void memory (docs/explanation/simulation.md).
         if self.lost_s is None:
             await super()._snapshot()
 

@@ -5,18 +5,18 @@ from contextlib import ExitStack
 
 import pytest
 
-from tests.live.case import Case
+from tests.live.support.case import Case
 from tests.support.etcd_history import EtcdHistory
 from tests.support.kube_credentials import User
 from tests.support.kube_options import KubeOptions
 from tests.support.kube_server import INSTALL_COMMAND, KubeServers, missing_parts
-from tests.tools import require_tool
+from tests.support.required_tools import require_tool
 
 NewCluster = Callable[..., KubeServers]
 
 
 def require_kube() -> None:
-    """Skip, or fail in CI, where the servers are not built; says which."""
+    """Skip, or fail in CI, where the servers are not built; the message names the missing ones."""
     missing = missing_parts()
     require_tool(", ".join(missing) or "kube-apiserver", INSTALL_COMMAND, found=not missing)
 
@@ -48,5 +48,5 @@ def history(servers: KubeServers) -> Iterator[EtcdHistory]:
 
 @pytest.fixture
 def case(servers: KubeServers, history: EtcdHistory) -> Case:
-    """What the checker judges of one test."""
+    """What the checker checks of one test."""
     return Case(servers, history)

@@ -1,4 +1,4 @@
-"""What the product takes for granted about Kubernetes 1.35, asked of a real API server."""
+"""Assumptions of the product about Kubernetes 1.35, checked on a real API server."""
 
 from typing import Any
 

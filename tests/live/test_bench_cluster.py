@@ -1,4 +1,4 @@
-"""`make bench-cluster` at a tiny size: all cases, all contestants, nothing void."""
+"""`make bench-cluster` at a tiny size: all cases, all contestants, and no void figure."""
 
 import json
 import subprocess
@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from tests.live.conftest import require_kube
-from tests.live.world import ROOT
+from tests.live.support.objects import ROOT
 
 pytestmark = [pytest.mark.kube, pytest.mark.slow, pytest.mark.xdist_group("kube")]
 TINY = ["--runs", "1", "--nodes", "20", "--pods", "120", "--bound", "40", "--seconds", "1"]
@@ -15,7 +15,7 @@ SCHEDULERS = {"kube-scheduler", "muster"}
 
 
 def figures(case: str, *more: str) -> dict[tuple[str, str], float]:
-    """(who, what) -> value of one run."""
+    """(contestant, measure) -> value of one run."""
     require_kube()
     command = [sys.executable, "-m", "loadtest.cluster", case, *TINY, *more, "-o", "json"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
@@ -74,7 +74,7 @@ def test_both_ways_to_list_find_every_pod():
         assert found[who, "all known after"] > 0
 
 
-def test_a_wrong_word_is_refused():
+def test_an_unknown_argument_is_refused():
     command = [sys.executable, "-m", "loadtest.cluster", "backlog", "--only", "nobody"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 2

@@ -1,13 +1,13 @@
-"""Pods that controllers make and KWOK runs: a Deployment and a Job, from nothing to the end."""
+"""Pods that controllers create and KWOK runs: a Deployment and a Job, from start to end."""
 
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
-from tests.live.case import Case
 from tests.live.conftest import NewCluster
-from tests.live.world import PODS, Running, muster_run, nodes_of, until
+from tests.live.support.case import Case
+from tests.live.support.objects import PODS, Running, muster_run, nodes_of, until
 from tests.support.kube_objects import deployment, job, node
 from tests.support.kube_options import KubeOptions
 from tests.support.kube_server import KubeServers

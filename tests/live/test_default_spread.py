@@ -1,4 +1,4 @@
-"""A Deployment whose pods say nothing about spreading is spread by its Service and ReplicaSet."""
+"""A Deployment without spread constraints is spread by its Service and ReplicaSet."""
 
 from collections import Counter
 from typing import Any
@@ -7,7 +7,7 @@ import pytest
 
 from muster.explain.scoring import score_case
 from tests.live.conftest import NewCluster
-from tests.live.world import PODS, create_nodes, muster_run, nodes_of, pod, until
+from tests.live.support.objects import PODS, create_nodes, muster_run, nodes_of, pod, until
 from tests.support.kube_objects import deployment
 from tests.support.kube_options import KubeOptions
 from tests.support.kube_server import KubeServers
@@ -36,7 +36,7 @@ def test_a_deployment_is_spread_as_muster_score_says(new_cluster: NewCluster, tm
     servers: KubeServers = new_cluster(KubeOptions())
     api = servers.api
     create_nodes(api, ["node-a", "node-b", "node-c"])
-    # Without spreading none of six would come here: the others are emptier all the time.
+    # Without spreading none of six would go to this node: the others are always emptier.
     api.create(PODS, pod("ballast", cpu="1", nodeName="node-a")).ok()
     service = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "web"}}
     ports = [{"port": 80}]

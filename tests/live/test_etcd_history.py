@@ -65,7 +65,7 @@ def found_in(answer: Answer) -> list[Any]:
 
 def test_history_begins_with_what_there_is(stored: KubeServers):
     # After etcd's death lists are refused while the watch cache is filled again, which may begin
-    # after a list that went well: so the list that went well is the one that counts.
+    # after a successful list. So the last successful list counts.
     listed = eventually(lambda: found_in(stored.api.get(OF_PODS)), "pods are listed")
     there = {pod["metadata"]["name"] for pod in listed}
     with EtcdHistory(stored.at.etcd_url) as history:

@@ -1,5 +1,5 @@
-"""HTTP extenders of a run on a real API server: one gets the cluster's own objects, and pods go
-only where it lets them; one binds, by a request of its own to the API server; one says who goes.
+"""HTTP extenders of a run on a real API server. One gets the cluster's own objects, and pods go
+only where it allows. One binds by requests of its own. One chooses the victims.
 """
 
 import json
@@ -11,11 +11,19 @@ from typing import Any
 
 import pytest
 
-from tests.live.case import Case
 from tests.live.checker import journals
 from tests.live.conftest import NewCluster
-from tests.live.world import PODS, create_nodes, muster_run, nodes_of, pod, result_of, until
-from tests.parity.extender_server import ExtenderServer
+from tests.live.support.case import Case
+from tests.live.support.objects import (
+    PODS,
+    create_nodes,
+    muster_run,
+    nodes_of,
+    pod,
+    result_of,
+    until,
+)
+from tests.parity.oracle.extender_server import ExtenderServer
 from tests.support.kube_api import KubeApi
 from tests.support.kube_credentials import ADMIN
 from tests.support.kube_objects import binding
@@ -29,7 +37,7 @@ CHOSEN = "node-b"
 
 
 class OneNode(ExtenderServer):
-    """Lets pods on one node alone, unless they are told to nowhere; it keeps what it is sent."""
+    """Allows one node alone, or none for pods that ask for it; it records the requests."""
 
     def __init__(self) -> None:
         self.bodies: list[dict[str, Any]] = []
@@ -93,14 +101,14 @@ def test_pods_go_where_the_extender_lets_them(
     assert asked["Pod"]["spec"]["schedulerName"] == "muster"
     assert asked["Pod"]["metadata"]["uid"]
     assert {node["status"]["allocatable"]["cpu"] for node in asked["Nodes"]["items"]} == {"64"}
-    # The checker does not know what extenders say.
+    # The checker does not know the extenders' answers.
     found = case.verdict(journals.of_file(tmp_path / "run" / "journals.db")).problems
     assert all(problem.startswith("default/nowhere ") for problem in found), found
     api.request("DELETE", f"{PODS}/nowhere?gracePeriodSeconds=0").ok()
 
 
 def scheduled(api: KubeApi, names: list[str]) -> set[str]:
-    """Those of them of which people are told, once each, that they have a node."""
+    """Return the pods that have exactly one Scheduled event."""
     found = api.items("/api/v1/namespaces/default/events?fieldSelector=reason%3DScheduled")
     told = Counter(event["involvedObject"]["name"] for event in found)
     assert all(told[name] <= 1 for name in names)
@@ -108,8 +116,8 @@ def scheduled(api: KubeApi, names: list[str]) -> set[str]:
 
 
 class Binder(ExtenderServer):
-    """Writes the bindings itself: not for `never`, and of `late` it says so before it has done it;
-    of `odd` it says that it failed when it has bound it.
+    """Writes the bindings itself: not for `never`; for `late` it answers before it has done it; for
+    `odd` it reports a failure after it has bound the pod.
     """
 
     def __init__(self, servers: KubeServers) -> None:
@@ -175,7 +183,7 @@ def test_an_extender_binds_pods_by_requests_of_its_own(
 
 
 class Spares(ExtenderServer):
-    """Nobody goes but from one node; it keeps what it is sent."""
+    """Allows evictions from one node alone; it records the requests."""
 
     def __init__(self) -> None:
         self.bodies: list[dict[str, Any]] = []
@@ -190,7 +198,7 @@ class Spares(ExtenderServer):
         return 200, json.dumps({"NodeNameToMetaVictims": left}).encode()
 
 
-def test_an_extender_says_who_goes(servers: KubeServers, case: Case, tmp_path: Path):
+def test_an_extender_chooses_the_victims(servers: KubeServers, case: Case, tmp_path: Path):
     api, spares = servers.api, Spares()
     one = {"urlPrefix": spares.url, "preemptVerb": "preempt", "httpTimeout": "60s"}
     config = {
@@ -205,7 +213,7 @@ def test_an_extender_says_who_goes(servers: KubeServers, case: Case, tmp_path: P
         api.create(CLASSES, {"metadata": {"name": name}, "value": value}).ok()
     full = {node: f"full-{node}" for node in NODES}
     for node, name in full.items():
-        # Without a word of anybody's one of the other two would go.
+        # Without the extender one of the other two pods would be evicted.
         level = "low" if node == CHOSEN else "lowest"
         body = pod(name, cpu="60", priorityClassName=level, nodeName=node)
         api.create(PODS, body).ok()

@@ -1,4 +1,4 @@
-"""Servers that refuse, die and forget: every pod is bound once, and fits, all the same."""
+"""Servers that refuse, die and lose data: still every pod is bound once, and fits."""
 
 import http.client
 import json
@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.live.case import Case
 from tests.live.checker import journals
 from tests.live.conftest import NewCluster
-from tests.live.world import (
+from tests.live.support.case import Case
+from tests.live.support.objects import (
     PATIENCE_S,
     PODS,
     ROOT,
@@ -67,7 +67,7 @@ def run(kubeconfig: Path, tmp_path: Path) -> Running:
 
 
 def refusals(servers: KubeServers) -> int:
-    """How many requests of ours the audit log says were too many."""
+    """Return how many of our requests got 429, from the audit log."""
     lines = servers.at.audit_log_path.read_text(encoding="utf-8").splitlines()
     events = [json.loads(line) for line in lines]
     return sum(
@@ -124,7 +124,7 @@ def test_servers_that_die_and_come_back(
 
 @contextmanager
 def pods_that_come(servers: KubeServers) -> Iterator[None]:
-    """One after the other, each tried again until it is there, whoever is dead meanwhile."""
+    """Create pods one after the other; repeat each until it exists, whatever server is dead."""
     is_over = threading.Event()
 
     def create() -> None:
@@ -205,15 +205,16 @@ def test_a_run_that_begins_without_a_server_says_so_and_ends(servers: KubeServer
     assert "the cluster does not answer: " in line
 
 
-def test_what_vanished_while_nobody_watched_is_noticed(
+def test_objects_deleted_between_two_runs_are_noticed(
     servers: KubeServers, kubeconfig: Path, case: Case, tmp_path
 ):
-    """Stopped, and with it the server, which begins anew: 410, then a list that lacks pods. Deleted
-    while the server ran they would be in the watch, which may be read to its end later.
+    """Stop the run and then the server, which starts again: the watch gets 410, then a list lacks
+    pods. If they were deleted while the server ran, they would be in the watch, which may be read
+    to its end later.
     """
     api = servers.api
     with run(kubeconfig, tmp_path) as muster:
-        # Pods that fill every node to the last core, so that their going must be noticed.
+        # Pods that fill every node to the last core, so their end must be noticed.
         for name in nodes_of(api):
             api.request("DELETE", f"{PODS}/{name}?gracePeriodSeconds=0").ok()
         for number in range(20):

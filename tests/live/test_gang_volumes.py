@@ -1,13 +1,13 @@
-"""A gang whose members have claims of their own, on a real API: all get volumes, or nobody goes."""
+"""A gang whose members have claims, on a real API: all members get volumes, or none is bound."""
 
 import pytest
 
-from tests.live.case import Case
 from tests.live.conftest import NewCluster
+from tests.live.support.case import Case
+from tests.live.support.objects import PODS, create_nodes, muster_run, nodes_of, pod, until
+from tests.live.test_pending_pods import REF, messages, workload
 from tests.live.test_scheduling import WORKLOADS
 from tests.live.test_volumes import claim, phase, storage_class, volume
-from tests.live.test_waiting import REF, messages, workload
-from tests.live.world import PODS, create_nodes, muster_run, nodes_of, pod, until
 from tests.support.kube_options import KubeOptions
 from tests.support.kube_server import KubeServers
 

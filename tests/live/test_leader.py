@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from tests.live.case import Case
 from tests.live.checker import journals
-from tests.live.checker.gone import wrong_deletes
+from tests.live.checker.deletes import wrong_deletes
 from tests.live.conftest import NewCluster
-from tests.live.world import (
+from tests.live.support.case import Case
+from tests.live.support.objects import (
     LEASES,
     PATIENCE_S,
     PODS,
@@ -36,7 +36,7 @@ kind: KubeSchedulerConfiguration
 leaderElection: {leaseDuration: 10s, renewDeadline: 8s, retryPeriod: 500ms}
 profiles: [{schedulerName: muster}]
 """
-"""The lease runs out in seconds, so that nobody has to wait."""
+"""The lease expires within seconds, so that the tests need not wait."""
 
 
 @pytest.fixture(scope="module")
@@ -78,7 +78,7 @@ def test_one_decides_and_the_other_stands_by(servers: KubeServers, case: Case, t
         with start(folders[1]) as second:
             until("it stands by", lambda: "stands by (kube-system/muster)" in second.said())
             api.request("DELETE", LEASE).ok()
-            # By whoever has made a new one.
+            # By the owner that has created a new one.
             binds(api, "without-lease", here(SOON_S))
             until("there is one again", lambda: bool(lease(api)))
             assert [wrongly_gone(case, folder) for folder in folders] == [[], []]
@@ -93,14 +93,14 @@ def test_one_decides_and_the_other_stands_by(servers: KubeServers, case: Case, t
                 second.process.send_signal(signal.SIGCONT)
                 until("the second ends", lambda: second.process.poll() is not None)
                 assert second.process.returncode == 1
-                assert "leads now, and this one has stopped" in second.said()
+                assert "leads now, and this process has stopped" in second.said()
                 binds(api, "at-the-end")
                 assert result_of(again.stop())["pending"] == 0
                 assert lease(api)["holderIdentity"] == ""
     done = [post for post in case.posts() if post.code == 201]
     assert len(done) == len(nodes_of(api)) == 5
-    # Who goes on with its watch where it ended may see a pod before it sees that the other has
-    # bound it, and is refused then.
+    # An owner that resumes its watch may see a pod before it sees the other's bind of it, and is
+    # refused then.
     by_others = [not_decided(case, folder) for folder in folders]
     assert by_others[0] <= {"by-second", "without-lease"}
     assert {"by-first", "at-the-end"} <= by_others[1]
@@ -116,7 +116,7 @@ def not_decided(case: Case, folder: Path) -> set[str]:
 
 
 def wrongly_gone(case: Case, folder: Path) -> list[str]:
-    """Pods that this run has been told gone, and that are there."""
+    """Return pods that this run has recorded as deleted and that exist."""
     case.history.settle()
     recorded = journals.of_file(folder / "run" / "journals.db")
     return wrong_deletes(recorded, case.history.changes())

@@ -1,11 +1,11 @@
-"""What people are told: why pods wait, as it is now, and where they went, once."""
+"""Messages for people: why pods wait, kept up to date, and where they went, once."""
 
 from collections import Counter
 from typing import Any
 
 import pytest
 
-from tests.live.world import PODS, create_nodes, muster_run, nodes_of, pod, until
+from tests.live.support.objects import PODS, create_nodes, muster_run, nodes_of, pod, until
 from tests.support.kube_credentials import ADMIN
 from tests.support.kube_proxy import Fault, Kind
 from tests.support.kube_proxy_thread import proxy_thread
@@ -44,7 +44,7 @@ def test_a_message_follows_the_cluster_and_its_time_shows_that_it_is_fresh(
         muster.stop()
 
 
-def test_every_bind_is_told_of_once_whoever_heard_of_it(cluster: KubeServers, tmp_path):
+def test_every_bind_gets_one_event(cluster: KubeServers, tmp_path):
     """Answers that are lost: most of these binds are known from the watch alone."""
     api = cluster.api
     create_nodes(api, ["node-d"], cpu=8)
@@ -67,7 +67,7 @@ def test_every_bind_is_told_of_once_whoever_heard_of_it(cluster: KubeServers, tm
         assert len(proxy.proxy.happened(Kind.DROP_ANSWER)) == DROPPED
 
 
-def test_who_was_bound_before_a_kill_is_told_of_once_after_it(cluster: KubeServers, tmp_path):
+def test_pods_bound_before_a_kill_get_one_event_after_it(cluster: KubeServers, tmp_path):
     """No event gets through, and some binds have no answer."""
     api = cluster.api
     create_nodes(api, ["node-e", "node-f"], cpu=16)
@@ -81,7 +81,7 @@ def test_who_was_bound_before_a_kill_is_told_of_once_after_it(cluster: KubeServe
     with proxy_thread(cluster.at) as proxy:
         config = cluster.write_kubeconfig(tmp_path / "config", ADMIN, url=proxy.proxy.url)
         proxy.add(Fault(kind=Kind.DROP_ANSWER, method="POST", path="/binding$", times=DROPPED))
-        # Whoever sends events waits, also when it tries again.
+        # The sender of events waits, also when it tries again.
         proxy.add(Fault(kind=Kind.HOLD, method="POST", path="/events$", times=MANY))
         for name in sorted(names):
             api.create(PODS, pod(name, cpu="50m")).ok()

@@ -1,5 +1,5 @@
-"""Plugins that act, of a run on a real API server: one that binds by requests of its own, one that
-lets two pods wait for each other, one that has a pod wait for an event.
+"""Bind plugins of a run on a real API server: one binds by requests of its own, one makes two pods
+wait for each other, one makes a pod wait for an event.
 """
 
 import json
@@ -10,11 +10,19 @@ from pathlib import Path
 
 import pytest
 
-from tests.live.case import Case
 from tests.live.checker import journals
 from tests.live.conftest import NewCluster
+from tests.live.support.case import Case
+from tests.live.support.objects import (
+    PODS,
+    create_nodes,
+    delete_pods,
+    muster_run,
+    nodes_of,
+    pod,
+    until,
+)
 from tests.live.test_extenders import Binder, scheduled
-from tests.live.world import PODS, create_nodes, delete_pods, muster_run, nodes_of, pod, until
 from tests.support.kube_options import KubeOptions
 from tests.support.kube_server import KubeServers
 
@@ -81,7 +89,7 @@ def _config(folder: Path, **plugins: list[str]) -> str:
 def test_a_plugin_binds_pods_by_requests_of_its_own(
     servers: KubeServers, case: Case, tmp_path: Path, binder: Binder
 ):
-    """`late` is bound at the second try, `never` is not, and others DefaultBinder binds."""
+    """`late` is bound at the second attempt and `never` is not; DefaultBinder binds the others."""
     api, plugin = servers.api, tmp_path / "mine.py"
     plugin.write_text(BINDS.replace("URL", binder.url), encoding="utf-8")
     mine, others = ["mine-0", "mine-1", "late"], ["other-0", "other-1"]
@@ -113,7 +121,7 @@ def test_a_plugin_binds_pods_by_requests_of_its_own(
 
 
 def test_two_pods_wait_for_each_other_at_permit(servers: KubeServers, case: Case, tmp_path: Path):
-    """The example of docs/plugins.md: the first of a pair is bound when the second has come."""
+    """examples/plugins/pairs.py: the first of a pair is bound when the second has come."""
     api = servers.api
     words = ["--config", _config(tmp_path, permit=["Pairs"])]
     words += ["--plugin", str(ROOT / "examples/plugins/pairs.py")]
@@ -137,7 +145,7 @@ def test_two_pods_wait_for_each_other_at_permit(servers: KubeServers, case: Case
 def test_a_pod_waits_for_the_event_that_its_permit_plugin_names(
     servers: KubeServers, case: Case, tmp_path: Path
 ):
-    """The example of docs/plugins.md; while its file is not there, it fails."""
+    """examples/plugins/audited.py; while its file is not there, it fails."""
     api, audited, plugin = servers.api, tmp_path / "audited.txt", tmp_path / "mine.py"
     code = (ROOT / "examples/plugins/audited.py").read_text(encoding="utf-8")
     plugin.write_text(code.replace("audited.txt", str(audited)), encoding="utf-8")

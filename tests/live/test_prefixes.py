@@ -1,5 +1,5 @@
-"""`muster serve` over a broker that wants TLS and SASL binds pods. A second mesh of the same prefix
-is refused if it is of another cluster, and told if it is for other scheduler names.
+"""`muster serve` over a broker that wants TLS and SASL binds pods. A second mesh with the same
+prefix is refused if it is of another cluster, and warned if it has other scheduler names.
 """
 
 import asyncio
@@ -10,11 +10,11 @@ from urllib.parse import urlencode
 
 import pytest
 
-from tests.brokers import Secured, secured_broker
 from tests.e2e.console import muster
 from tests.live.checker.journals import of_kafka
 from tests.live.conftest import NewCluster
-from tests.live.world import PODS, Running, create_nodes, nodes_of, pod, until
+from tests.live.support.objects import PODS, Running, create_nodes, nodes_of, pod, until
+from tests.support.kafka_brokers import Secured, secured_broker
 from tests.support.kube_server import KubeServers
 
 pytestmark = [pytest.mark.kube, pytest.mark.slow, pytest.mark.xdist_group("kube")]

@@ -1,4 +1,4 @@
-"""Each fault of the proxy happens to a real API server's answers, and its log says so."""
+"""Each fault of the proxy changes a real API server's answers, and its log records it."""
 
 import asyncio
 import http.client
@@ -29,7 +29,7 @@ async def proxy(cluster: KubeServers) -> AsyncIterator[KubeProxy]:
 
 
 class Through:
-    """The plain client through the proxy, beside this loop."""
+    """The plain client through the proxy, in a thread of its own."""
 
     def __init__(self, cluster: KubeServers, proxy: KubeProxy) -> None:
         self._tls = verifying(cluster.at.ca_path)
@@ -129,7 +129,7 @@ async def test_a_slow_request_arrives_in_the_end(proxy, through, name):
 
 
 async def watch(through: Through, proxy: KubeProxy, kind: Kind, timeout_s: float) -> Any:
-    """A watch that has two pods to tell about and gets the fault after the first."""
+    """A watch with two pods to report that gets the fault after the first."""
     proxy.faults.append(Fault(kind=kind, path="watch=1", after_events=1))
     path = f"{PODS}?watch=1&timeoutSeconds=5"
     return await through("watched", path, timeout_s=timeout_s)
@@ -141,7 +141,7 @@ def two_pods(name: str, cluster: KubeServers) -> None:
 
 
 @pytest.mark.usefixtures("two_pods")
-async def test_a_watch_is_told_in_mid_stream_that_it_is_too_old(proxy, through):
+async def test_a_watch_gets_410_in_mid_stream(proxy, through):
     first, last = await watch(through, proxy, Kind.GONE, 10.0)
     assert first["type"] == "ADDED"
     assert (last["type"], last["object"]["code"]) == ("ERROR", 410)

@@ -1,7 +1,7 @@
-"""What happens between a decision and its bind: nodes that go or shrink, pods that go or come back
-under their name, answers that are lost, and requests that arrive too late.
+"""Changes between a decision and its bind: nodes are deleted or shrink, pods are deleted or
+recreated under their name, answers are lost, and requests arrive too late.
 
-The proxy holds a bind on its way until the fault is done; so each fault happens for certain.
+The proxy holds a bind back until the fault has happened, so every fault happens for certain.
 """
 
 from collections.abc import Iterator
@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from tests.live.case import Case
 from tests.live.checker import journals
 from tests.live.checker.audit import Post
 from tests.live.conftest import NewCluster
-from tests.live.world import (
+from tests.live.support.case import Case
+from tests.live.support.objects import (
     PODS,
     Running,
     create_nodes,
@@ -99,22 +99,22 @@ def is_full_for(api: KubeApi, name: str) -> bool:
 
 
 def kinds_told(folder: Path) -> list[str]:
-    """What the last records of the world journal say."""
+    """Return the types of the world journal's last events."""
     world = journals.of_file(folder / "run" / "journals.db")["ingest/0"]
     return [event["type"] for entry in world[-5:] for event in entry.events]
 
 
 def posts_of(case: Case, name: str) -> list[Post]:
-    """What the server said to our binds of this name since the test began."""
+    """Return the server's answers to our binds of this name since the test began."""
     return [one for one in case.posts() if one.pod == f"default/{name}" and one.ours]
 
 
-def test_a_node_that_goes_before_the_bind(
+def test_a_node_deleted_before_the_bind(
     servers: KubeServers, proxy: ProxyThread, case: Case, folder: Path
 ):
-    """We hear of it only afterwards, and the API server does not look: the pod has a node that is
-    not there. That is a race, and whoever collects pods of lost nodes deals with it. Nobody else
-    goes there.
+    """We learn of it only afterwards, and the API server does not check: the pod has a node that
+    does not exist. That is a race, and the garbage collector of lost nodes deals with the pod. No
+    other pod goes there.
     """
     api, fault = servers.api, held(proxy, "lost")
     api.create(PODS, pod("lost")).ok()
@@ -153,11 +153,11 @@ def test_a_node_that_shrinks_before_the_bind(
 
 
 @pytest.mark.parametrize("lands", [True, False], ids=["lands", "fenced"])
-def test_a_node_that_is_made_again_before_the_bind(
+def test_a_node_recreated_before_the_bind(
     servers: KubeServers, proxy: ProxyThread, case: Case, folder: Path, lands: bool
 ):
-    """The bind on its way names the node by name alone, so it may land on the new one. Nobody else
-    is sent there before that is settled: by the pod's fact, or because its fence was first.
+    """The bind in flight names the node by name alone, so it may land on the new one. No other pod
+    goes there before that is settled: by the pod's fact, or because its fence was first.
     """
     api, fault = servers.api, held(proxy, "early")
     api.create(PODS, pod("early", cpu="2")).ok()
@@ -187,7 +187,7 @@ def test_a_node_that_is_made_again_before_the_bind(
     assert (verdict.bound, verdict.waiting, verdict.races) == (1, 1, [])
 
 
-def test_a_pod_that_goes_before_the_bind_gives_its_room_back(
+def test_a_pod_deleted_before_the_bind_releases_its_room(
     servers: KubeServers, proxy: ProxyThread, case: Case, folder: Path
 ):
     api, fault = servers.api, held(proxy, "short")
@@ -202,10 +202,12 @@ def test_a_pod_that_goes_before_the_bind_gives_its_room_back(
 
 
 @pytest.mark.parametrize("is_gated", [False, True], ids=["open", "gated"])
-def test_a_pod_that_comes_back_under_its_name(
+def test_a_pod_recreated_under_its_name(
     servers: KubeServers, proxy: ProxyThread, case: Case, folder: Path, is_gated: bool
 ):
-    """The bind on its way is for the pod that was: the new one is decided anew, once it may be."""
+    """The bind in flight is for the deleted pod; the new one is decided again as soon
+    as it may be.
+    """
     api, fault = servers.api, held(proxy, "again")
     api.create(PODS, pod("again", cpu="2")).ok()
     until("the bind is on its way", lambda: is_held(fault))
@@ -253,8 +255,8 @@ def test_answers_that_are_lost_after_the_bind(
 def test_a_bind_that_arrives_after_another_decision_is_refused(
     servers: KubeServers, proxy: ProxyThread, case: Case, folder: Path
 ):
-    """Its node goes while it is on its way: it is given up for certain, and the pod is bound
-    elsewhere. Then it arrives; nothing but its resourceVersion stops it.
+    """Its node is deleted during the bind: the bind is given up for certain, and the pod is bound
+    to another node. Then the bind arrives, and only its resourceVersion stops it.
     """
     api, fault = servers.api, held(proxy, "slow")
     api.create(PODS, pod("slow")).ok()

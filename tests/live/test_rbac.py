@@ -1,7 +1,8 @@
-"""The role that is handed out is enough, and no verb of it is too many.
+"""The published role is sufficient, and every verb of it is needed.
 
-Every verb has a scenario in which the product needs it. With the whole role all of them work; each
-runs once more as a user who lacks that one verb, fails, and the product names what is missing.
+Every verb has a scenario in which the product needs it. With the whole role all scenarios work.
+Each scenario runs once more as a user without that verb: it fails, and the product names what is
+missing.
 """
 
 import asyncio
@@ -29,8 +30,8 @@ from shared.model.election import Election
 from shared.model.volumes import Choice
 from shared.ports.cluster import BindRequest, PodRef, VolumeRequest, Watched
 from tests.live.conftest import NewCluster
-from tests.live.others import create
-from tests.live.world import LEASES, PATIENCE_S, PODS, ROOT, muster_run, node, pod, until
+from tests.live.support.objects import LEASES, PATIENCE_S, PODS, ROOT, muster_run, node, pod, until
+from tests.live.support.other_objects import create
 from tests.support.kube_credentials import MUSTER, User
 from tests.support.kube_options import KubeOptions
 from tests.support.kube_server import KubeServers
@@ -66,7 +67,7 @@ def rules_of(text: str, kind: str) -> list[Rule]:
 
 
 def name_of(rule: Rule) -> str:
-    """As the product says it."""
+    """The text of the product."""
     (group,), (resource,), (verb,) = rule["apiGroups"], rule["resources"], rule["verbs"]
     return f"{verb} {resource}{'.' + group if group else ''}"
 
@@ -82,7 +83,7 @@ USERS = {name: User(f"without-{name.replace(' ', '-').replace('/', '-')}") for n
 
 @pytest.fixture(scope="module")
 def servers(new_cluster: NewCluster) -> KubeServers:
-    """For every verb a user who may do all the rest."""
+    """For every verb, a user with all other verbs."""
     servers = new_cluster(KubeOptions(authorization_mode="RBAC"), users=list(USERS.values()))
     servers.kubectl("apply", "-f", str(RBAC))
     for name, user in USERS.items():
@@ -112,18 +113,18 @@ def give(servers: KubeServers, kind: str, path: str, user: User, rules: list[Rul
 
 @dataclass
 class World:
-    """Somebody's client, and the admin's."""
+    """A user's client, and the admin's."""
 
     servers: KubeServers
     cluster: KubeCluster
 
     def pod(self, **more: Any) -> PodRef:
-        """A new pending pod of ours."""
+        """Create a pending pod for our scheduler."""
         made = self.servers.api.create(PODS, pod(f"pod-{next(numbers)}", **more)).ok()["metadata"]
         return PodRef(made["uid"], "default", made["name"], int(made["resourceVersion"]))
 
     async def sees(self, kind: type[Event], change: Callable[[], object], seconds: float) -> bool:
-        """Whether a watch from now on tells of a change."""
+        """Return whether a watch from now on reports a change."""
         listed = self.servers.api.get("/api/v1/nodes").ok()
         since = int(listed["metadata"]["resourceVersion"])
         stream = cast("AsyncGenerator[Watched]", self.cluster.watch(since))
@@ -322,7 +323,7 @@ async def test_with_the_whole_role_it_works(servers: KubeServers, name: str):
 
 
 @pytest.mark.parametrize("name", SCENARIOS)
-async def test_without_that_verb_it_fails_and_says_so(servers: KubeServers, name: str, caplog):
+async def test_a_role_without_one_verb_fails_and_names_it(servers: KubeServers, name: str, caplog):
     verb, _, resource = name.partition(" ")
     words = f'cannot {verb} resource "{resource.partition(".")[0]}"'
     said = ""
@@ -346,7 +347,7 @@ async def test_the_whole_role_lacks_nothing(servers: KubeServers):
 
 
 @pytest.mark.parametrize("name", ["get namespaces", "update leases.coordination.k8s.io"])
-def test_a_run_does_not_begin_without_one(servers: KubeServers, name: str, tmp_path):
+def test_a_run_does_not_start_without_a_role(servers: KubeServers, name: str, tmp_path):
     path = servers.write_kubeconfig(tmp_path / "kubeconfig", USERS[name])
     with muster_run(path, tmp_path) as muster:
         until("it ends", lambda: muster.process.poll() is not None)

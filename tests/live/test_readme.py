@@ -1,4 +1,4 @@
-"""What README says about a real cluster is what a user can type, and does what it says."""
+"""The README's commands for a real cluster work as written."""
 
 import os
 import re
@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.live.conftest import NewCluster
-from tests.live.world import PODS, ROOT, Running, create_nodes, nodes_of, pod, until
+from tests.live.support.objects import PODS, ROOT, Running, create_nodes, nodes_of, pod, until
 from tests.support.kube_server import KubeServers
 
 pytestmark = [pytest.mark.kube, pytest.mark.slow, pytest.mark.xdist_group("kube")]
@@ -40,7 +40,7 @@ def servers(new_cluster: NewCluster) -> KubeServers:
 
 @pytest.fixture
 def shell(servers: KubeServers, tmp_path: Path):
-    """Types a line as a user does whose kubeconfig is where kubectl looks for it."""
+    """Run a line as a user whose kubeconfig is in kubectl's default place."""
     home = tmp_path / "home"
     (home / ".kube").mkdir(parents=True)
     (home / ".kube" / "config").write_bytes(servers.kubeconfig.read_bytes())
@@ -64,12 +64,12 @@ def start(servers: KubeServers, tmp_path: Path, line: str) -> Running:
     return Running([*words, "--run-dir", str(tmp_path / "run")], tmp_path / "log")
 
 
-def test_beside_kube_scheduler(servers: KubeServers, shell, tmp_path: Path):
+def test_readme_commands_work_beside_kube_scheduler(servers: KubeServers, shell, tmp_path: Path):
     api = servers.api
     shell(command("kubectl apply -f deploy/rbac.yaml"))
     with start(servers, tmp_path, command(".venv/bin/muster run")) as muster:
         shell(command("kubectl create deployment"))
-        # Not before all are there: the first few may have nodes while others are being created.
+        # Not before all exist: the first few may have nodes while others are being created.
         until("all have nodes", lambda: sum(map(bool, nodes_of(api).values())) == REPLICAS)
         # Events come in their own time.
         described = command("kubectl describe pod")
@@ -80,7 +80,7 @@ def test_beside_kube_scheduler(servers: KubeServers, shell, tmp_path: Path):
         muster.stop()
 
 
-def test_in_place_of_kube_scheduler(servers: KubeServers, tmp_path: Path):
+def test_readme_commands_work_in_place_of_kube_scheduler(servers: KubeServers, tmp_path: Path):
     option = "--scheduler-name default-scheduler"
     assert option in (ROOT / "README.md").read_text(encoding="utf-8")
     servers.api.create(PODS, pod("ordinary", scheduler="default-scheduler")).ok()

@@ -1,8 +1,8 @@
-"""Ten thousand pods that are listed again: what vanished meanwhile is noticed, and nothing else is;
-also when whoever lists is stopped in the middle, and somebody else goes on.
+"""Ten thousand pods are listed again: deleted pods are noticed, and nothing else changes, even if
+ingest is stopped in the middle and another owner continues.
 
-Who owns a journal of services in processes of their own is said by claims in it, not by a Lease
-(docs/live.md); that of a `muster run` is deleted in test_leader.py.
+Services in separate processes own their journals by claims in them, not by a Lease
+(docs/reference/live-cluster.md). test_leader.py deletes the Lease of a `muster run`.
 """
 
 import json
@@ -18,10 +18,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.live.case import Case
 from tests.live.checker import journals
 from tests.live.conftest import NewCluster
-from tests.live.world import (
+from tests.live.support.case import Case
+from tests.live.support.objects import (
     LEASES,
     PATIENCE_S,
     PODS,
@@ -43,7 +43,7 @@ pytestmark = [pytest.mark.kube, pytest.mark.slow, pytest.mark.xdist_group("kube"
 NODES, PER_NODE = 100, 100
 VANISHED, LATER, LAST = 4_000, 500, 500
 LABELS = 4_000
-"""Pods of other labels are told apart, and a record takes 1,024 of what is told at most."""
+"""Pods with different labels are recorded separately, and a record holds at most 1,024 events."""
 KEYS = "/registry/pods/default/"
 STOPPED_S, SOON_S, STEP_S = 30.0, 5.0, 0.01
 WATCH = r"^/api/v1/pods\?watch=1"
@@ -54,7 +54,7 @@ OTHERS = ("queueing", "placement", "permit", "preemption", "binding")
 
 @dataclass
 class World:
-    """The cluster, who watches it for us, and what they write."""
+    """The cluster, the owner that watches it, and its journal."""
 
     servers: KubeServers
     history: EtcdHistory
@@ -74,7 +74,7 @@ class World:
         )
 
     def asks(self, name: str, cpu: str = "0") -> None:
-        """A new pod of ours."""
+        """A new pod for our scheduler."""
         self.servers.api.create(PODS, pod(name, cpu=cpu)).ok()
 
     def is_bound(self, name: str) -> bool:
@@ -90,11 +90,11 @@ class World:
         return journals.of_file(self.folder / "journals.db", ["ingest"])["ingest/0"]
 
     def owners(self) -> list[str]:
-        """Who claimed the world journal, in order."""
+        """Return the owners that claimed the world journal, in order."""
         return [entry.owner for entry in self.told() if entry.owner]
 
     def lists(self) -> list[tuple[str, str]]:
-        """Where lists of pods begin and end in the world journal, and under whom."""
+        """Return the begins and ends of pod lists in the world journal, with the owner of each."""
         found, owner = [], ""
         for entry in self.told():
             owner = entry.owner or owner
@@ -103,12 +103,12 @@ class World:
         return found
 
     def derived(self) -> list[int]:
-        """How many pods each list of pods said to be gone."""
+        """Return how many pods each list of pods deleted."""
         applied = [event for entry in self.told() for event in entry.of("list_applied")]
         return [event["derived_deletes"] for event in applied if event["kind"] == "pods"]
 
     def gone(self) -> int:
-        """How many pods the world journal has told gone, for whatever reason."""
+        """Return how many pods the world journal deleted, for any reason."""
         events = [event for entry in self.told() for event in entry.of("pods_gone")]
         return sum(len(journals.column(event["ids"])) for event in events)
 
@@ -131,7 +131,7 @@ def world(new_cluster: NewCluster, tmp_path_factory: pytest.TempPathFactory) -> 
         world = World(servers, history, proxy, tmp_path_factory.mktemp("relist"))
         stack.enter_context(world.serve("others", *OTHERS))
         world.ingest = stack.enter_context(world.serve("first", "ingest", through=True))
-        # It waits as long as there are tests, and must say why all the time.
+        # It waits throughout the tests, and must have a message all the time.
         world.asks("endless", cpu="1000")
         world.asks("before")
         until("the world is known", lambda: world.is_bound("before"))
@@ -139,8 +139,8 @@ def world(new_cluster: NewCluster, tmp_path_factory: pytest.TempPathFactory) -> 
 
 
 def fill(servers: KubeServers, names: list[str]) -> None:
-    """As many pods as there is room. One is made by the API server, which stores it in its own way;
-    the others are stored like it.
+    """Create as many pods as there is room. The API server creates one and stores it in its own
+    form; the others are stored in the same form.
     """
     one = pod("theirs", cpu="1", scheduler="theirs", nodeName=names[0])
     servers.api.create(PODS, one).ok()
@@ -160,7 +160,7 @@ def fill(servers: KubeServers, names: list[str]) -> None:
     store.put_all(map(stored, range(len(names) * PER_NODE)))
 
 
-def test_what_vanished_while_nobody_watched_is_found_by_a_list(world: World):
+def test_objects_deleted_between_two_runs_are_found_by_a_list(world: World):
     case, proxy = Case(world.servers, world.history), world.proxy
     until("it watches", lambda: proxy.proxy.watches(WATCH) == 1)
     away = proxy.add(Fault(kind=Kind.REFUSE, path=WATCH, times=10_000))
@@ -176,7 +176,7 @@ def test_what_vanished_while_nobody_watched_is_found_by_a_list(world: World):
     world.check(case)
 
 
-def test_ingest_that_is_stopped_between_two_pages_of_a_list(world: World):
+def test_ingest_stopped_between_two_pages_of_a_list(world: World):
     """Of which nothing is in the journal yet."""
     case, proxy = Case(world.servers, world.history), world.proxy
     owners, lists, derived = world.owners(), world.lists(), world.derived()
@@ -194,8 +194,8 @@ def test_ingest_that_is_stopped_between_two_pages_of_a_list(world: World):
     world.check(case)
 
 
-def test_ingest_that_is_stopped_while_the_journal_has_half_a_list(world: World):
-    """A bracket that is open for 30 s, and void for everybody: who takes over lists anew."""
+def test_ingest_stopped_with_half_a_list_in_the_journal(world: World):
+    """A list that is open for 30 s, and void for every reader: the next owner lists again."""
     case, lists, derived = Case(world.servers, world.history), world.lists(), world.derived()
     with world.serve("second", "ingest"):
         page = holds_the_last_page(world)
@@ -217,7 +217,7 @@ def test_ingest_that_is_stopped_while_the_journal_has_half_a_list(world: World):
         world.check(case)
         claim_is_taken_away(world)
     goes_on(world, "first-goes-on-again")
-    # Nobody has ended the first one's list.
+    # The first one's list has no end.
     assert (world.lists(), world.derived()) == (lists, derived)
     world.check(case)
 
@@ -242,8 +242,9 @@ def holds_the_last_page(world: World) -> Fault:
 
 
 def stop_in_a_bracket(world: World, page: Fault, lists: list[tuple[str, str]]) -> None:
-    """Let it go on step by step, once it has the last page, until the journal has a list that began
-    and did not end, and the file is not locked: that would stop others, as it would not on Kafka.
+    """Let it continue step by step, once it has the last page, until the journal has a list that
+    began and did not end, and the file is not locked: a lock would stop other owners, as it would
+    not on Kafka.
     """
     process = world.ingest.process
     process.send_signal(signal.SIGSTOP)
@@ -269,7 +270,7 @@ def stop_in_a_bracket(world: World, page: Fault, lists: list[tuple[str, str]]) -
 
 
 def is_free(path: Path) -> bool:
-    """Whether nobody is in the middle of a write."""
+    """Return whether no write is in progress."""
     with closing(sqlite3.connect(path, timeout=0, isolation_level=None)) as connection:
         try:
             connection.execute("BEGIN IMMEDIATE")
@@ -280,7 +281,9 @@ def is_free(path: Path) -> bool:
 
 
 def is_taken_over(world: World, name: str, count: int, wakes_s: float = 0.0) -> None:
-    """By who sees what happens now; when the first one wakes up, nobody listens."""
+    """An owner that follows live changes takes over. The first owner wakes up later, and its list
+    has no effect.
+    """
     gone = world.gone()
     assert world.deletes(name) == count
     world.asks(f"meanwhile-{name}", cpu="5")

@@ -1,4 +1,6 @@
-"""`muster run --kubeconfig` against a real API server: every pod bound once, no node over-full."""
+"""`muster run --kubeconfig` against a real API server: every pod is bound once, no node is
+overfilled.
+"""
 
 import random
 from collections.abc import Iterator
@@ -7,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.live.case import Case
 from tests.live.checker import journals
 from tests.live.conftest import NewCluster
-from tests.live.world import (
+from tests.live.support.case import Case
+from tests.live.support.objects import (
     PODS,
     STOP_S,
     Running,
@@ -63,7 +65,7 @@ def test_a_thousand_pods_are_bound_once_and_fit(servers: KubeServers, tmp_path):
     assert result_of(out)["pending"] == 0
 
 
-def test_it_ends_when_its_folder_is_renamed_and_goes_on_from_there(servers: KubeServers, tmp_path):
+def test_a_run_ends_when_its_folder_is_renamed_and_continues_there(servers: KubeServers, tmp_path):
     api, first = servers.api, tmp_path / "first"
     first.mkdir()
     api.create(PODS, pod("one")).ok()
@@ -100,7 +102,7 @@ def test_what_does_not_fit_waits_with_a_message(servers: KubeServers, tmp_path):
     assert "50 Insufficient cpu" in result["reasons"][0]["message"]
 
 
-def test_killed_and_started_again_it_goes_on(servers: KubeServers, tmp_path):
+def test_a_killed_run_continues(servers: KubeServers, tmp_path):
     api = servers.api
     for number in range(300):
         api.create(PODS, pod(f"first-{number}")).ok()
@@ -109,7 +111,7 @@ def test_killed_and_started_again_it_goes_on(servers: KubeServers, tmp_path):
         muster.kill()
     for number in range(100):
         api.create(PODS, pod(f"while-away-{number}")).ok()
-    # Somebody else binds one of ours, and another one goes.
+    # Another client binds one of our pods, and another one is deleted.
     binding = {"metadata": {"name": "while-away-0"}, "target": {"kind": "Node", "name": NODES[0]}}
     api.create(f"{PODS}/while-away-0/binding", {**binding, "apiVersion": "v1"}).ok()
     api.request("DELETE", f"{PODS}/while-away-1?gracePeriodSeconds=0").ok()
@@ -121,7 +123,7 @@ def test_killed_and_started_again_it_goes_on(servers: KubeServers, tmp_path):
 
 
 def test_the_process_is_killed_at_random(servers: KubeServers, case: Case, tmp_path: Path):
-    """Each time in the middle of its work, as many pods along as chance says."""
+    """Kill it in the middle of its work each time, after a random number of pods."""
     api, draw = servers.api, random.Random(SEED)
 
     def is_bound_so_far(pods: int) -> bool:
@@ -156,7 +158,7 @@ def test_pods_deleted_while_they_are_bound_leave_nothing_behind(servers: KubeSer
     assert result["pending"] == 0
 
 
-def test_after_a_reset_it_begins_anew(servers: KubeServers, tmp_path):
+def test_a_reset_run_starts_from_nothing(servers: KubeServers, tmp_path):
     """The journals are empty then, and the world is listed as it is."""
     api = servers.api
     api.create(PODS, pod("before")).ok()

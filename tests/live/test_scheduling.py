@@ -1,4 +1,4 @@
-"""What a user of kube-scheduler expects, from a real control plane: preemption, gates, gangs."""
+"""What a user of kube-scheduler expects of a scheduler: preemption, gates, gangs."""
 
 import time
 from collections.abc import Iterator
@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from tests.live.case import Case
 from tests.live.conftest import NewCluster
-from tests.live.world import (
+from tests.live.support.case import Case
+from tests.live.support.objects import (
     PODS,
     Running,
     create_nodes,
@@ -64,7 +64,7 @@ def reasons(servers: KubeServers, name: str) -> list[str]:
     return [found["reason"] for found in servers.api.items(path)]
 
 
-def test_the_right_victims_go_and_the_guarded_stay(servers: KubeServers, muster: Running):
+def test_the_right_victims_are_evicted_and_guarded_pods_stay(servers: KubeServers, muster: Running):
     api = servers.api
     budget = {
         "apiVersion": "policy/v1",
@@ -74,7 +74,7 @@ def test_the_right_victims_go_and_the_guarded_stay(servers: KubeServers, muster:
     }
     api.create(BUDGETS, budget).ok()
     for number in range(4):
-        # Every node is full: two with guarded pods of low priority, two with others.
+        # Every node is full: two with guarded pods of low priority, two with other pods.
         body = pod(f"low-{number}", cpu="1500m", priorityClassName="low")
         body["metadata"]["labels"]["guarded"] = "yes" if number < 2 else "no"
         api.create(PODS, body).ok()

@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from tests.brokers import running_broker
-from tests.live.case import Case
 from tests.live.checker.journals import SERVICES, of_kafka
 from tests.live.conftest import NewCluster
+from tests.live.support.case import Case
+from tests.live.support.objects import PODS, Running, create_nodes, nodes_of, pod, until
 from tests.live.test_why import why
-from tests.live.world import PODS, Running, create_nodes, nodes_of, pod, until
 from tests.support.etcd_history import EtcdHistory
+from tests.support.kafka_brokers import running_broker
 from tests.support.kafka_server import KafkaBroker
 from tests.support.kube_options import KubeOptions
 
@@ -77,5 +77,5 @@ def test_services_that_are_killed_lose_nothing(
 
 
 def _decided_by(told: dict[str, Any]) -> str:
-    """ "" while nobody knows the pod."""
+    """ "" while the pod does not exist."""
     return str(told["decided"]["journal"]) if told else ""

@@ -1,4 +1,4 @@
-"""The faults that live tests need can be had: limits, short watches, compaction, dead servers."""
+"""The faults that live tests need work: limits, short watches, compaction, dead servers."""
 
 import threading
 import time
@@ -8,7 +8,7 @@ from http import HTTPStatus
 import pytest
 
 from tests.live.conftest import NewCluster
-from tests.live.world import here
+from tests.live.support.objects import here
 from tests.support.kube_api import Answer
 from tests.support.kube_credentials import ADMIN, MUSTER, User
 from tests.support.kube_objects import eventually, node, pod
@@ -74,7 +74,7 @@ def test_a_watch_ends_by_itself(frail: KubeServers):
     assert WATCH_S <= time.monotonic() - began < here(3 * WATCH_S)
 
 
-def test_compacted_history_is_gone_for_lists_and_watches(frail: KubeServers):
+def test_lists_and_watches_of_compacted_history_get_410(frail: KubeServers):
     versions = []
     for number in range(3):
         made = frail.api.create(PODS, pod(f"pod-{number}")).ok()
@@ -82,7 +82,7 @@ def test_compacted_history_is_gone_for_lists_and_watches(frail: KubeServers):
     token = frail.api.get(f"{PODS}?limit=1").ok()["metadata"]["continue"]
     again = f"{PODS}?limit=1&continue={token}"
     eventually(lambda: frail.api.get(again).status == HTTPStatus.GONE, "the list is too old")
-    # A watch that cannot go on is told so inside a stream that began well.
+    # A watch that cannot continue gets an error inside a stream that began well.
     (event,) = frail.api.watched(f"{PODS}?watch=1&resourceVersion={versions[0]}")
     assert (event["type"], event["object"]["code"]) == ("ERROR", HTTPStatus.GONE)
 

@@ -1,4 +1,4 @@
-"""The real servers come up as the live tests need them, and run pods from Deployment to Running."""
+"""The real servers start as the live tests need them, and run pods from Deployment to Running."""
 
 import ssl
 from contextlib import closing

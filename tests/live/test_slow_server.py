@@ -1,10 +1,19 @@
-"""A server that answers late, and refuses nothing, is asked for as much as before."""
+"""A server that answers late and refuses nothing gets as many requests as before."""
 
 import time
 
 import pytest
 
-from tests.live.world import PODS, create_nodes, here, muster_run, nodes_of, pod, result_of, until
+from tests.live.support.objects import (
+    PODS,
+    create_nodes,
+    here,
+    muster_run,
+    nodes_of,
+    pod,
+    result_of,
+    until,
+)
 from tests.support.kube_credentials import ADMIN
 from tests.support.kube_proxy import Fault, Kind
 from tests.support.kube_proxy_thread import proxy_thread

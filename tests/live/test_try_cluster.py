@@ -1,4 +1,4 @@
-"""`make cluster`: a cluster for people, which is gone when they leave."""
+"""`make cluster` starts a cluster for people and removes it when they leave."""
 
 import os
 import re
@@ -18,7 +18,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 @pytest.mark.slow
 @pytest.mark.parametrize("leaving", [signal.SIGINT, signal.SIGTERM])
-def test_a_cluster_for_people_comes_and_goes(leaving: signal.Signals):
+def test_the_try_cluster_starts_and_stops(leaving: signal.Signals):
     require_kube()
     with subprocess.Popen(COMMAND, cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None

@@ -1,12 +1,12 @@
-"""Volumes on a real API with its own controllers: chosen with the node, bound before the pod."""
+"""Volumes on a real API with its own controllers: chosen with the node and bound before the pod."""
 
 from typing import Any
 
 import pytest
 
-from tests.live.case import Case
 from tests.live.conftest import NewCluster
-from tests.live.world import PODS, create_nodes, muster_run, nodes_of, pod, until
+from tests.live.support.case import Case
+from tests.live.support.objects import PODS, create_nodes, muster_run, nodes_of, pod, until
 from tests.support.kube_api import KubeApi
 from tests.support.kube_options import KubeOptions
 from tests.support.kube_server import KubeServers

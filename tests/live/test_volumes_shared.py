@@ -1,11 +1,11 @@
-"""Volumes that any node reaches, on a real API: three shards want them at once."""
+"""Volumes that any node reaches, on a real API: three shards want the same ones at once."""
 
 import pytest
 
-from tests.live.case import Case
 from tests.live.conftest import NewCluster
+from tests.live.support.case import Case
+from tests.live.support.objects import create_nodes, muster_run, nodes_of, until
 from tests.live.test_volumes import VOLUMES, claim, storage_class, user_of, volume
-from tests.live.world import create_nodes, muster_run, nodes_of, until
 from tests.support.kube_api import KubeApi
 from tests.support.kube_options import KubeOptions
 from tests.support.kube_server import KubeServers

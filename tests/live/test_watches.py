@@ -1,5 +1,5 @@
-"""Watches that end every second, of a server that soon forgets: what was missed is listed again.
-And watches that a killed run had: the next one is told nothing that the first was told.
+"""Watches that end every second, on a server that soon forgets: missed changes are listed again.
+And watches of a killed run: the next run does not see the same changes again.
 """
 
 import time
@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.live.case import Case
 from tests.live.checker import journals
 from tests.live.conftest import NewCluster
-from tests.live.world import (
+from tests.live.support.case import Case
+from tests.live.support.objects import (
     PODS,
     Running,
     create_nodes,
@@ -33,7 +33,7 @@ NODES, ROUNDS_MIN = 10, 4
 GONE = 410
 GONE_MIN, SHORT_MIN, STILL_OPEN_MAX = 3, 10, 4
 AGAIN_S = 3.0
-"""What would be told again comes with the first watches; so long after a bind nothing does."""
+"""Repeated changes would come with the first watches; this long after a bind none does."""
 GOES = "goes"
 
 
@@ -43,8 +43,8 @@ def have_ended(proxy: KubeProxy) -> bool:
     return ends[GONE] >= GONE_MIN and ends[None] - STILL_OPEN_MAX >= SHORT_MIN
 
 
-def test_short_watches_of_a_server_that_soon_forgets(new_cluster: NewCluster, tmp_path: Path):
-    """Each round fills every node, so that a round whose deletes are missed would be the last."""
+def test_short_watches_with_frequent_compaction(new_cluster: NewCluster, tmp_path: Path):
+    """Each round fills every node, so a round whose deletes are missed would be the last."""
     options = KubeOptions(storage_json=True, watch_cache=False, etcd_compaction_interval_s=1)
     servers = new_cluster(options)
     api = servers.api
@@ -73,14 +73,14 @@ def world(folder: Path) -> list[journals.Entry]:
 
 
 def nodes_set(entries: list[journals.Entry]) -> list[tuple[str, bool]]:
-    """What they tell of nodes: name, and whether nothing more may come to it."""
+    """Return the nodes' names and whether they are cordoned."""
     found = [node for one in entries for event in one.of("nodes_set") for node in event["nodes"]]
     return [(node["name"], node.get("unschedulable", False)) for node in found]
 
 
 def kill_beyond(servers: KubeServers, folder: Path, muster: Running, name: str) -> bool:
-    """Make a node that is cordoned soon, and one that goes soon; kill the run as soon as it has
-    recorded that. Whether its joint revision was older than all of it.
+    """Create a node that is soon cordoned, and one that is soon deleted; kill the run as soon as it
+    has recorded that. Return whether its joint revision was older than all of it.
     """
     create_nodes(servers.api, [name, GOES])
     first = int(servers.api.get(f"/api/v1/nodes/{name}").ok()["metadata"]["resourceVersion"])
@@ -97,8 +97,10 @@ def kill_beyond(servers: KubeServers, folder: Path, muster: Running, name: str) 
     return bool(advanced) and advanced[-1]["revision"] < first
 
 
-def test_a_run_that_was_killed_is_told_nothing_again(new_cluster: NewCluster, tmp_path: Path):
-    """A cordon and a node that went, which the run had recorded, but its joint revision had not."""
+def test_a_killed_run_does_not_see_old_changes_again(new_cluster: NewCluster, tmp_path: Path):
+    """A cordon and a deleted node, both recorded by the run, but not covered by its
+    joint revision.
+    """
     servers = new_cluster()
     create_nodes(servers.api, ["node-a"])
     tries = 0

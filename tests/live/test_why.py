@@ -1,4 +1,4 @@
-"""`muster why pod` while the run goes on: from the journals alone, beside a process that writes."""
+"""`muster why pod` during a run: it reads the journals while another process writes them."""
 
 import json
 import subprocess
@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.live.world import PODS, ROOT, create_nodes, muster_run, pod, until
+from tests.live.support.objects import PODS, ROOT, create_nodes, muster_run, pod, until
 from tests.support.kube_server import KubeServers
 
 pytestmark = [pytest.mark.kube, pytest.mark.slow, pytest.mark.xdist_group("kube")]
@@ -25,7 +25,7 @@ def why(folder: Path, name: str, *more: str) -> Any:
     return json.loads(ran.stdout) if ran.returncode == 0 else {}
 
 
-def test_every_standing_is_told_while_the_run_goes_on(cluster: KubeServers, tmp_path):
+def test_every_state_of_a_pod_is_explained_during_the_run(cluster: KubeServers, tmp_path):
     api = cluster.api
     create_nodes(api, ["node-a", "node-b"], cpu=2)
     gates = [{"name": "example.com/wait"}]

@@ -1,33 +1,32 @@
-"""`make parity`: many cases of all kinds against kube-scheduler's own code, and what they reached.
+"""`make parity`: many cases of all kinds against kube-scheduler's own code, and their coverage.
 
-Exit code 1 when an answer differs; the first few differences come with the smallest case that
-has them.
+The exit code is 1 when an answer differs; the first few differences come with the smallest case
+that shows them.
 """
 
 import json
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
-from typing import Annotated
+from typing import Any
 
-import typer
+import click
 from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
-from tests.parity.compare import kind
-from tests.parity.draft import Object
-from tests.parity.extender_server import ExtenderServer
-from tests.parity.kinds import differences, kinds, turns
-from tests.parity.oracle import Oracle, OracleError
-from tests.parity.ours import our_answer, smallest
-from tests.parity.shrink import TRIES_MAX
-from tests.parity.tally import MESSAGES, SCORED, Tally
+from tests.parity.comparison.compare import kind
+from tests.parity.comparison.muster_answer import our_answer, smallest
+from tests.parity.comparison.shrink import TRIES_MAX
+from tests.parity.comparison.tally import MESSAGES, SCORED, Tally
+from tests.parity.generators.case_builder import Object
+from tests.parity.generators.kinds import differences, kinds, turns
+from tests.parity.oracle.client import Oracle, OracleError
+from tests.parity.oracle.extender_server import ExtenderServer
 
 LINES_MAX = 10
 
-app = typer.Typer(add_completion=False, help=__doc__)
 console = Console()
 
 
@@ -35,22 +34,24 @@ Case = tuple[str, int, Object]
 """Kind, seed, and what is asked."""
 
 
-@app.command()
-def parity(
-    cases: Annotated[int, typer.Option(min=1, help="How many cases.")] = 10_000,
-    seed: Annotated[int, typer.Option(min=0, help="The first case's seed.")] = 0,
-    only: Annotated[
-        list[str] | None, typer.Option("--kind", help="Of this kind; none = all in turn.")
-    ] = None,
-    shown: Annotated[int, typer.Option(min=0, help="How many differences are made small.")] = 3,
-) -> None:
+def _number(name: str, least: int, default: int, text: str) -> Callable[..., Any]:
+    bounds = click.IntRange(least)
+    return click.option(name, type=bounds, default=default, show_default=True, help=text)
+
+
+@click.command(help=__doc__)
+@_number("--cases", 1, 10_000, "How many cases.")
+@_number("--seed", 0, 0, "The first case's seed.")
+@click.option("--kind", "only", multiple=True, help="Of this kind; none = all in turn.")
+@_number("--shown", 0, 3, "How many differences are made small.")
+def parity(cases: int, seed: int, only: Sequence[str], shown: int) -> None:
     tally, red = Tally(), Counter[str]()
     failed: list[Case] = []
     with Oracle() as oracle, closing(ExtenderServer()) as server:
         draw = kinds(server.url)
-        for name in set(only or ()) - set(draw):
-            raise typer.BadParameter(f"{name}: must be one of {', '.join(draw)}")
-        order = turns(only or (), list(draw))
+        for name in set(only) - set(draw):
+            raise click.BadParameter(f"{name}: must be one of {', '.join(draw)}")
+        order = turns(only, list(draw))
         asked = [(order[number % len(order)], number) for number in range(seed, seed + cases)]
         for case, ours, theirs in track(
             _answers(oracle, asked, draw), "cases", cases, console=console, transient=True
@@ -74,7 +75,7 @@ def parity(
 def _answers(
     oracle: Oracle, asked: list[tuple[str, int]], draw: Mapping[str, Callable[[int], Object]]
 ) -> Iterator[tuple[Case, Object, Object]]:
-    """What is asked, our answer, theirs; the oracle works ahead meanwhile."""
+    """Yield the case, our answer and theirs; the oracle works ahead in the meantime."""
     theirs = oracle.ask_all(draw[name](seed) for name, seed in asked)
     for (name, seed), answer in zip(asked, theirs, strict=True):
         case = draw[name](seed)
@@ -106,6 +107,6 @@ def _sizes(tally: Tally) -> str:
 
 if __name__ == "__main__":
     try:
-        app()
+        parity()
     except OracleError as error:
         sys.exit(str(error))

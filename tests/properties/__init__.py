@@ -1,1 +1,3 @@
-"""Property tests; each name carries the safety property it holds."""
+"""Property tests: random inputs and interleavings against a model or an invariant. The name of a
+test states the property.
+"""

@@ -1,4 +1,5 @@
-"""The other side's books of one shard: who is where by the flow's rules, and what may never be.
+"""A second set of books of one shard: each pod's node by the flow's rules, and states that must
+never occur.
 
 Shares no code with the core beyond the event types.
 """
@@ -69,7 +70,7 @@ class Books:
         self.open: set[int] = set()  # dispatched, not answered
         self.on: dict[int, tuple[int, str]] = {}  # pod -> (node, kind)
         self.holds: dict[tuple[int, int], list[int]] = {}
-        # Decided for nodes that went, without a fact: pod -> (node, its name).
+        # Decided for deleted nodes, without a fact: pod -> (node, its name).
         self.unsettled: dict[int, tuple[int, str]] = {}
         self.found: list[tuple[int, int, int, int, bytes]] = []
         self.asks: dict[int, int] = {}

@@ -1,7 +1,7 @@
 """Random worlds for one shard: every kind of input, in orders that only several journals give.
 
-`Driver` draws inputs from a seeded generator and keeps the other side's books, against which every
-decision is checked. Run as a program it prints a digest of everything the shard decided.
+`Driver` draws inputs from a seeded generator and keeps a second set of books, against which every
+decision is checked. Run as a program it prints a digest of the shard's decisions.
 """
 
 import hashlib
@@ -30,6 +30,7 @@ from shared.events.placement import GangHeld, Nominated, NominationLost, Refused
 from shared.events.preemption import BudgetLeft, DryRunAsked, NominateAsked, NominationCleared
 from shared.events.queueing import Dispatched, Members
 from shared.model.columns import pack, size, unpack, unpack_totals
+from shared.model.ids import INGEST
 from tests.properties.placement_books import Books, devices_of, make_node, make_spec
 
 _encoder = msgspec.msgpack.Encoder(order="deterministic")
@@ -93,7 +94,7 @@ class Driver(Books):
             self.define()
         for _ in range(steps):
             self.state.now_ms += self.rng.choice([0, 1, 50])
-            self.state.cursors["ingest/0"].next += 1
+            self.state.cursors[INGEST].next += 1
             runs[self.rng.choices(names, weights)[0]]()
             self.maybe_reload()
             if self.rng.random() < 0.6:
@@ -230,7 +231,7 @@ class Driver(Books):
             self.evolve(NodesSet(0, pack([number]), (self.nodes[number],)))
 
     def settle(self) -> None:
-        """The end of some bind to a node that went."""
+        """Settle a bind to a deleted node."""
         if not self.unsettled:
             return
         pod = self.rng.choice(sorted(self.unsettled))
@@ -314,7 +315,7 @@ class Driver(Books):
         for pod in pods:
             if self.on[pod][1] == "reserved":
                 self.on[pod] = (self.on[pod][0], "failed")
-        # One that is not ours any more, and one this shard never had.
+        # A pod that is no longer ours, and one that this shard never had.
         others = [self.next["pod"] + 1_000, *self.some(self.of_kind("reserved"), 1)]
         columns = (
             pack([*pods, *others]),

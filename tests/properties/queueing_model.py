@@ -1,9 +1,9 @@
 """A model of the mesh around queueing: every journal arrives at its own pace, in its own order.
 
-Shards are lists of nodes with free slots; a signature needs a number of slots on one node. What
-happens and who reads what next is drawn from a string of bytes, so a failing run shrinks. An
-observer that knows only events checks the safety rules at every one of them. It shares no code
-with the core; where it needs the core's word (work in flight) it reads the state.
+Shards are lists of nodes with free slots; a signature needs a number of slots on one node. A string
+of bytes decides what happens and which journal is read next, so a failing run shrinks. An observer
+that knows only events checks the safety rules at every event. It shares no code with the core, and
+reads the core's state only for work in flight.
 """
 
 from collections import deque
@@ -75,7 +75,7 @@ class Shard:
             self.improve(node)
 
     def read(self, event: Event, fails: bool = False) -> None:
-        """`fails`: trying pods comes to an error."""
+        """`fails`: attempts end with an error."""
         if isinstance(event, PodsGone):
             for pod in ids_of(event.ids):
                 self.gone.add(pod)
@@ -210,7 +210,7 @@ class World:
             shard.inbox.append(event)
 
     def foreign(self) -> None:
-        """Somebody else binds a pod; or a stale fact comes for one that was never pending."""
+        """Another scheduler binds a pod; or a stale fact arrives for one that was never pending."""
         pod = self._some_pod()
         if pod and self.draw(4) == 0:
             self._fact(PodsAssigned(0, pack([pod]), pack([self.pods[pod]]), pack([0])))
@@ -229,7 +229,7 @@ class World:
                 self.ingest.append(PodsPending(sig, pack([pod]), gang))
 
     def say(self) -> None:
-        """Another configuration: plugins of users say something else of all signatures."""
+        """A new configuration: custom plugins answer differently about all signatures."""
         orders = [10 * self.draw(5) for _ in range(4)]
         gates = tuple("P: not yet" if self.draw(4) == 3 else "" for _ in range(4))
         self.ingest.append(SignaturesQueued(pack([1, 2, 3, 4]), pack(orders), gates, again=True))
@@ -347,7 +347,7 @@ class World:
         self.core.evolve(self.state, event)
 
     def step(self, inputs: list[Event]) -> None:
-        """One step of queueing over these inputs; what it decides goes on its way."""
+        """Run one step of queueing over these inputs, and send its decisions."""
         for event in inputs:
             self.observer.consumed(event)
             self.evolve(event)
@@ -426,8 +426,8 @@ class World:
     def none_moves(self) -> bool:
         """Whether pods only wait: with a short flush, parked ones are tried again for ever."""
         counts = self.state.pods.counts
-        moving = (Pod.READY, Pod.IN_FLIGHT, Pod.LEFT, Pod.NOMINATED, Pod.TRYING)
-        held = sum(map(len, self.state.held.values()))
+        moving = (Pod.READY, Pod.IN_FLIGHT, Pod.LEFTOVER, Pod.NOMINATED, Pod.GANG_IN_FLIGHT)
+        held = sum(map(len, self.state.permit_rejected.values()))
         return counts[Pod.BACKOFF] == held and not any(counts[code] for code in moving)
 
     def parked_sigs(self) -> set[int]:

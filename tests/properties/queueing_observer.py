@@ -1,4 +1,4 @@
-"""The safety rules of queueing, checked at every event by somebody who knows only events."""
+"""The safety rules of queueing, checked at every event by an observer that knows only events."""
 
 from services.queueing.core.transitions import Pod
 from shared.events.base import Event
@@ -12,7 +12,7 @@ from shared.model.columns import unpack
 
 PRIORITIES = (0, 0, 5, 9)
 FLUSH_MS = 30_000
-ACTIVE = (Pod.READY, Pod.LEFT, Pod.NOMINATED, Pod.IN_FLIGHT, Pod.TRYING)
+ACTIVE = (Pod.READY, Pod.LEFTOVER, Pod.NOMINATED, Pod.IN_FLIGHT, Pod.GANG_IN_FLIGHT)
 
 
 def ids_of(column: bytes) -> list[int]:
@@ -110,7 +110,7 @@ class Observer:
             case Parked():
                 for pod in ids_of(event.ids):
                     self.now += 1
-                    if state.pods.state_of(pod) in (Pod.READY, Pod.LEFT):
+                    if state.pods.state_of(pod) in (Pod.READY, Pod.LEFTOVER):
                         self.failed_ms[pod] = state.now_ms
                         if self.ages[pod]:
                             self.ages[pod] = self.now
@@ -120,7 +120,7 @@ class Observer:
                 )
 
     def stayed(self, state) -> None:
-        """Called after every step: nobody has been unschedulable for too long."""
+        """Check after every step that no pod has been unschedulable for too long."""
         most_ms = state.config.unschedulable_max_ms + FLUSH_MS
         if state.config.looks_per_s:
             most_ms += 1_000 * (1 + len(state.sigs) // state.config.looks_per_s)
@@ -128,8 +128,8 @@ class Observer:
             assert state.now_ms - self.failed_ms[pod] < most_ms, f"pod {pod} is forgotten"
 
     def _left_backoff(self, state, pods: list[int]) -> None:
-        """Those whose time is over; or the one who is next when nothing else is to be tried, with
-        its equals.
+        """Check that the backoffs of these pods have ended, or that one was cut short for the next
+        pod and its equals while nothing else was to be tried.
         """
         table, now_ms = state.pods, state.now_ms
         until_ms = {pod: int(table.until_ms[pod - table.base]) for pod in pods}
@@ -170,7 +170,7 @@ class Observer:
                 assert not usable, f"signature {sig} was passed by {event.sig} of lower priority"
 
     def _age(self, state, event: Dispatched) -> None:
-        """Whose turn it is came, or failed last, before all others of the same order."""
+        """The next pod arrived, or failed last, before all others of the same order."""
         free, first = state.free_mask(), ids_of(event.ids)[0]
         for pod in in_state(state, Pod.READY):
             sig = int(state.pods.sig[pod - state.pods.base])

@@ -10,10 +10,11 @@ from dataclasses import replace
 
 import pytest
 
+from muster.app.journals import all_journals
 from muster.simulation.bus import BusFaults
 from muster.simulation.network import NetworkFaults
 from muster.simulation.run import Result, simulate
-from muster.simulation.scenario import Mutation, journals, make_scenario
+from muster.simulation.scenario import Mutation, make_scenario
 from shared.events.observed import PodsSeen
 from shared.machine.snapshots import SnapshotPolicy
 from shared.model.columns import join
@@ -38,11 +39,13 @@ EDGES = (INT64_MAX, 7 << 60, 1 << 62, 1 << 53, 1 << 52, 1 << 46)
 RESOURCES = (CPU, MEMORY, EPHEMERAL_STORAGE, "example.com/widget", "hugepages-2Mi")
 FOREIGN = ("foreign-bind", "foreign-bind", "foreign-pod", "delete-bound", "node-shrink")
 BY_THE_LIMIT = ("no-pod-lost", "preempts", "conservation")
-"""What the judge may say where nodes have more than is held of them: pods wait, nothing else."""
+"""Problems that the checker may report where nodes have more than can be held: pods wait, nothing
+else.
+"""
 
 
 def amount(rng: random.Random) -> int:
-    """Mostly at an edge or near one; now and then what anybody would ask for."""
+    """Mostly at an edge or near one; sometimes an ordinary amount."""
     near = min(INT64_MAX, rng.choice(EDGES) + rng.choice((-1, 0, 0, 1)))
     return rng.choice((near, near, near // 2, near // 3, rng.randint(1, 4_000)))
 
@@ -131,7 +134,7 @@ def play(seed: int, placements: int, is_held: bool) -> Result:
         jumps=(),
         tears=(),
         reset_s=None,
-        kills=tuple((rng.uniform(1, 8), name) for name in journals(placements)),
+        kills=tuple((rng.uniform(1, 8), name) for name in all_journals(placements)),
         mutations=tuple(Mutation(rng.uniform(2, 8), kind) for kind in FOREIGN for _ in range(4)),
         bus=BusFaults(),
         network=NetworkFaults(),

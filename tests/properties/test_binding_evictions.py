@@ -1,5 +1,5 @@
-"""Evictions under lost answers, deletions and recalls: each victim has one end, the last goes last,
-and a loaded state goes on in the same way.
+"""Evictions under lost answers, deletions and recalls: each victim has one end, the last one is
+evicted last, and a loaded state continues identically.
 """
 
 from typing import Any
@@ -25,7 +25,7 @@ ops = st.lists(
 
 
 class Run:
-    """A binding core, the requests that are out, and what was told of each victim."""
+    """A binding core, the open requests, and the recorded outcomes of each victim."""
 
     def __init__(self) -> None:
         self.steps: Any = Steps(BindingCore(1))
@@ -105,7 +105,7 @@ def test_every_victim_has_one_end(operations):
 
 
 @given(ops, st.integers(0, 59))
-def test_a_loaded_state_goes_on_in_the_same_way(operations, at):
+def test_a_loaded_state_continues_identically(operations, at):
     runs = (Run(), Run())
     for place, operation in enumerate(operations):
         for run in runs:

@@ -1,5 +1,5 @@
-"""Room for gangs: as many places as there are, each with those before it, and nobody goes in vain.
-Shards and preemption for real; the rules again beside them, for amounts alone.
+"""Room for gangs: the number of places is exact, each counts those before it, and no eviction is in
+vain. Shards and preemption are real; a second copy of the rules checks them, for amounts alone.
 """
 
 from random import Random
@@ -30,7 +30,7 @@ from shared.events.preemption import (
 from shared.events.queueing import GangPreemptAsked, Members
 from shared.model.columns import pack, unpack
 from tests.support.steps import Steps
-from tests.unit.placement.shard import Shard, node, spec, wire
+from tests.unit.placement.shard import Shard, node, spec
 
 CPU = 4_000
 FIRST = 1_000  # member
@@ -88,14 +88,14 @@ def needed_of(members: tuple[Members, ...]) -> int:
 
 
 def places(shard: Shard, members: tuple[Members, ...], needed: int, **more) -> PlacesFound:
-    (found,) = shard.give(GangDryRunAsked(1, GANG, needed, members, **more)).run()
+    (found,) = shard.given(GangDryRunAsked(1, GANG, needed, members, **more)).run()
     assert isinstance(found, PlacesFound)
     return found
 
 
 @settings(deadline=None)
 @given(SEEDS)
-def test_places_are_all_that_there_would_be_if_everybody_of_lower_priority_left(seed: int) -> None:
+def test_places_are_as_many_as_without_all_lower_priority_pods(seed: int) -> None:
     world = World(seed)
     members = world.groups(4)
     found = places(world.shards[0], members, needed_of(members))
@@ -106,7 +106,7 @@ def test_places_are_all_that_there_would_be_if_everybody_of_lower_priority_left(
 
 @settings(deadline=None)
 @given(SEEDS)
-def test_a_place_without_victims_is_taken_before_anybody_goes(seed: int) -> None:
+def test_places_without_victims_are_used_before_any_eviction(seed: int) -> None:
     world = World(seed)
     members = world.groups(4)
     found = places(world.shards[0], members, needed_of(members))
@@ -117,7 +117,7 @@ def test_a_place_without_victims_is_taken_before_anybody_goes(seed: int) -> None
 
 @settings(deadline=None)
 @given(SEEDS)
-def test_members_for_whom_one_goes_each_get_what_pods_that_ask_together_get(seed: int) -> None:
+def test_members_with_one_victim_each_get_what_single_preemptors_get(seed: int) -> None:
     world = World(seed, low=(1,))
     shard = world.shards[0].sig(8, spec(cpu=world.amounts[1], memory=0, priority=4))
     for at in world.nodes():  # no room that is free
@@ -125,7 +125,7 @@ def test_members_for_whom_one_goes_each_get_what_pods_that_ask_together_get(seed
             shard.nodes(at, node(f"n{at}", cpu=CPU - world.free(at, set())))
     pods = pack(range(FIRST, FIRST + 4))
     found = places(shard, (Members(8, pods),), 4)
-    (alone,) = shard.give(DryRunAsked(2, FIRST, 8, others=pack(range(FIRST + 1, FIRST + 4)))).run()
+    (alone,) = shard.given(DryRunAsked(2, FIRST, 8, others=pack(range(FIRST + 1, FIRST + 4)))).run()
     assert isinstance(alone, CandidatesFound)
     assert [one.candidate for one in found.places] == list(alone.series)
 
@@ -135,12 +135,12 @@ def test_members_for_whom_one_goes_each_get_what_pods_that_ask_together_get(seed
 def test_looking_for_places_changes_nothing(seed: int) -> None:
     world = World(seed)
     shard = world.shards[0]
-    shard.give(BudgetCovers(1, pack([1, 2, 3])))
+    shard.given(BudgetCovers(1, pack([1, 2, 3])))
     shard.run()
-    before = wire(shard.core.dump(shard.state))
+    before = shard.dumped()
     members = world.groups(6, 4, 5)
     first = places(shard, members, needed_of(members))
-    assert wire(shard.core.dump(shard.state)) == before
+    assert shard.dumped() == before
     assert places(shard.reload(), members, needed_of(members)) == first
 
 
@@ -161,7 +161,7 @@ class Mesh(World):
         ids = pack(sorted(self.draw.sample(sorted(self.where), len(self.where) // 3)))
         self.preemption.given(BudgetSet(budget, self.draw.randint(0, 2), covered=ids))
         for shard in self.shards:
-            shard.give(BudgetCovers(budget, ids))
+            shard.given(BudgetCovers(budget, ids))
 
     def ask(self) -> int:
         members = self.groups(6, 4, 5)
@@ -170,16 +170,16 @@ class Mesh(World):
         return needed
 
     def _handle(self, events: list[Event]) -> None:
-        """What preemption decided goes to the shards, and their answers back."""
+        """Send preemption's decisions to the shards, and their answers back."""
         answers: list[Event] = []
         for event in events:
             match event:
                 case GangDryRunAsked():
                     self.kept = {}
                     for shard in self.shards:
-                        answers += shard.give(event).run()
+                        answers += shard.given(event).run()
                 case GangNominateAsked() | NominationCleared():
-                    answers += self._changed(self.shards[event.shard]).give(event).run()
+                    answers += self._changed(self.shards[event.shard]).given(event).run()
                 case EvictAsked():
                     self.evicted += unpack(event.victims).tolist()
                 case GangPreemptionClosed():
@@ -191,7 +191,7 @@ class Mesh(World):
             self._told(answer)
 
     def _changed(self, shard: Shard) -> Shard:
-        """Somebody may leave between a choice and its validation."""
+        """A pod may leave between a choice and its validation."""
         here = [pod for pod, (at, _sig) in self.where.items() if at in shard.state.nodes]
         if here and self.draw.random() < 0.2:
             pod = self.draw.choice(here)
@@ -209,7 +209,7 @@ class Mesh(World):
 
 @settings(deadline=None)
 @given(SEEDS)
-def test_nobody_goes_for_a_gang_unless_all_that_are_needed_fit_then(seed: int) -> None:
+def test_no_eviction_for_a_gang_unless_all_needed_members_fit(seed: int) -> None:
     mesh = Mesh(seed)
     needed = mesh.ask()
     nominees = [one for kept in mesh.kept.values() for one in kept.nominees]
@@ -233,10 +233,10 @@ def test_nobody_goes_for_a_gang_unless_all_that_are_needed_fit_then(seed: int) -
 
 @settings(deadline=None)
 @given(SEEDS)
-def test_what_is_not_closed_is_kept_in_every_shard_and_what_is_closed_in_none(seed: int) -> None:
+def test_open_asks_hold_places_in_every_shard_and_closed_ones_in_none(seed: int) -> None:
     mesh = Mesh(seed)
     mesh.ask()
     kept = sum(len(shard.state.nominations) for shard in mesh.shards)
-    assert mesh.closed + len(mesh.preemption.state.bands) == 1
-    assert kept == sum(len(band.asks) for band in mesh.preemption.state.bands.values())
+    assert mesh.closed + len(mesh.preemption.state.gang_asks) == 1
+    assert kept == sum(len(gang_ask.asks) for gang_ask in mesh.preemption.state.gang_asks.values())
     assert not mesh.closed or not mesh.evicted

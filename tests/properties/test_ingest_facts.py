@@ -1,6 +1,6 @@
-"""Whatever the cluster shows in whatever portions, what ingest told adds up to what is true.
+"""Ingest's events add up to the cluster's state, in whatever portions the cluster shows it.
 
-The follower here knows only ingest's events; the truth is a plain dictionary.
+The follower knows only ingest's events; the truth is a plain dictionary.
 """
 
 from typing import Any
@@ -189,7 +189,7 @@ class Follower:
 
 
 def agrees(follower: Follower, truth: Truth) -> None:
-    """Pods on nodes that do not exist are not to be tried; all others are told as they are."""
+    """Pods on nodes that do not exist are not to be tried; all others are recorded as they are."""
     assert follower.others == truth.others
     assert sorted(follower.uids.values()) == sorted(truth.pods)
     assert sorted(name for _shard, name in follower.nodes.values()) == sorted(truth.nodes.values())
@@ -251,7 +251,7 @@ def settled(steps: Any, truth: Truth) -> list[Event]:
 
 
 @given(ops, st.sampled_from([1, 3]))
-def test_what_was_told_adds_up_to_the_truth(operations, placements):
+def test_events_add_up_to_the_clusters_state(operations, placements):
     steps: Any = Steps(IngestCore(placements))
     truth, follower = Truth(), Follower()
     gang = Gang(key="default/g", min_count=2)
@@ -283,7 +283,7 @@ def test_a_lost_stretch_is_made_up_by_lists(before, missed):
 
 
 @given(ops, st.integers(0, 59))
-def test_a_loaded_state_goes_on_in_the_same_way(operations, at):
+def test_a_loaded_state_continues_identically(operations, at):
     truth = Truth()
     stays: Any = Steps(IngestCore(3))
     loaded: Any = Steps(IngestCore(3))

@@ -1,4 +1,4 @@
-"""Every pod has the signature that one would give it who knew all rules from the beginning."""
+"""Every pod has the signature that it would have if all rules were known from the beginning."""
 
 from typing import Any
 
@@ -56,7 +56,7 @@ SPECS = (*PLAIN, *RULES)
 
 
 class Cluster:
-    """Pods by uid as they are, all rules there ever were, and what ingest told of whom."""
+    """Pods by uid as they are, all rules there ever were, and ingest's events about each pod."""
 
     def __init__(self, is_divided: bool = False) -> None:
         self.revision, self.is_divided = 0, is_divided
@@ -181,7 +181,7 @@ ops = st.lists(
 
 @given(st.sampled_from([1, 3]), ops, st.lists(st.booleans(), min_size=50, max_size=50))
 def test_signatures_are_those_of_the_last_interest(shards, operations, reloads):
-    """Whatever comes in which order; and a state that was loaded says the same."""
+    """Any input in any order; a loaded state decides the same."""
     steps: Any = Steps(IngestCore(shards))
     loaded: Any = Steps(IngestCore(shards))
     cluster = Cluster(is_divided=shards > 1)

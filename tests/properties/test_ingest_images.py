@@ -1,4 +1,4 @@
-"""With several shards, what ingest told of images is what the cluster has, at every moment."""
+"""With several shards, ingest's events about images match the cluster at every moment."""
 
 from random import Random
 
@@ -18,7 +18,7 @@ NAMES = ("a:1", "b:1", "c:1", "d:1")
 
 
 class World:
-    """Nodes with images, pods that name some, and what a shard knows from what was told."""
+    """Nodes with images, pods that name some, and a shard's knowledge from the events."""
 
     def __init__(self, random: Random, placements: int) -> None:
         self.random = random
@@ -81,7 +81,7 @@ class World:
 
 @given(st.integers(0, 1 << 40))
 @settings(max_examples=150)
-def test_safety_what_was_told_of_images_is_what_the_cluster_has(seed):
+def test_safety_image_events_match_the_cluster(seed):
     world = World(Random(seed), 3)
     for _ in range(20):
         world.step()
@@ -95,7 +95,7 @@ def test_safety_what_was_told_of_images_is_what_the_cluster_has(seed):
         assert core.load(core.dump(state)).images == state.images
 
 
-def test_one_shard_is_told_nothing():
+def test_one_shard_gets_no_image_events():
     world = World(Random(1), 1)
     for _ in range(200):
         world.step()

@@ -1,4 +1,4 @@
-"""Pods that wait are spread by what selects them now, whatever comes and goes in which order."""
+"""Pending pods are spread by the objects that select them now, in whatever order these change."""
 
 from typing import Any
 
@@ -48,7 +48,7 @@ class Spread(Cluster):
         return seen.ObjectsSeen((one,))
 
     def look(self) -> None:
-        """Everybody who waits asks anew."""
+        """Every pending pod asks again."""
         for uid, pod in self.pods.items():
             if not pod.nodes:
                 found = () if pod.spec.spread else self.selects(pod)
@@ -96,7 +96,7 @@ ops = st.lists(
 
 
 @given(ops, st.lists(st.booleans(), min_size=50, max_size=50))
-def test_signatures_say_what_selects_who_waits(operations, reloads):
+def test_signatures_of_pending_pods_hold_their_selectors(operations, reloads):
     steps: Any = Steps(IngestCore())
     loaded: Any = Steps(IngestCore())
     cluster = Spread()

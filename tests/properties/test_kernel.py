@@ -29,7 +29,7 @@ from shared.scheduling.cycle.signature import Signature
 from shared.scheduling.table.picks import Picks
 from shared.scheduling.table.table import NodeTable
 from tests.properties.kernel_oracle import Host, refusal, single_cycle, why_not
-from tests.unit.scheduling.making import at
+from tests.unit.scheduling.tables import at
 
 SEED = 7
 GI = 1 << 30
@@ -138,12 +138,16 @@ def a_spec(random: Random) -> PodSpec:
 @contextmanager
 def switched(wide_min: int, scalar_rows_max: int, band_few: int) -> Iterator[None]:
     """The kernel's switch-overs moved: small worlds then run the code meant for large ones."""
-    before = sweep.WIDE_MIN, score_rows.SCALAR_ROWS_MAX, sweep.BAND_FEW
-    sweep.WIDE_MIN, score_rows.SCALAR_ROWS_MAX, sweep.BAND_FEW = wide_min, scalar_rows_max, band_few
+    before = sweep.LEVEL_NODES_MIN, score_rows.SCALAR_ROWS_MAX, sweep.BAND_FEW
+    sweep.LEVEL_NODES_MIN, score_rows.SCALAR_ROWS_MAX, sweep.BAND_FEW = (
+        wide_min,
+        scalar_rows_max,
+        band_few,
+    )
     try:
         yield
     finally:
-        sweep.WIDE_MIN, score_rows.SCALAR_ROWS_MAX, sweep.BAND_FEW = before
+        sweep.LEVEL_NODES_MIN, score_rows.SCALAR_ROWS_MAX, sweep.BAND_FEW = before
 
 
 def some_switches(random: Random) -> tuple[int, int, int]:
@@ -182,7 +186,7 @@ class World:
             self.pods.append((self.table.node_id_at(row), which, mask))
 
     def guess(self, which: int, random: Random) -> None:
-        """A pod that somebody else put on a node, on devices that may be full already."""
+        """Another scheduler's pod on a node, on devices that may be full already."""
         node_id = random.choice(sorted(self.hosts))
         count = self.hosts[node_id].node.gpu_count
         gpu = self.specs[which].gpu
@@ -316,10 +320,10 @@ def test_one_node_in_python_equals_all_nodes_in_numpy(seed):
     world, kernel = a_played_world(random), Kernel()
     with switched(200, random.choice([0, 10]), 16):
         for sig in world.sigs:
-            static, row, feasible = kernel.cache.row(world.table, sig)
+            static_result, row, feasible = kernel.cache.row(world.table, sig)
             assert feasible == np.count_nonzero(row >= 0)
             for i in range(world.table.size):
-                if static.ok is None or static.ok[i]:
+                if static_result.ok is None or static_result.ok[i]:
                     assert row[i] == OneNode(world.table, i).local_score(sig)
                 fits = kernel.feasible_any(world.table, sig, np.array([i]))
                 assert fits == bool(row[i] >= 0)

@@ -141,7 +141,7 @@ def acknowledged(state: State, which: int, position: int, rule: Rule) -> Iterato
 
 
 def unknown(state: State, which: int, rule: Rule) -> State:
-    """The append failed or timed out. The memory goes, unless that rule is dropped."""
+    """The append failed or timed out. The memory is dropped, unless that rule is off."""
     owner = state.owners[which]
     if rule == "a failed append is followed by a fresh claim" and owner.phase == "appending":
         return put(state, which, owner._replace(phase="running", pending=None))
@@ -193,7 +193,9 @@ def successors(state: State, rule: Rule) -> Iterator[State]:
 
 
 def broken(state: State) -> str | None:
-    """The property a state violates: judged by the true rules, whatever the owners follow."""
+    """Return the property that a state violates, by the true rules, whatever rules the owners
+    follow.
+    """
     valid = list(fold(state.journal, "none"))
     values = tuple(entry.value for entry in valid)
     if values != TRUTH[: len(values)]:

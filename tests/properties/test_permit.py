@@ -1,8 +1,7 @@
 """Gangs under any interleaving: shards answer late, members vanish, groups change, gates fall.
 
-The shards here are a few lines that keep holds by (gang, attempt) and read permit's journal with
-their own lag. At the end everybody catches up, and what the shards then hold must be exactly what
-was committed.
+The shards are a few lines that keep holds by (gang, attempt) and read permit's journal with a lag.
+At the end all catch up, and the shards must hold exactly what was committed.
 """
 
 from dataclasses import dataclass, field
@@ -29,7 +28,9 @@ def pods_of(event):
 
 @dataclass
 class Shard:
-    """Room for `room` pods; says `room + boast` when asked, so that it must refuse at times."""
+    """A shard with room for `room` pods that offers `room + boast`, so that it must refuse at
+    times.
+    """
 
     number: int
     room: int
@@ -52,7 +53,7 @@ class Shard:
                 return [self.hold(event)]
             case GangCommitted():
                 key = (event.gang, event.attempt)
-                # A member that went before the hold was asked is held, and not committed.
+                # A member that was deleted before the hold was asked is held, and not committed.
                 self.charged -= set(self.holds.pop(key, ())) - set(unpack(event.ids).tolist())
             case GangReleased() | GangTimedOut():
                 self.charged -= set(self.holds.pop((event.gang, event.attempt), ()))
@@ -138,7 +139,7 @@ class Mesh:
         self.turn(PodsAssigned(0, ids, ids, ids) if assigned else PodsGone(ids))
 
     def settle(self) -> None:
-        """Everybody catches up; then the gates fall."""
+        """Let every journal's readers catch up; then the gates fall."""
         for _round in range(2):
             while any(self.answers) or any(s.read < len(self.journal) for s in self.shards):
                 for number in range(len(self.shards)):
@@ -241,7 +242,7 @@ def test_an_attempt_ends_once_unless_only_its_gate_falls_later(rooms, actions):
 
 @settings(max_examples=200)
 @given(ROOMS, SCHEDULES)
-def test_a_loaded_state_goes_on_alike(rooms, actions):
+def test_a_loaded_state_continues_identically(rooms, actions):
     plain = run(rooms, actions, reloads=False)
     reloaded = run(rooms, actions, reloads=True)
     assert plain.journal == reloaded.journal

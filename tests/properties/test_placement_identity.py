@@ -1,5 +1,5 @@
-"""Names given to pods while everything is under way: every charge has the last one, and where no
-rule looks at names nothing else changes.
+"""Pods are renamed while work is in flight: every charge has the last name, and where no rule looks
+at names nothing else changes.
 """
 
 import random

@@ -1,7 +1,7 @@
-"""Preemption under any interleaving: late answers, failing evictions, pods that come and go.
+"""Preemption under any interleaving: late answers, failing evictions, changing pods.
 
-A shard and binding in a few lines each read preemption's journal with their own lag. Victims are
-never shared, nobody is evicted without a nomination, and at the end nothing is left over.
+A shard and binding of a few lines each read preemption's journal with a lag. Victims are never
+shared, no pod is evicted without a nomination, and at the end nothing is left over.
 """
 
 from collections import deque
@@ -295,7 +295,7 @@ def test_nothing_is_shared_and_nothing_left_over(nodes, shards, schedule):
 
 @settings(max_examples=200)
 @given(NODES, st.integers(1, 2), SCHEDULES)
-def test_a_loaded_state_goes_on_alike(nodes, shards, schedule):
+def test_a_loaded_state_continues_identically(nodes, shards, schedule):
     plain = run(nodes, shards, schedule, reloads=False)
     reloaded = run(nodes, shards, schedule, reloads=True)
     assert plain.journal == reloaded.journal

@@ -62,7 +62,7 @@ def test_no_wake_up_is_lost_in_any_interleaving(script, config, shards):
 def test_credits_are_all_back_at_rest_and_no_pod_is_lost(script, config, shards):
     world = World(script, shards, config).run().heal()
     assert [(shard.units, shard.open) for shard in world.state.shards] == [(0, 0)] * shards
-    resting = {Pod.GATED, Pod.PARKED, Pod.WAITING, Pod.BOUND}
+    resting = {Pod.GATED, Pod.PARKED, Pod.GANG_PENDING, Pod.BOUND}
     for pod in world.pods:
         assert world.state.pods.state_of(pod) in resting | {Pod.GONE}
     assert not in_state(world.state, Pod.RESERVED)
@@ -81,8 +81,8 @@ def test_a_loaded_state_decides_like_the_one_it_was_dumped_from(script, config, 
 
 @given(SCRIPTS, CONFIGS, SHARDS)
 @settings(max_examples=50)
-def test_folding_without_deciding_comes_to_the_same_state(script, config, shards):
-    """Deciding changes nothing: a new owner, who only folds, continues in the same way."""
+def test_folding_without_deciding_gives_the_same_state(script, config, shards):
+    """Deciding changes no state: a new owner, which only folds, continues in the same way."""
     world = World(script, shards, config).run()
     state = world.core.new()
     for now_ms, event in world.tape:
@@ -135,13 +135,13 @@ def test_decisions_do_not_depend_on_the_hash_seed(hash_seed):
 @given(SCRIPTS, CONFIGS, SHARDS, st.integers(1, 60))
 @settings(max_examples=50)
 def test_plugins_that_hold_and_order_pods_lose_none(script, config, shards, at):
-    """Those that are held at the end are gated, those let in again are not; and a loaded state
-    decides the same.
+    """Pods held at the end are gated, released ones are not; and a loaded state decides
+    the same.
     """
     world = World(script, shards, config, plugins=True).run().heal()
     again = World(script, shards, config, reload_at=at, plugins=True).run().heal()
     assert again.log == world.log
-    resting = {Pod.PARKED, Pod.WAITING, Pod.BOUND, Pod.GONE}
+    resting = {Pod.PARKED, Pod.GANG_PENDING, Pod.BOUND, Pod.GONE}
     for pod in world.pods:
         code = world.state.pods.state_of(pod)
         sig = int(world.state.pods.sig[pod - world.state.pods.base])
@@ -149,4 +149,4 @@ def test_plugins_that_hold_and_order_pods_lose_none(script, config, shards, at):
             assert sig in world.state.gates or pod in world.gated, f"pod {pod} is held by nobody"
         else:
             assert code in resting
-            assert code is not Pod.WAITING or sig not in world.state.gates
+            assert code is not Pod.GANG_PENDING or sig not in world.state.gates

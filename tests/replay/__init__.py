@@ -1,1 +1,1 @@
-"""Journals folded and decided again must give the same bytes."""
+"""Replays: folding and deciding recorded journals again must give the same bytes."""

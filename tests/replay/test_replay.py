@@ -1,4 +1,4 @@
-"""Every journal is what its core makes of its inputs; what is not, is named with its position."""
+"""Every journal is what its core makes of its inputs; a difference is named with its position."""
 
 from dataclasses import replace
 from functools import partial
@@ -16,12 +16,12 @@ from shared.events.placement import Reserved
 from shared.machine.core import Cursor
 from shared.machine.reader import Reader
 from shared.machine.record import own_events
-from shared.ports.bus import JournalName
+from shared.model.ids import PERMIT, placement
 from shared.replay.read_once import ReadOnceBus
 from shared.replay.replay import replay
 from shared.scheduling.plugins.node_resources_fit import LeastAllocated
 from shared.snapshots.memory import MemorySnapshots
-from tests.replay.recorded import JOURNALS, recorded
+from tests.replay.recorded_run import JOURNALS, recorded
 
 SEED = 3
 
@@ -90,18 +90,18 @@ async def test_a_flipped_bit_is_named_by_its_readers_too(run):
 
 
 async def test_a_changed_decision_is_named_with_its_event(run, monkeypatch):
-    make = permit._release
+    make = permit._decide_release
 
     def one_node_more(attempt, stale):
         was = make(attempt, stale)
         return GangReleased(was.gang, was.attempt, was.reasons, was.nodes + 1, was.stale)
 
-    monkeypatch.setattr(permit, "_release", one_node_more)
+    monkeypatch.setattr(permit, "_decide_release", one_node_more)
     report = await run.replayed("permit/0")
     expected = next(
         (position, index, event)
         for position, record in records_of(run, "permit/0")
-        for index, event in enumerate(own_events(record, "permit/0", position))
+        for index, event in enumerate(own_events(record, PERMIT, position))
         if isinstance(event, GangReleased) and event.nodes
     )
     found = report.divergence
@@ -125,7 +125,7 @@ async def test_a_changed_score_is_named_with_its_event(run, monkeypatch):
     first = next(
         position
         for position, record in records_of(run, "placement/0")
-        if any(isinstance(event, Reserved) for event in own_events(record, "placement/0", position))
+        if any(isinstance(event, Reserved) for event in own_events(record, placement(0), position))
     )
     assert found.position == first
 
@@ -134,7 +134,7 @@ async def test_an_assertion_in_a_decision_is_named_and_not_raised(run, monkeypat
     def broken(_attempt):
         raise AssertionError("a broken rule")
 
-    monkeypatch.setattr(permit, "_commit", broken)
+    monkeypatch.setattr(permit, "_decide_commit", broken)
     (line,) = (await run.replayed("permit/0")).lines()
     assert "recorded GangCommitted" in line
     assert "a broken rule" in line
@@ -148,7 +148,7 @@ def in_a_new_form(monkeypatch) -> None:
 
 
 def with_another_state(monkeypatch) -> None:
-    """An option becomes another than the journal says."""
+    """Change an option from what the journal says."""
     evolve = permit.PermitCore.evolve
 
     def changed(core, state, event):
@@ -194,8 +194,8 @@ async def test_a_snapshot_that_is_not_there_is_named(run):
 async def test_a_cut_journal_is_replayed_from_its_oldest_snapshot(run):
     bus = run.bus()
     kept = run.snapshots("permit/0")[1]
-    await bus.cut(JournalName("permit/0"), kept)
-    report = await replay(lambda: make_core("permit/0", PLACEMENTS), bus, run.store)
+    await bus.cut(PERMIT, kept)
+    report = await replay(lambda: make_core(PERMIT, PLACEMENTS), bus, run.store)
     assert report.lines() == []
     assert report.start == kept
 

@@ -1,4 +1,4 @@
-"""What people are told: every event type has its line, and a story is complete and in order."""
+"""Stories for people: every event type has its line, and a story is complete and in order."""
 
 from functools import cache
 
@@ -17,7 +17,7 @@ from shared.model.columns import pack, size, unpack
 from shared.model.objects import Node
 from shared.replay.causal import causal
 from shared.replay.story import read_names, story
-from tests.replay.recorded import JOURNALS, recorded
+from tests.replay.recorded_run import JOURNALS, recorded
 from tests.support.examples import all_event_types, example
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("replay")]
@@ -70,7 +70,7 @@ def valid_positions(journal):
 
 
 async def bound(run):
-    """A pod that was bound by itself: names are said where there are few."""
+    """A pod that was bound alone: names are printed where there are few."""
     async for journal, position, record in causal(run.bus(), JOURNALS):
         for event in own_events(record, journal, position):
             if isinstance(event, Bound) and size(event.ids) == 1:
@@ -78,7 +78,7 @@ async def bound(run):
     raise AssertionError("nothing was bound")
 
 
-async def test_a_pods_story_goes_from_seen_to_bound(run):
+async def test_a_pods_story_runs_from_seen_to_bound(run):
     pod, node, position = await bound(run)
     names = await read_names(run.bus())
     lines = [line async for line in story(run.bus(), JOURNALS, f"pod/{names.pods[pod]}")]
@@ -100,7 +100,7 @@ async def test_a_nodes_story_has_its_pods(run):
     )
 
 
-async def test_a_gangs_story_tells_its_end(run):
+async def test_a_gangs_story_includes_its_end(run):
     names = await read_names(run.bus())
     ends = ("committed over", "released", "timed out")
     told = 0

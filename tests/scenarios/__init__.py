@@ -1,1 +1,3 @@
-"""What kube-scheduler's integration tests tell of its queue and of gangs, played by a mesh."""
+"""Scenarios in virtual time: a small cluster and the whole mesh, as in kube-scheduler's integration
+tests. A test that needs several services and no faults belongs here.
+"""

@@ -1,4 +1,6 @@
-"""A small cluster and the whole mesh, in virtual time: things happen, and what became of pods."""
+"""A small cluster and the whole mesh in virtual time: changes of the cluster, and the
+pods' fates.
+"""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
@@ -7,7 +9,8 @@ from typing import Any
 from msgspec import to_builtins
 from msgspec.structs import replace
 
-from muster.app.mesh import Mesh, all_journals
+from muster.app.journals import all_journals
+from muster.app.mesh import Mesh
 from muster.simulation.process import inline
 from muster.simulation.virtual_time import SimClock, VirtualLoop
 from shared.bus.memory import MemoryBus, MemoryLog
@@ -15,21 +18,21 @@ from shared.events.ingest import PodsNamed
 from shared.events.observed import PodsSeen
 from shared.events.placement import GangRefused, Refused
 from shared.events.queueing import Confirmed, Parked
-from shared.extenders.port import Binders, Judges
+from shared.extenders.port import Binders, ExtenderCalls
 from shared.extenders.values import Extender
 from shared.machine.core import Cursor
 from shared.machine.reader import Reader
 from shared.machine.record import own_events
 from shared.machine.runtime import Host
 from shared.model.columns import join, split, unpack
-from shared.model.ids import INGEST, QUEUEING, placement
-from shared.model.objects import CPU, MEMORY, PODS, Gang, Node, PodSpec
+from shared.model.ids import INGEST, QUEUEING, JournalName, placement
+from shared.model.objects import CPU, Gang, Node, PodSpec
 from shared.model.profile import Profile
 from shared.model.world import Arrival, World
-from shared.ports.bus import JournalName
 from shared.simulated.cluster import SimCluster
 from shared.simulated.config import SimConfig
 from shared.snapshots.memory import MemorySnapshots
+from tests.support.builders import model_node
 
 SETTLE_S = 30.0
 GI = 1 << 30
@@ -37,8 +40,8 @@ GI = 1 << 30
 
 def node(name: str, cpu_milli: int, **more: Any) -> Node:
     """A node with room for memory and pods."""
-    amounts = ((CPU, cpu_milli), (MEMORY, 64 * GI), (PODS, 110))
-    return Node(uid=f"uid-{name}", name=name, allocatable=amounts, **more)
+    builder = model_node(name, f"uid-{name}").capacity(cpu=cpu_milli, memory=64 * GI)
+    return builder.fields(**more).obj()
 
 
 class Scene:
@@ -49,7 +52,7 @@ class Scene:
         self._specs: dict[str, PodSpec] = {}
 
     def pods(self, *names: str, cpu_milli: int, gang: str = "", gated: bool = False, **spec: Any):
-        """Pods alike come."""
+        """Create identical pods."""
         made = PodSpec(requests=((CPU, cpu_milli),), nonzero_cpu_milli=cpu_milli, **spec)
         self._specs.update(dict.fromkeys(names, made))
         seen = PodsSeen(
@@ -107,7 +110,7 @@ class Scene:
         return found
 
     async def said(self, name: str) -> str:
-        """Why the pod waits, as it was said last."""
+        """Return the pod's last message."""
         number, message = 0, ""
         async for event in self._events(INGEST):
             if isinstance(event, PodsNamed) and name in split(event.names):
@@ -117,12 +120,11 @@ class Scene:
                 message = event.message
         return message
 
-    async def _events(self, journal: str):
+    async def _events(self, journal: JournalName):
         bus, reader = MemoryBus(self._log), Reader(journal, Cursor())
-        while batch := await bus.read(JournalName(journal), reader.next):
-            for position, record in reader.accept_all(batch):
-                for event in own_events(record, journal, position):
-                    yield event
+        async for position, record in reader.records(bus):
+            for event in own_events(record, journal, position):
+                yield event
 
 
 def play(
@@ -137,9 +139,9 @@ def play(
     queueing: Mapping[str, Any] | None = None,
     extenders: Sequence[Extender] = (),
     binders: Binders | None = None,
-    judges: Judges | None = None,
+    extender_calls: ExtenderCalls | None = None,
 ) -> None:
-    """Tell the story to the mesh; nothing random, and an hour passes at once."""
+    """Play the scenario to the mesh; nothing is random, and an hour passes at once."""
 
     async def told() -> None:
         world = World(name="scene", nodes=nodes, arrivals=())
@@ -162,7 +164,7 @@ def play(
                 "queueing": to_builtins(queueing or {}),
             },
             binders=binders,
-            judges=judges,
+            extender_calls=extender_calls,
             host=Host(SimClock(loop), "scene", lambda: str(next(numbers)), inline),
         )
         serving = asyncio.create_task(mesh.serve(all_journals(placements)))

@@ -1,1 +1,3 @@
-"""The whole mesh on virtual time under seeded faults, judged by an independent checker."""
+"""Simulations: the whole mesh in virtual time under seeded faults, checked by an independent
+checker. `bugs/` holds planted bugs, each of which the checker must find.
+"""

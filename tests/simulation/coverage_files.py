@@ -1,11 +1,11 @@
-"""Coverage of many seeds, summed over the test workers: whichever chunk of seeds finds itself the
-last one judges the sum.
+"""Coverage of many seeds, summed over the test workers: the chunk of seeds that ends last checks
+the sum.
 """
 
 from collections import Counter
 from collections.abc import Callable, Mapping
 
-from tests import collected
+from tests.support import worker_reports
 
 KIND = "simulation"
 JUDGED_FROM = 500
@@ -14,14 +14,14 @@ JUDGED_FROM = 500
 
 def write(chunk: int, counts: Mapping[str, int]) -> None:
     """Leave one chunk's coverage."""
-    collected.leave(KIND, str(chunk), counts)
+    worker_reports.leave(KIND, str(chunk), counts)
 
 
 def summed() -> tuple[int, Counter[str]]:
     """How many chunks there are, and their sum."""
     total: Counter[str] = Counter()
     done = 0
-    for _chunk, counts in collected.left(KIND):
+    for _chunk, counts in worker_reports.left(KIND):
         total.update(counts)
         done += 1
     return done, total

@@ -1,4 +1,6 @@
-"""`muster simulate`: the seed comes first, any world will do, and the exit code tells."""
+"""`muster simulate`: the seed is printed first, any world will do, and the exit code gives the
+result.
+"""
 
 import pytest
 
@@ -12,14 +14,14 @@ SEEDS_OF_A_TRACE = (1, 7)
 """A timer that never stops and sums of GPUs that do not agree showed at this size only."""
 
 
-def test_the_seed_is_said_first_and_a_good_run_ends_with_zero():
+def test_the_seed_is_printed_first_and_a_good_run_exits_with_zero():
     lines: list[str] = []
     assert simulate_world(None, 3, say=lines.append) == 0
     assert lines[0] == "seed 3"
     assert lines[-1] == "no violation"
 
 
-def test_a_violation_is_told_and_ends_with_one(monkeypatch):
+def test_a_violation_is_printed_and_exits_with_one(monkeypatch):
     bad = Result(4, [("no-pod-lost", "pod 7 waits")], ["VIOLATION no-pod-lost: pod 7 waits"])
     monkeypatch.setattr(command, "simulate", lambda *_args, **_options: bad)
     lines: list[str] = []

@@ -1,4 +1,4 @@
-"""What the coverage table counts has happened: a fault is counted when it comes true."""
+"""The coverage table counts a fault when it has happened."""
 
 import asyncio
 import random
@@ -8,13 +8,14 @@ from muster.simulation.bus import BusFaults, Fate, SimBus, SimLog
 from muster.simulation.run import simulate
 from muster.simulation.scenario import CRASHES, make_scenario
 from muster.simulation.virtual_time import VirtualLoop
-from shared.ports.bus import AppendUnknown, JournalName, WrongPosition
+from shared.model.ids import INGEST
+from shared.ports.bus import AppendUnknown, WrongPosition
 
-JOURNAL = JournalName("ingest/0")
+JOURNAL = INGEST
 
 
 async def landed_and_counted(appends: int) -> tuple[int, int]:
-    """Every append fails somehow, and every other one comes to an unexpected position."""
+    """Every append fails somehow, and every other one lands at an unexpected position."""
     log = SimLog(random.Random(1), True, BusFaults(append_fails=1.0))
     bus, landed = SimBus(log), 0
     for number in range(appends):
@@ -34,7 +35,7 @@ def test_an_append_that_failed_but_landed_is_counted_when_it_landed() -> None:
     assert counted == landed > 0
 
 
-def test_a_crash_that_nobody_came_by_is_paid_at_heal() -> None:
+def test_an_unreached_crash_point_crashes_at_heal() -> None:
     scenario = make_scenario(5)
     never = tuple(replace(crash, skips=1_000_000) for crash in scenario.crashes)
     result = simulate(replace(scenario, crashes=never))

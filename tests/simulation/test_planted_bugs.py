@@ -1,4 +1,4 @@
-"""Every planted bug is found within fifty seeds: the simulation and the checker can see."""
+"""Every planted bug is found within fifty seeds: the simulation and the checker can see it."""
 
 import subprocess
 import sys

@@ -1,5 +1,5 @@
-"""Plugins of users before the queue under faults: services end and read their journals again, and
-whom preEnqueue keeps out stays out; all others come to rest, in an order of their own.
+"""Queue plugins under faults: services end and read their journals again, and pods that preEnqueue
+gates stay out; all others come to rest, in the plugin's order.
 """
 
 import re
@@ -50,7 +50,7 @@ def _shut_out(scenario: Scenario) -> set[str]:
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_who_is_kept_out_stays_out_and_all_others_come_to_rest(
+def test_gated_pods_stay_out_and_all_others_come_to_rest(
     seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: set[str] = set()

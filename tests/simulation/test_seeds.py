@@ -1,7 +1,7 @@
-"""Hundreds of seeds: no violation in any, and nothing that the coverage table asks for is missing.
+"""Hundreds of seeds: no violation in any, and every entry of the coverage table occurs.
 
-`MUSTER_SEEDS` changes how many (the coverage is only judged from 500 on, so with CI=true fewer are
-an error), `MUSTER_SEED_BASE` where they start.
+`MUSTER_SEEDS` changes the number (coverage is only checked from 500 on, so with CI=true fewer are
+an error), `MUSTER_SEED_BASE` the first seed.
 """
 
 import os
@@ -13,8 +13,9 @@ import pytest
 
 from muster.simulation import coverage
 from muster.simulation.run import simulate
-from muster.simulation.scenario import NOT_APPLICABLE, PAIRS, SERVICES, make_scenario
+from muster.simulation.scenario import NOT_APPLICABLE, PAIRS, make_scenario
 from shared.machine.crash import CrashPoint
+from shared.model.ids import SERVICES
 from tests.simulation import coverage_files
 from tests.simulation.coverage_files import JUDGED_FROM
 
@@ -52,7 +53,7 @@ def test_every_seed_is_safe_and_comes_to_rest(chunk: int) -> None:
 
 
 def too_few(seeds: int, environ: Mapping[str, str]) -> bool:
-    """People may look at a few; CI must judge."""
+    """People may run a few; CI must check."""
     return environ.get("CI", "").lower() == "true" and seeds < JUDGED_FROM
 
 
@@ -62,7 +63,7 @@ def test_ci_runs_enough_seeds_to_judge_what_they_cover() -> None:
     assert not too_few(499, {})
 
 
-def test_crash_table_names_every_service_and_point_or_says_why_not() -> None:
+def test_the_crash_table_names_every_service_and_point_or_the_reason() -> None:
     assert len(PAIRS) + len(NOT_APPLICABLE) == len(SERVICES) * len(CrashPoint)
     assert all(NOT_APPLICABLE.values())
 

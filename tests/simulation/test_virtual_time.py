@@ -1,4 +1,4 @@
-"""The virtual loop and the simulated bus do what they say, before a mesh is put on them."""
+"""The virtual loop and the simulated bus behave as documented, before a mesh runs on them."""
 
 import asyncio
 import random
@@ -8,9 +8,10 @@ import pytest
 
 from muster.simulation.bus import BusFaults, Fate, SimBus, SimLog
 from muster.simulation.virtual_time import SPINS_MAX, SimClock, SimulationStuck, VirtualLoop
-from shared.ports.bus import AppendUnknown, JournalName, WrongPosition
+from shared.model.ids import INGEST
+from shared.ports.bus import AppendUnknown, WrongPosition
 
-JOURNAL = JournalName("ingest/0")
+JOURNAL = INGEST
 
 
 def run(coroutine):

@@ -1,13 +1,13 @@
-"""Worlds with volumes, through every kind of fault: each decision and the end are judged by the
-checker's own rules, which see when the rules are not kept.
+"""Worlds with volumes, through every kind of fault: each decision and the end are checked by the
+checker's own rules, which find planted bugs.
 """
 
 import pytest
 
 from muster.simulation.run import simulate
-from muster.simulation.volumes import make_volume_scenario
-from tests.parity.planted import planted
+from tests.parity.planted.patching import planted
 from tests.simulation.planted import Bug
+from tests.simulation.volume_worlds import make_volume_scenario
 
 pytestmark = [pytest.mark.simulation, pytest.mark.slow]
 
@@ -108,7 +108,7 @@ FOR_GANGS = (
     Bug(
         "members-hold-nothing",
         PLACEMENT + "gangs.member_volumes",
-        ("        reservations.hold(", "        (lambda *_: None)("),
+        ("        reservations.assume_volumes(", "        (lambda *_: None)("),
         first=(0, 1, 2, 3),
     ),
     Bug(

@@ -1,9 +1,9 @@
-"""`make soak`: real servers, one Muster or several, pods that come and go, and a verdict.
+"""`make soak`: real servers, one Muster or several, changing pods, and a verdict.
 
-It starts etcd and the API server, `muster run` for each scheduler name, and what else is asked for:
-kills, kube-scheduler beside it, disruption budgets. Every process is looked at each ten seconds.
-Exit code 1 when a pod was lost, moved, bound twice, or over-filled a node for a reason that the
-journals do not give; when a gang was bound in part, or a process grew.
+It starts etcd and the API server, `muster run` for each scheduler name, and on request kills,
+kube-scheduler and disruption budgets. It samples every process each ten seconds. The exit code is 1
+when a pod was lost, moved, bound twice, or overfilled a node for a reason that the journals do not
+give; when a gang was bound in part, or a process grew.
 """
 
 import asyncio
@@ -11,27 +11,27 @@ import itertools
 import random
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
-import typer
+import click
 from rich.console import Console
 from rich.table import Table
 
-from loadtest.cluster_load import PODS, Load, each
-from tests.live.checker.world import NODES as NODES_KEY
-from tests.live.checker.world import PODS as PODS_KEY
-from tests.live.checker.world import WORKLOADS as WORKLOADS_KEY
-from tests.live.checker.world import Change
+from loadtest.cluster.load import PODS, Load, each
+from tests.live.checker.cluster_state import NODES as NODES_KEY
+from tests.live.checker.cluster_state import PODS as PODS_KEY
+from tests.live.checker.cluster_state import WORKLOADS as WORKLOADS_KEY
+from tests.live.checker.cluster_state import Change
+from tests.soak.arriving_pods import CLASSES, Plan, Tally, come_and_go
 from tests.soak.budgets import BUDGETS, Budgets, guard, known, unguard
-from tests.soak.coming import CLASSES, Plan, Tally, come_and_go
-from tests.soak.judge import Judge
-from tests.soak.price import price, quantiles
-from tests.soak.samples import Growth, Sample, growth, look, write
-from tests.soak.stored import store
+from tests.soak.history_checks import Judge
+from tests.soak.overfilled_nodes import price, quantiles
+from tests.soak.process_samples import Growth, Sample, growth, look, write
+from tests.soak.stored_pods import store
 from tests.support.etcd_history import EtcdHistory
 from tests.support.kube_options import LOAD_TEST, KubeOptions
 from tests.support.kube_server import KubeServers
@@ -43,8 +43,8 @@ HOUR_S, JUMP_EACH_S = 3_600, 7.0
 MONOTONIC = "FAKETIME_DONT_FAKE_MONOTONIC=1"
 ZONES = ("moon-1", "moon-2", "moon-3")
 EVENTS_TTL = "--event-ttl=5m"
+FILE: click.Path = click.Path(path_type=Path)
 console = Console(width=140, highlight=False)
-app = typer.Typer(add_completion=False, help=__doc__)
 
 
 @dataclass
@@ -95,7 +95,7 @@ def muster(
 
 
 def _with_clock(folder: Path, library: Path) -> list[str]:
-    """What goes before a command, so that its clock is as the file says."""
+    """A prefix of a command that gives it the clock from a file."""
     _set_clock(folder, 2 * HOUR_S)
     file = f"FAKETIME_TIMESTAMP_FILE={folder / 'clock'}"
     return ["env", f"LD_PRELOAD={library}", file, "FAKETIME_NO_CACHE=1", MONOTONIC]
@@ -138,7 +138,7 @@ async def kill(trial: Trial, every_s: float) -> None:
 
 
 async def settle(trial: Trial) -> None:
-    """Until every pod has a node or a word why not; a process may have to start first."""
+    """Wait until every pod has a node or a message; a process may have to start first."""
     end_s = time.monotonic() + SETTLE_MAX_S
     await asyncio.sleep(SETTLE_S)
     while trial.judge.silent() and time.monotonic() < end_s:  # noqa: ASYNC110
@@ -146,7 +146,7 @@ async def settle(trial: Trial) -> None:
 
 
 async def drain_cluster(trial: Trial, load: Load) -> None:
-    """Whatever has a node goes, until nothing is left: then nothing was lost."""
+    """Delete every pod that has a node, until none is left: then no pod was lost."""
     end_s = time.monotonic() + DRAIN_S
 
     async def delete(name: str) -> None:
@@ -160,7 +160,7 @@ async def drain_cluster(trial: Trial, load: Load) -> None:
 
 
 async def play(trial: Trial, history: EtcdHistory, kill_s: float, jumps: bool) -> None:
-    """The load with all that goes on beside it, then the end."""
+    """Run the load and the disturbances, then the end."""
     async with Load(trial.servers.kubeconfig) as load:
         looking = asyncio.create_task(look_on(trial, history))
         faults = [asyncio.create_task(kill(trial, kill_s))] if kill_s else []
@@ -188,29 +188,43 @@ async def play(trial: Trial, history: EtcdHistory, kill_s: float, jumps: bool) -
             await looking
 
 
-@app.command()
+def _number(name: str, default: float, text: str) -> Callable[..., Any]:
+    """An option; its type is that of the default."""
+    return click.option(name, default=default, show_default=True, help=text)
+
+
+@click.command(help=__doc__)
+@_number("--seconds", 60.0, "How long pods come.")
+@_number("--rate", 30.0, "Pods per second.")
+@_number("--life", 20.0, "Seconds until a pod is deleted, on average.")
+@_number("--nodes", 60, "Of 8 cores and 16 GiB.")
+@_number("--musters", 1, "Each for a scheduler name.")
+@_number("--kill-every", 0.0, "Seconds; 0 = never.")
+@click.option("--scheduler", is_flag=True, help="kube-scheduler beside it.")
+@click.option("--preempt", is_flag=True, help="Some pods have a higher priority.")
+@click.option("--budgets", is_flag=True, help="Guarded Deployments; preempts; no gangs.")
+@click.option("--cut", is_flag=True, help="Cut journals; over-fills are not explained.")
+@_number("--warm-up", 60.0, "Growth is judged after so many seconds.")
+@_number("--stored", 0, "Pods that are there at the start; 1 of 10 waits, all stay.")
+@click.option("--clock", type=FILE, help="libfaketimeMT.so.1: the Musters' clock jumps by hours.")
+@_number("--seed", 1, "Of the load and the kills.")
+@click.option("--out", type=FILE, default="runs/soak", help="Run directories, logs, samples.csv.")
 def soak(
-    seconds: Annotated[float, typer.Option(help="How long pods come.")] = 60,
-    rate: Annotated[float, typer.Option(help="Pods per second.")] = 30,
-    life: Annotated[float, typer.Option(help="Seconds until a pod is deleted, on average.")] = 20,
-    nodes: Annotated[int, typer.Option(help="Of 8 cores and 16 GiB.")] = 60,
-    musters: Annotated[int, typer.Option(min=1, help="Each for a scheduler name.")] = 1,
-    kill_every: Annotated[float, typer.Option(help="Seconds; 0 = never.")] = 0,
-    scheduler: Annotated[bool, typer.Option(help="kube-scheduler beside it.")] = False,
-    preempt: Annotated[bool, typer.Option(help="Some pods have a higher priority.")] = False,
-    budgets: Annotated[bool, typer.Option(help="Guarded Deployments; preempts; no gangs.")] = False,
-    cut: Annotated[bool, typer.Option(help="Cut journals; over-fills are not explained.")] = False,
-    warm_up: Annotated[float, typer.Option(help="Growth is judged after so many seconds.")] = 60,
-    stored: Annotated[
-        int, typer.Option(help="Pods that are there at the start; 1 of 10 waits, all stay.")
-    ] = 0,
-    clock: Annotated[
-        Path | None, typer.Option(help="libfaketimeMT.so.1: the Musters' clock jumps by hours.")
-    ] = None,
-    seed: Annotated[int, typer.Option(help="Of the load and the kills.")] = 1,
-    out: Annotated[Path, typer.Option(help="Run directories, logs, samples.csv.")] = Path(
-        "runs/soak"
-    ),
+    seconds: float,
+    rate: float,
+    life: float,
+    nodes: int,
+    musters: int,
+    kill_every: float,
+    scheduler: bool,
+    preempt: bool,
+    budgets: bool,
+    cut: bool,
+    warm_up: float,
+    stored: int,
+    clock: Path | None,
+    seed: int,
+    out: Path,
 ) -> None:
     """Run a trial and print its verdict."""
     names = tuple(f"muster-{number}" for number in range(musters))
@@ -246,7 +260,7 @@ def soak(
                 process.terminate()
         audit: list[Any] = [] if cut else servers.audit_events()
     if not _tell(trial, audit, warm_up):
-        raise typer.Exit(1)
+        sys.exit(1)
 
 
 def _history(servers: KubeServers) -> EtcdHistory:
@@ -283,7 +297,7 @@ def _tell(trial: Trial, audit: Sequence[Any], warm_up_s: float) -> bool:
         rows |= dict(found.rows())
     if trial.budgets is not None:
         problems += _of_budgets(trial, trial.budgets, rows)
-    # A process that was killed begins anew.
+    # A killed process starts again.
     grown = [] if trial.kills else growth(trial.samples, warm_up_s)
     problems += [f"{one.who}: {one.what} grew" for one in grown if not one.is_flat]
     _table(rows, grown, trial)
@@ -326,4 +340,4 @@ def _table(rows: dict[str, str], grown: Sequence[Growth], trial: Trial) -> None:
 
 
 if __name__ == "__main__":
-    app()
+    soak()

@@ -1,5 +1,5 @@
-"""Disruption budgets under the real disruption controller: Deployments that are guarded, each
-eviction that left fewer healthy than wanted, and whether Muster knew that when it decided.
+"""Disruption budgets under the real disruption controller: guarded Deployments, each eviction that
+left too few healthy pods, and whether Muster knew that when it decided.
 """
 
 from collections.abc import Iterable
@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from tests.live.checker import journals
-from tests.live.checker.books import uids_of
-from tests.live.checker.world import PODS, Change
+from tests.live.checker.cluster_state import PODS, Change
+from tests.live.checker.shard_books import uids_of
 from tests.support.kube_api import KubeApi
 from tests.support.kube_objects import deployment, eventually
 
@@ -38,14 +38,16 @@ def guard(api: KubeApi, scheduler: str) -> None:
 
 
 def unguard(api: KubeApi) -> None:
-    """All of that goes."""
+    """Delete all of them."""
     for path in (APPS, POLICIES):
         api.request("DELETE", path).ok()
 
 
 @dataclass(frozen=True)
 class Breach:
-    """An eviction that left too few; `allowed` is what the budget's status said then."""
+    """An eviction that left too few pods; `allowed` is the budget's allowance in its status at that
+    time.
+    """
 
     uid: str
     pod: str
@@ -57,7 +59,7 @@ class Breach:
 
 @dataclass
 class Budgets:
-    """Goes through the history; `evicted` counts all evictions of guarded pods."""
+    """Reads the history; `evicted` counts all evictions of guarded pods."""
 
     breaches: list[Breach] = field(default_factory=list)
     evicted: int = 0

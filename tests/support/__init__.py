@@ -1,1 +1,3 @@
-"""Builders, strategies and given/when/then for tests; never imported by production code."""
+"""Helpers that several folders of tests share: builders, the driver of cores, real servers as
+processes. Production code never imports them; the benches do.
+"""

@@ -1,4 +1,4 @@
-"""Plugins of users for tests: a rule for columns and the same for one node after the other."""
+"""Custom plugins for tests: one rule with columns, and the same rule node by node."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -98,7 +98,9 @@ class Breaks(Plugin):
 
 
 class Seats(Plugin):
-    """reserve: a pod takes as many seats as its label says, a node has as many as its."""
+    """reserve: a pod takes the number of seats in its label, and a node has the number in its
+    label.
+    """
 
     reads = ("labels.seats",)
     message = "node(s) had no seats left"
@@ -129,7 +131,7 @@ class ByRank(Plugin):
 
 
 class Unsure(Plugin):
-    """Raises, or gives what is no answer, as the label says."""
+    """Raises, or returns an invalid answer, as the label says."""
 
     reads = ("labels.how",)
 
@@ -145,7 +147,9 @@ KINDS = (ByZone, ByZoneEach, Tainted, FewRacks, Packs, Breaks)
 
 @contextmanager
 def known(*kinds: type[Plugin]) -> Iterator[tuple[CustomPlugin, ...]]:
-    """These plugins are those of this process; what a profile says of them."""
+    """Register these plugins in this process until the end of the block; yield their entries for a
+    profile.
+    """
     before = dict(PLUGINS)
     for kind in kinds:
         kind.name = kind.__name__

@@ -1,9 +1,9 @@
-"""What etcd has stored, change by change: the cluster's own history for checkers of live tests.
+"""etcd's history, change by change: the cluster's own history for checkers of live tests.
 
-It follows etcd itself, past the API server: first what there is, then every change, so that it has
-what is compacted later; and it goes on when etcd was killed. A gap is an error. For objects that
-can be read the API server must store JSON (`KubeOptions(storage_json=True)`). Shares no code with
-the product.
+It follows etcd itself, past the API server: first the existing keys, then every change, so it keeps
+what is compacted later. It continues after etcd was killed. A gap is an error. Objects can be read
+only if the API server stores JSON (`KubeOptions(storage_json=True)`). Shares no code with the
+product.
 """
 
 import base64
@@ -33,8 +33,8 @@ _RETRY_S = 0.1
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One key's new value at a revision; None when it was deleted. `time_s` is when we heard of
-    it, in seconds since 1970; 0 for what was there before.
+    """One key's new value at a revision; None if it was deleted. `time_s` is the time of its
+    arrival here, in seconds since 1970; 0 for what existed before.
     """
 
     revision: int
@@ -121,7 +121,7 @@ class EtcdHistory:
     def _read_all(self) -> None:
         for prefix in self._prefixes:
             wanted = {"key": encoded(prefix), "range_end": encoded(after(prefix))}
-            # All prefixes as of one revision: that of the first answer.
+            # All prefixes at one revision: that of the first answer.
             if self._seen:
                 wanted["revision"] = str(self._seen)
             answer = self._store.ask("/v3/kv/range", wanted)
@@ -161,7 +161,7 @@ class EtcdHistory:
             while line := response.readline():
                 answer = json.loads(line)
                 if "result" not in answer:
-                    # It cannot serve yet, as just after its start; the watch goes on from here.
+                    # It cannot serve yet, as just after its start; the watch continues from here.
                     raise ConnectionError(f"etcd: {answer}")
                 self._take(answer["result"])
         finally:

@@ -1,5 +1,5 @@
-"""Plain requests to etcd past the API server: for histories, and for worlds too large to be made
-one object at a time.
+"""Plain requests to etcd, past the API server: for histories, and for worlds too large to create
+object by object.
 """
 
 import base64

@@ -36,6 +36,7 @@ def all_event_types() -> list[tuple[str, type[Event]]]:
 
 def example(kind: Any) -> Any:
     """A value of the type with every field set."""
+    kind = getattr(kind, "__supertype__", kind)  # of a NewType
     if kind in FIXED:
         return FIXED[kind]
     origin, arguments = get_origin(kind), get_args(kind)

@@ -22,7 +22,7 @@ _READY = b"Kafka Server started"
 
 
 class KafkaBroker(Protocol):
-    """What tests do to a broker. Every call blocks; use asyncio.to_thread beside a loop."""
+    """A test's control of a broker. Every call blocks; in an event loop use asyncio.to_thread."""
 
     @property
     def bootstrap(self) -> str:
@@ -151,7 +151,7 @@ class KafkaServer:
 
     def stop(self) -> None:
         """See KafkaBroker."""
-        # The data goes too, so an orderly end would be wasted time.
+        # The data is deleted too, so an orderly end would be wasted time.
         self.kill()
         self._process = None
         if self._folder is not None:
@@ -187,7 +187,7 @@ class KafkaContainerServer:
         else:
             self._container.start()
         self._starts += 1
-        # The log goes on over restarts, so the line must be there once more each time.
+        # The log continues over restarts, so the line must appear once more each time.
         ready = _READY.decode()
         self._wait_for_logs(
             self._container,

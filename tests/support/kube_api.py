@@ -1,7 +1,7 @@
 """A plain client of the Kubernetes API for tests: one request, one answer, standard library only.
 
-Independent of the product's client on purpose, so that tests and checkers can look for themselves.
-It neither retries nor watches.
+It is independent of the product's client, so that tests and checkers see the cluster for
+themselves. It neither retries nor watches.
 """
 
 import http
@@ -21,7 +21,7 @@ _CONTENT_TYPES = {"PATCH": "application/strategic-merge-patch+json"}
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What the server said."""
+    """The server's answer."""
 
     status: int
     body: Any

@@ -18,7 +18,7 @@ _NAMES = "subjectAltName=IP:127.0.0.1,DNS:localhost"
 
 @dataclass(frozen=True, slots=True)
 class User:
-    """Somebody whom the API server knows by a token."""
+    """A user whom the API server knows by a token."""
 
     name: str
     groups: tuple[str, ...] = ()
@@ -30,7 +30,7 @@ class User:
 
 
 ADMIN = User("admin", ("system:masters",))
-# Not of the masters' group, whom the API server exempts from every limit.
+# Not in the masters' group, which the API server exempts from every limit.
 MUSTER = User("muster")
 SCHEDULER = User("system:kube-scheduler")
 # Its own role plus one service account per controller: one user with all of them will do here.
@@ -60,7 +60,7 @@ def make_certificates(folder: Path) -> None:
 
 
 def make_client_certificate(folder: Path, name: str) -> tuple[Path, Path]:
-    """A certificate that says who a client is, by the authority of `make_certificates`; its key."""
+    """A client's certificate, signed by the authority of `make_certificates`, and its key."""
     certificate, key = folder / f"{name}.crt", folder / f"{name}.key"
     request = ["-keyout", key.name, "-out", f"{name}.csr", "-subj", f"/CN={name}"]
     _openssl(folder, "req", "-new", *_NEW_KEY, *request)

@@ -1,8 +1,10 @@
-"""Small Kubernetes objects for tests and benches, and waiting for what becomes of them."""
+"""Small Kubernetes objects for tests and benches, and a wait for a condition."""
 
 import time
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
+
+from tests.support.builders import make_node
 
 T = TypeVar("T")
 _POLL_S = 0.05
@@ -20,13 +22,9 @@ def node(
     ready: bool = False,
 ) -> dict[str, Any]:
     """A node; `ready` says so in its status, for clusters where KWOK does not."""
-    amounts = {"cpu": cpu, "memory": memory, "pods": str(pods)}
-    status: dict[str, Any] = {"allocatable": amounts, "capacity": dict(amounts)}
-    if ready:
-        status["conditions"] = [{"type": "Ready", "status": "True", "reason": "KubeletReady"}]
-    names = {"kubernetes.io/hostname": name, **(labels or {})}
-    metadata = {"name": name, "labels": names}
-    return {"apiVersion": "v1", "kind": "Node", "metadata": metadata, "status": status}
+    builder = make_node(name).hostname().labels(dict(labels or {}))
+    builder.capacity(cpu, memory, str(pods))
+    return (builder.ready() if ready else builder).obj()
 
 
 def pod_spec(*, cpu: str = "100m", memory: str = "64Mi", **spec: Any) -> dict[str, Any]:

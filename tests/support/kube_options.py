@@ -1,7 +1,7 @@
-"""How a test cluster's servers are run: the options, and the command lines that they give.
+"""The options of a test cluster's servers, and the command lines that they give.
 
-Pure: it starts nothing. Every server listens on loopback and verifies or is verified by TLS, but
-for etcd, which only the API server talks to.
+Pure: it starts nothing. Every server listens on loopback and verifies or is verified by TLS, except
+etcd, which only the API server talks to.
 """
 
 from collections.abc import Mapping, Sequence
@@ -28,8 +28,9 @@ rules:
   - {group: events.k8s.io, resources: [events]}
 - level: None
 """
-# Those that the tests' objects need; each more costs CPU. node-lifecycle-controller is not among
-# them: it taints nodes that renew no lease, which are all nodes of a cluster without KWOK.
+# The controllers that the tests' objects need; each further one costs CPU.
+# node-lifecycle-controller is not among them: it taints nodes that renew no lease, which are all
+# nodes of a cluster without KWOK.
 CONTROLLERS = (
     "deployment-controller",
     "replicaset-controller",

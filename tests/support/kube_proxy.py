@@ -1,8 +1,7 @@
-"""A proxy before a real API server that goes wrong on demand, and keeps a log of how it did.
+"""A proxy before a real API server that fails on demand and logs its faults.
 
 It ends TLS with the test cluster's own certificate, so clients verify it as they do the server. It
-changes nothing but what a fault says; which request gets which is chosen by the test, never by
-chance.
+changes only what a fault says. The test chooses the request for each fault; nothing is random.
 """
 
 import asyncio
@@ -23,7 +22,7 @@ from tests.support.kube_options import Layout
 from tests.support.server_process import free_ports
 
 _GOODBYE_S = 0.02
-# Those of one connection, and those that the other side makes anew.
+# Headers of one connection, and those that the other side sets again.
 _HOP_HEADERS = {"connection", "host", "keep-alive", "transfer-encoding", "content-length"}
 # The client library would add these to requests that have none.
 _AUTO_HEADERS = ("Accept", "Accept-Encoding", "Content-Type", "User-Agent")
@@ -39,15 +38,15 @@ _REFUSED = {"kind": "Status", "apiVersion": "v1", "status": "Failure", "message"
 
 
 class Kind(Enum):
-    """What goes wrong."""
+    """A kind of fault."""
 
-    # The server does as it is told, and nobody hears of it.
+    # The server executes the request, and no client gets the answer.
     DROP_ANSWER = "drop-answer"
     # The client's connection breaks at once; the request arrives `delay_s` later.
     LATE = "late"
     # Both the request and its answer arrive, after `delay_s`.
     SLOW = "slow"
-    # The same, when the test says `over`.
+    # The same, when the test calls `over`.
     HOLD = "hold"
     # Never arrives; answered with `status`.
     REFUSE = "refuse"
@@ -62,8 +61,8 @@ class Kind(Enum):
 
 @dataclass(slots=True, kw_only=True)
 class Fault:
-    """Happens to the next `times` requests of this method whose path and query match, and whose
-    body does, where that is asked for.
+    """A fault for the next `times` requests of this method whose path and query match, and whose
+    body matches if that is given.
     """
 
     kind: Kind
@@ -91,8 +90,8 @@ class Fault:
 
 @dataclass(slots=True)
 class Passed:
-    """A request and what came of it. `status` is the server's, None while it has said nothing;
-    `ended_with` is the 410 that the server itself ended a watch with, in mid-stream.
+    """A request and its outcome. `status` is the server's, None while it has not answered;
+    `ended_with` is the 410 with which the server itself ended a watch in mid-stream.
     """
 
     method: str
@@ -126,7 +125,7 @@ class KubeProxy:
         await asyncio.gather(*self._late)
 
     def cut(self, path: str) -> int:
-        """Break the open watches whose path and query match; how many there were."""
+        """Break the open watches whose path and query match; return their number."""
         found = self._open(path)
         for request in found:
             _broken(request)
@@ -242,7 +241,7 @@ class KubeProxy:
                 for end in ends:
                     end.cancel()
         if answer.connection is not None and answer.connection.transport is not None:
-            # The watch upstream would otherwise take its time to say goodbye.
+            # The watch upstream would otherwise take its time to close.
             answer.connection.transport.abort()
         return _broken(request)
 
@@ -255,7 +254,7 @@ class KubeProxy:
 
 
 def _broken(request: web.BaseRequest) -> web.StreamResponse:
-    """Break the client's connection, without a word."""
+    """Break the client's connection without an answer."""
     if request.transport is not None:
         request.transport.abort()
     return web.StreamResponse()

@@ -1,6 +1,6 @@
 """The fault proxy for tests without an event loop: it runs in a thread of its own.
 
-Reading its log and adding faults is safe from any thread; whatever waits is done in its loop.
+Reading its log and adding faults is safe from any thread; waits happen in its loop.
 """
 
 import asyncio
@@ -28,7 +28,7 @@ class ProxyThread:
         return fault
 
     def over(self, fault: Fault) -> None:
-        """What it holds goes on; it happens to nobody else."""
+        """Let the held requests continue; the fault applies to no other request."""
         fault.times = 0
         self.loop.call_soon_threadsafe(fault.over.set)
 

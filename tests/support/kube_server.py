@@ -186,7 +186,7 @@ class KubeServers:
         return server
 
     def kubectl(self, *arguments: str, stdin: str | None = None, check: bool = True) -> str:
-        """Kubectl's standard output; a failure raises RuntimeError with what it said."""
+        """Return kubectl's standard output; raise RuntimeError with its error output on failure."""
         command = [self.at.program("kubectl"), f"--kubeconfig={self.kubeconfig}", *arguments]
         done = subprocess.run(
             command,
@@ -213,7 +213,8 @@ class KubeServers:
         if self._api is not None:
             self._api.close()
             self._api = None
-        # The data goes too, so an orderly end would be wasted time; last started, first ended.
+        # The data is deleted too, so an orderly end would be wasted time; last started, first
+        # ended.
         for server in reversed(self._servers.values()):
             server.kill()
         self._servers.clear()

@@ -1,6 +1,6 @@
 """One real server as a child process: started, paused, killed, started again, always ended.
 
-It knows no server in particular: what to run, and how to see that it serves, is its caller's.
+It knows no particular server: the caller gives the command and a check that it serves.
 """
 
 import os
@@ -20,14 +20,13 @@ _LOG_TAIL_BYTES = 2_000
 
 
 def free_ports(count: int) -> list[int]:
-    """Loopback ports that nobody has now, and that the kernel gives to no client later.
-
-    A port of the clients' range would be lost while its server is dead: even to a client that
-    tries to reach that server, and so connects to itself.
+    """Return loopback ports that are free now, and that the kernel gives to no client later. A port
+    from the clients' range would be lost while its server is dead: even to a client that tries to
+    reach that server, and so connects to itself.
     """
     ports: list[int] = []
     candidates = range(_PORTS_FROM, _first_client_port())
-    # Chosen at random, because others choose at the same time.
+    # Chosen at random, because other processes choose at the same time.
     for port in random.sample(candidates, len(candidates)):
         with socket.socket() as sock:
             try:
@@ -84,7 +83,7 @@ class ServerProcess:
         *,
         start_timeout_s: float = 300.0,
     ) -> None:
-        """`serves` says whether it answers; it must be quick and must not raise."""
+        """`serves` returns whether the server answers; it must be quick and must not raise."""
         self.name = name
         self.command = list(command)
         self.log_path = log_path

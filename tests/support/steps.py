@@ -1,9 +1,9 @@
 """Drives a core by hand: given events, when a step, then events. Invariants are checked each step.
 
-No journals and no loop: what arrives is what the test gives.
+It has no journals and no loop; the test gives every input.
 """
 
-from typing import Any, Generic
+from typing import Generic, Self
 
 import msgspec
 
@@ -22,12 +22,12 @@ class Steps(Generic[S]):
         self.core = core
         self.state: S = core.new()
 
-    def at(self, now_ms: int) -> "Steps[S]":
+    def at(self, now_ms: int) -> Self:
         """Let time pass."""
         begin_step(self.state, now_ms)
         return self
 
-    def given(self, *events: Event) -> "Steps[S]":
+    def given(self, *events: Event) -> Self:
         """Apply inputs in this order."""
         for event in events:
             self.core.evolve(self.state, event)
@@ -46,9 +46,14 @@ class Steps(Generic[S]):
         """Canonical bytes of the state."""
         return _encoder.encode(self.core.dump(self.state))
 
-    def reload(self) -> None:
-        """Go on with a state loaded from the dump; the cursors and time stay."""
-        body: Any = msgspec.msgpack.decode(self.dumped())
-        loaded = self.core.load(body)
+    def reload(self) -> Self:
+        """Go on with a state loaded from the dump, which must dump the same bytes. The cursors and
+        the time stay.
+        """
+        dumped = self.dumped()
+        loaded = self.core.load(msgspec.msgpack.decode(dumped))
         loaded.now_ms, loaded.cursors = self.state.now_ms, self.state.cursors
         self.state = loaded
+        assert self.dumped() == dumped
+        self.core.check(self.state)
+        return self

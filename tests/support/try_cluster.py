@@ -1,34 +1,33 @@
-"""A real cluster of processes for people to try things on, until Ctrl-C: `make cluster`.
+"""A real cluster of processes to try things on, until Ctrl-C: `make cluster`.
 
-For a test or a bench use KubeServers itself.
+Tests and benches use KubeServers itself.
 """
 
 import signal
 import sys
 import threading
 import time
-from typing import Annotated
 
-import typer
+import click
 
 from tests.support.kube_objects import node
 from tests.support.kube_options import KubeOptions
 from tests.support.kube_server import INSTALL_COMMAND, KubeServers, missing_parts
 
 
-def run(
-    nodes: Annotated[int, typer.Option(help="How many; KWOK plays their kubelets.")] = 10,
-    cpu: Annotated[str, typer.Option(help="Of each node.")] = "8",
-    memory: Annotated[str, typer.Option(help="Of each node.")] = "16Gi",
-    scheduler: Annotated[bool, typer.Option(help="Start kube-scheduler as well.")] = True,
-    rbac: Annotated[bool, typer.Option(help="Ask roles; otherwise everybody may do all.")] = False,
-) -> None:
+@click.command()
+@click.option("--nodes", default=10, help="How many; KWOK plays their kubelets.")
+@click.option("--cpu", default="8", help="Of each node.")
+@click.option("--memory", default="16Gi", help="Of each node.")
+@click.option("--scheduler/--no-scheduler", default=True, help="Start kube-scheduler as well.")
+@click.option("--rbac/--no-rbac", default=False, help="Ask roles; otherwise everybody may do all.")
+def run(nodes: int, cpu: str, memory: str, scheduler: bool, rbac: bool) -> None:
     """Start etcd, the API server, the controller-manager, KWOK and kube-scheduler; print how to
     use them; end everything and remove its data at Ctrl-C."""
     missing = missing_parts()
     if missing:
         print(f"missing: {', '.join(missing)}; run '{INSTALL_COMMAND}'", file=sys.stderr)
-        raise typer.Exit(1)
+        sys.exit(1)
     began = time.monotonic()
     mode = "RBAC" if rbac else "AlwaysAllow"
     with KubeServers(KubeOptions(authorization_mode=mode)) as servers:
@@ -56,4 +55,4 @@ def _wait_for_end() -> None:
 
 
 if __name__ == "__main__":
-    typer.run(run)
+    run()

@@ -1,4 +1,4 @@
-"""The repository's files for the style tests: which there are and how they parse; no rules."""
+"""The repository's files for the style tests, and their syntax trees; no rules."""
 
 import ast
 from collections.abc import Iterator
@@ -8,7 +8,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 CODE_ROOTS = ("services", "shared", "muster", "loadtest", "tests", "deploy", "schemas", "docs")
 # Written by machines, or not part of the repository (see .gitignore).
-SKIPPED_FOLDERS = {"__pycache__", "runs", "node_modules"}
+SKIPPED_FOLDERS = {"__pycache__", "runs", "site", "node_modules"}
 TEXT_BYTES_MAX = 2_000_000
 
 

@@ -1,7 +1,7 @@
 """Cores use only operations with one result on every machine and under every hash seed.
 
-import-linter holds the imports; this file holds the calls, by the rules of
-muster/user_plugins/determinism.py, which users' plugins must keep as well. Replay finds the rest.
+import-linter checks the imports. This file checks the calls, by the rules of
+muster/user_plugins/determinism.py, which users' plugins must follow as well. Replay finds the rest.
 """
 
 import ast

@@ -1,7 +1,7 @@
-"""Tests that share servers share a worker: xdist's groups hold with the versions that are locked.
+"""Tests that share servers share a worker: xdist's groups work with the locked versions.
 
-When they do not, nothing fails at once: servers are started twice, and tests that build on each
-other come apart.
+Otherwise nothing fails at once: servers are started twice, and tests that build on each other are
+separated.
 """
 
 import subprocess

@@ -47,7 +47,7 @@ def test_no_requirement_brings_a_root_of_the_same_name():
 
 
 def called_name(call: ast.Call) -> str:
-    """The last word of what is called: ``getLogger`` of ``logging.getLogger(...)``."""
+    """Return the last name of the called function: ``getLogger`` of ``logging.getLogger(...)``."""
     if isinstance(call.func, ast.Attribute):
         return call.func.attr
     return call.func.id if isinstance(call.func, ast.Name) else ""

@@ -51,7 +51,9 @@ def test_dev_contains_run_with_equal_pins():
         pins((ROOT / "requirements" / name).read_text(encoding="utf-8"))
         for name in ("run.txt", "dev.txt")
     )
-    report([f"{pin} is in run.txt but not in dev.txt" for pin, marker in run.keys() - dev.keys()])
+    # A marker may be missing in dev.txt: what runs needs on one system alone, others need anywhere.
+    lacks = {one for one in run.keys() - dev.keys() if (one[0], "") not in dev}
+    report([f"{pin} is in run.txt but not in dev.txt" for pin, _marker in lacks])
 
 
 def test_an_address_is_seen():

@@ -1,4 +1,4 @@
-"""Sizes: functions, files and lines stay small enough to read; every module says what it is for."""
+"""Sizes: functions, files and lines stay small enough to read; every module has a docstring."""
 
 import ast
 

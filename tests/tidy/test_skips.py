@@ -1,15 +1,15 @@
-"""Nothing is skipped but by `require_tool`, and with CI=true a missing tool is an error."""
+"""Only `require_tool` skips a test, and with CI=true a missing tool is an error."""
 
 import ast
 from pathlib import Path
 
 import pytest
 
+from tests.support.required_tools import require_tool
 from tests.tidy.source import ROOT, at, python_files, report, tree_of
-from tests.tools import require_tool
 
 SKIPPERS = {"skip", "skipif", "xfail", "importorskip", "SkipTest", "skipTest"}
-THE_ONE_PLACE = Path("tests") / "tools.py"
+THE_ONE_PLACE = Path("tests") / "support" / "required_tools.py"
 
 
 def skips(tree: ast.Module) -> list[tuple[int, str]]:
@@ -21,7 +21,7 @@ def skips(tree: ast.Module) -> list[tuple[int, str]]:
 def test_only_a_missing_tool_skips_a_test():
     report(
         [
-            f"{at(path, line)} {name}: use tests.tools.require_tool"
+            f"{at(path, line)} {name}: use tests.support.required_tools.require_tool"
             for path in python_files("tests")
             if path.relative_to(ROOT) != THE_ONE_PLACE
             for line, name in skips(tree_of(path))

@@ -35,7 +35,7 @@ LOOSE_ENDS = re.compile(r"\b(?:TO" + "DO|FIX" + "ME|X" + "XX)" + r"\b")
 
 
 def offences(text: str) -> list[tuple[int, str, str]]:
-    """Line, what is wrong and the word."""
+    """Return line, kind of offence and word."""
     return [
         (number, what, match.group())
         for number, line in enumerate(text.splitlines(), start=1)

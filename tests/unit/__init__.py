@@ -1,1 +1,3 @@
-"""Unit tests on virtual time, under two seconds each."""
+"""Unit tests, one folder per package, in virtual time and under two seconds each. The folders
+`live`, `loadtest` and `servers` test the tools of the other tests.
+"""

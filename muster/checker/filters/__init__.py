@@ -1,1 +1,1 @@
-"""Filter's rules a second time, one pod and one node at a time, written to be read."""
+"""The Filter rules a second time, for one pod and one node at a time, written to be read."""

@@ -1,4 +1,4 @@
-"""Profiles seen as the default one: which filters differ, and the spec that means the same."""
+"""Maps profiles to the default one: which filters differ, and the spec that has the same effect."""
 
 from typing import Any
 
@@ -18,7 +18,7 @@ TOLERATES_ALL = tuple(Toleration("", "Exists", "", effect) for effect in (NO_SCH
 
 
 def filters_by_default(profile: Profile) -> bool:
-    """Whether the filters and their order are the default ones."""
+    """Return whether the filters and their order are the default ones."""
     default = Profile()
 
     def part(one: Profile) -> tuple[object, ...]:
@@ -29,7 +29,7 @@ def filters_by_default(profile: Profile) -> bool:
 
 
 def has_own_filters(profile: Profile) -> bool:
-    """Whether plugins of users may refuse its pods."""
+    """Return whether users' plugins may refuse pods of the profile."""
     return (
         bool(profile.reserve)
         or profile.acts_at_bind
@@ -38,7 +38,7 @@ def has_own_filters(profile: Profile) -> bool:
 
 
 def as_by_default(spec: PodSpec, profile: Profile) -> PodSpec:
-    """The spec that the default filters treat as the profile's filters treat this one."""
+    """Return the spec that the default filters treat as the profile's filters treat this one."""
     changes: dict[str, Any] = {"requests": tuple(_looked_at(spec, profile))}
     tolerations = spec.tolerations
     if "TaintToleration" not in profile.filters:
@@ -68,9 +68,9 @@ def _looked_at(spec: PodSpec, profile: Profile) -> list[tuple[str, int]]:
     ]
 
 
-def _both(own: tuple[SelectorTerm, ...], added: tuple[SelectorTerm, ...]) -> tuple[Any, ...]:
+def _both(required: tuple[SelectorTerm, ...], added: tuple[SelectorTerm, ...]) -> tuple[Any, ...]:
     """Terms that match where one of each matches; an empty term matches nowhere."""
-    pairs = [(a, b) for a in own or (None,) for b in added if b.labels or b.fields]
+    pairs = [(a, b) for a in required or (None,) for b in added if b.labels or b.fields]
     found = [
         b if a is None else SelectorTerm((*a.labels, *b.labels), (*a.fields, *b.fields))
         for a, b in pairs

@@ -1,4 +1,4 @@
-"""Does a pod fit on a node? The rules again, one pod and one node at a time, written to be read.
+"""Decides whether a pod fits on a node, for one pod and one node at a time, written to be read.
 
 Follows kube-scheduler's Filter plugins (NodeUnschedulable, TaintToleration, NodeAffinity,
 NodePorts, NodeResourcesFit) and the per-device GPU rule; knows nothing of scores.
@@ -29,13 +29,13 @@ WRONG_MODEL = "node(s) didn't match Pod's GPU model"
 
 @dataclass
 class Load:
-    """What stands on one node: specs by pod id, and the GPU devices (bit masks) of those known."""
+    """The pods on one node: specs by pod id, and the known GPU devices as bit masks."""
 
     pods: dict[int, PodSpec] = field(default_factory=dict)
     devices: dict[int, int] = field(default_factory=dict)
 
     def without(self, ids: Iterable[int]) -> "Load":
-        """A copy with some pods removed."""
+        """Return a copy without some pods."""
         gone = set(ids)
         return Load(
             {pod: spec for pod, spec in self.pods.items() if pod not in gone},
@@ -43,34 +43,36 @@ class Load:
         )
 
     def plus(self, pod: int, spec: PodSpec, mask: int = 0) -> "Load":
-        """A copy with one pod more."""
+        """Return a copy with one more pod."""
         copy = Load(dict(self.pods), dict(self.devices))
         copy.add(pod, spec, mask)
         return copy
 
     def add(self, pod: int, spec: PodSpec, mask: int = 0) -> None:
-        """Put a pod here."""
+        """Add a pod."""
         self.pods[pod] = spec
         if mask:
             self.devices[pod] = mask
 
     def drop(self, pod: int) -> None:
-        """Take a pod away, if it is here."""
+        """Remove a pod, if it is here."""
         self.pods.pop(pod, None)
         self.devices.pop(pod, None)
 
     def used(self, resource: str) -> int:
-        """The sum of requests."""
+        """Return the sum of the pods' requests."""
         return sum(spec.request(resource) for spec in self.pods.values())
 
 
 def why_not(spec: PodSpec, node: Node, load: Load) -> str | None:
-    """The first rule that keeps the pod off the node, or None when it fits."""
+    """Return the first rule that keeps the pod off the node, or None if it fits."""
     return static_obstacle(spec, node) or full_for(spec, node, load)
 
 
 def static_obstacle(spec: PodSpec, node: Node) -> str | None:
-    """Rules between a pod and a node that other pods do not change."""
+    """Return the first static rule that keeps the pod off the node: one that no other
+    pod changes.
+    """
     unschedulable = Taint(UNSCHEDULABLE_TAINT, "", NO_SCHEDULE)
     if node.unschedulable and not _tolerated(unschedulable, spec.tolerations):
         return "unschedulable"
@@ -86,13 +88,13 @@ def static_obstacle(spec: PodSpec, node: Node) -> str | None:
 
 
 def tolerates(spec: PodSpec, taints: Iterable[Taint]) -> bool:
-    """Whether none of these taints keeps the pod off."""
+    """Return whether the pod tolerates these taints."""
     hard = [taint for taint in taints if taint.effect in (NO_SCHEDULE, NO_EXECUTE)]
     return all(_tolerated(taint, spec.tolerations) for taint in hard)
 
 
 def selects(spec: PodSpec, node: Node) -> bool:
-    """The pod's node selector and required node affinity."""
+    """Return whether the node matches the pod's node selector and required node affinity."""
     if any(node.labels.get(key) != value for key, value in spec.node_selector):
         return False
     terms = spec.affinity_required
@@ -100,7 +102,9 @@ def selects(spec: PodSpec, node: Node) -> bool:
 
 
 def full_for(spec: PodSpec, node: Node, load: Load) -> str | None:
-    """Rules about what is left on the node."""
+    """Return the first rule about free amounts, ports or devices that keeps the pod off
+    the node.
+    """
     have = dict(node.allocatable)
     if len(load.pods) + 1 > have.get(PODS, 0):
         return "too many pods"
@@ -113,9 +117,9 @@ def full_for(spec: PodSpec, node: Node, load: Load) -> str | None:
 
 
 def words_of_full(spec: PodSpec, node: Node, load: Load) -> tuple[str, ...]:
-    """What Filter says of a node whose labels and taints are right, but for the model of its GPUs:
-    that ports are taken, or else everything that does not suffice (whole GPUs are amounts like
-    others), or else that the model is wrong, or that no device has the share.
+    """Return Filter's reasons about a node whose labels and taints match: taken ports, or else
+    every amount that is short (whole GPUs are amounts too), or else a wrong GPU model, or else that
+    no device has the share.
     """
     if _ports_clash(spec, load):
         return ("node(s) didn't have free ports for the requested pod ports",)
@@ -149,9 +153,9 @@ def _gpu_obstacle(spec: PodSpec, node: Node, load: Load) -> str | None:
     wanted = spec.gpu
     free = device_room(node, load)
     if node.gpu_count > LISTED_MAX and not 1000 <= wanted.milli * wanted.count <= LISTED_MAX * 1000:
-        return "gpu"  # no share fits where devices are only counted, and nobody gets so many
+        return "gpu"  # devices are only counted: no share fits, and no pod gets so many
     if free is None:
-        # A pod without known devices stands here: only the sum can be judged.
+        # The devices of a pod here are unknown: only the sum can be checked.
         used = sum(o.gpu.milli * o.gpu.count for o in load.pods.values() if o.gpu is not None)
         enough = used + wanted.milli * wanted.count <= node.gpu_count * 1000
         return None if enough else "gpu"
@@ -162,8 +166,8 @@ def _gpu_obstacle(spec: PodSpec, node: Node, load: Load) -> str | None:
 
 
 def device_room(node: Node, load: Load) -> list[int] | None:
-    """Free milli per device; None when some pod's devices are unknown, or devices are only counted:
-    where a mask has no bit for each.
+    """Return free milli per device; None if a pod's devices are unknown, or if the node has more
+    devices than a mask has bits and they are only counted.
     """
     if node.gpu_count > LISTED_MAX:
         return None
@@ -183,8 +187,8 @@ def device_room(node: Node, load: Load) -> list[int] | None:
 
 
 def surely_fits(spec: PodSpec, node: Node, load: Load) -> bool:
-    """Whether it fits whichever devices those have of which nobody told: after a reset, of
-    somebody else's pods and of nominations only the number is known.
+    """Return whether the pod fits whichever devices the others have. After a reset, for pods of
+    other schedulers and for nominations only the number of devices is known.
     """
     gpu = spec.gpu
     if why_not(spec, node, load) is not None:
@@ -196,8 +200,8 @@ def surely_fits(spec: PodSpec, node: Node, load: Load) -> bool:
 
 
 def surely_not(spec: PodSpec, node: Node, load: Load) -> str | None:
-    """The rule that keeps it off whichever devices those have of which nobody told: where somebody
-    else has put more on a node than there is, nobody knows with whom the surplus shares.
+    """Return the rule that keeps the pod off whichever devices the others have, or None. If another
+    scheduler over-committed the node, it is unknown which devices the surplus shares.
     """
     reason = why_not(spec, node, load)
     if reason != "gpu" or device_room(node, load) is not None:
@@ -209,7 +213,7 @@ def surely_not(spec: PodSpec, node: Node, load: Load) -> str | None:
 
 
 def all_fit(wanted: Sequence[GpuRequest], free: Sequence[int]) -> bool:
-    """Whether there is any way to give all of them their devices (milli free by device)."""
+    """Return whether all of them can get devices at once. `free` is free milli by device."""
     if not wanted:
         return True
     first, rest = wanted[0], wanted[1:]
@@ -242,7 +246,7 @@ def _tolerates(toleration: Toleration, taint: Taint) -> bool:
 
 
 def term_matches(term: SelectorTerm, node: Node) -> bool:
-    """All of a term's requirements; an empty term matches nothing."""
+    """Return whether all requirements of a term match; an empty term matches nothing."""
     if not term.labels and not term.fields:
         return False
     return all(holds(need, node.labels) for need in term.labels) and all(
@@ -251,7 +255,7 @@ def term_matches(term: SelectorTerm, node: Node) -> bool:
 
 
 def holds(need: Requirement, labels: dict[str, str]) -> bool:
-    """One requirement on labels."""
+    """Return whether the labels meet one requirement."""
     value = labels.get(need.key)
     match need.operator:
         case "In":

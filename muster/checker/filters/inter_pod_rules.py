@@ -14,26 +14,26 @@ from shared.model.objects import Node, PodSpec, PodTerm, Selector, SpreadConstra
 
 NAME_LABEL, HOST_LABEL = "kubernetes.io/metadata.name", "kubernetes.io/hostname"
 ONE_SHARD = "of several placement partitions"
-"""In the message of pods with hard rules where no shard knows all pods."""
+"""Part of the message of pods with hard rules where no shard knows all pods."""
 
 Pairs = tuple[tuple[str, str], ...]
 Domain = tuple[str, str | None]
 
 
 def named(spec: PodSpec, namespace: str, labels: Pairs, terminating: bool = False) -> PodSpec:
-    """The spec of somebody."""
+    """Return the spec with a pod's namespace and labels."""
     return replace(spec, namespace=namespace, labels=labels, terminating=terminating)
 
 
 def keeps_to_hosts(spec: PodSpec) -> bool:
-    """Whether all that must hold between pods can be seen on each node alone."""
+    """Return whether each node alone decides all inter-pod rules of the spec."""
     by_host = all(term.topology_key == HOST_LABEL for term in spec.pod_anti_affinity)
     return by_host and not spec.pod_affinity and not any(one.hard for one in spec.spread)
 
 
 class Neighbours:
-    """All nodes and who stands on them; `namespaces` has the labels of those with an object.
-    `is_divided`: several shards place pods, so rules that reach further than a node are not kept.
+    """All nodes with their pods. `namespaces`: labels by name, for namespaces with an object.
+    `is_divided`: several shards place pods, so only rules within a node are applied.
     """
 
     def __init__(
@@ -42,7 +42,7 @@ class Neighbours:
         namespaces: Mapping[str, Pairs] | None = None,
         is_divided: bool = False,
     ) -> None:
-        """Nothing is judged yet."""
+        """Collect the pods of all nodes."""
         self.namespaces, self.is_divided = namespaces or {}, is_divided
         self.nodes: list[Node] = []
         self.pods: list[tuple[PodSpec, Node]] = []
@@ -54,8 +54,8 @@ class Neighbours:
     def means(
         self, term: PodTerm, owner: PodSpec, pod: PodSpec, *, is_sought: bool = False
     ) -> bool:
-        """Whether a term of the owner is about this pod. `is_sought`: the owner looks for a node,
-        where kube-scheduler takes any namespace if the selector would take one without labels.
+        """Return whether the owner's term selects the pod. `is_sought`: the owner looks for a node;
+        then kube-scheduler selects any namespace if the selector matches one without labels.
         """
         if not _selected(term.selector, pod):
             return False
@@ -75,67 +75,69 @@ def _selected(selector: Selector | None, pod: PodSpec) -> bool:
 
 
 class Around:
-    """What a pod must heed, whichever node it looks at."""
+    """The inter-pod rules that apply to one pod on any node."""
 
-    def __init__(self, spec: PodSpec, there: Neighbours) -> None:
+    def __init__(self, spec: PodSpec, others: Neighbours) -> None:
         """`spec` is not on any node."""
         self.spec = spec
         self.forbidden = {
             (term.topology_key, node.labels[term.topology_key])
-            for pod, node in there.keeping_away
+            for pod, node in others.keeping_away
             for term in pod.pod_anti_affinity
-            if term.topology_key in node.labels and there.means(term, pod, spec)
-            if not there.is_divided or term.topology_key == HOST_LABEL
+            if term.topology_key in node.labels and others.means(term, pod, spec)
+            if not others.is_divided or term.topology_key == HOST_LABEL
         }
         self.unwanted = {
             (term.topology_key, node.labels[term.topology_key])
             for term in spec.pod_anti_affinity
-            for pod, node in there.pods
-            if term.topology_key in node.labels and there.means(term, spec, pod, is_sought=True)
+            for pod, node in others.pods
+            if term.topology_key in node.labels and others.means(term, spec, pod, is_sought=True)
         }
         self.wanted: set[Domain] = set()
-        self.is_first = False  # the pod may be the one that all others will be near to
+        self.is_first = False  # the pod may be the first one that the others must be near to
         if spec.pod_affinity:
-            self._look_for(there)
+            self._look_for(others)
         hard = [one for one in spec.spread if one.hard]
-        self.spread = [(one, self._counted(one, hard, there)) for one in hard]
+        self.spread = [(one, self._counted(one, hard, others)) for one in hard]
 
-    def _look_for(self, there: Neighbours) -> None:
+    def _look_for(self, others: Neighbours) -> None:
         terms = self.spec.pod_affinity
-        for pod, node in there.pods:
-            if all(there.means(term, self.spec, pod, is_sought=True) for term in terms):
+        for pod, node in others.pods:
+            if all(others.means(term, self.spec, pod, is_sought=True) for term in terms):
                 keys = [term.topology_key for term in terms if term.topology_key in node.labels]
                 self.wanted.update((key, node.labels[key]) for key in keys)
-        own = all(there.means(term, self.spec, self.spec, is_sought=True) for term in terms)
-        self.is_first = own and not self.wanted
+        selects_itself = all(
+            others.means(term, self.spec, self.spec, is_sought=True) for term in terms
+        )
+        self.is_first = selects_itself and not self.wanted
 
     def _counted(
-        self, one: SpreadConstraint, hard: list[SpreadConstraint], there: Neighbours
+        self, one: SpreadConstraint, hard: list[SpreadConstraint], others: Neighbours
     ) -> Counter[str]:
-        """Matching pods by domain; domains without any are there with 0, as all are for a
-        constraint that selects everybody, which counts nobody.
+        """Return the matching pods by domain, with 0 for domains without any. A constraint whose
+        selector is empty counts no pod.
         """
         counts: Counter[str] = Counter()
         counted = [
             node.name
-            for node in there.nodes
+            for node in others.nodes
             if all(other.topology_key in node.labels for other in hard)
             and (not one.honor_affinity or selects(self.spec, node))
             and (not one.honor_taints or tolerates(self.spec, node.taints))
         ]
-        for node in there.nodes:
+        for node in others.nodes:
             if node.name in counted:
                 counts[node.labels[one.topology_key]] += 0
         if not one.selector:
             return counts
-        for pod, node in there.pods:
+        for pod, node in others.pods:
             if node.name in counted and pod.namespace == self.spec.namespace:
                 is_meant = not pod.terminating and _selected(one.selector, pod)
                 counts[node.labels[one.topology_key]] += is_meant
         return counts
 
     def obstacle(self, node: Node) -> str | None:
-        """The first rule that keeps the pod off the node, or None."""
+        """Return the first rule that keeps the pod off the node, or None."""
         for one, counts in self.spread:
             if one.topology_key not in node.labels:
                 return f"spread: no {one.topology_key}"

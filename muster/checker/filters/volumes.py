@@ -1,7 +1,7 @@
-"""Volumes again: no volume for two claims, a claim for one pod has one, nobody waits for ever.
+"""Checks volumes: no volume for two claims, one pod per ReadWriteOncePod claim, no endless wait.
 
-Of the shard it reads what the shard had been told and what it decided; of the cluster what each
-claim came to. Knows nothing of which volume is the right one.
+It reads a shard's inputs and decisions, and the final state of each claim in the cluster. It does
+not know which volume matches a claim.
 """
 
 from collections.abc import Iterable, Iterator
@@ -20,35 +20,35 @@ Name = tuple[str, str]
 
 
 def claims_of(spec: PodSpec, namespace: str) -> list[Name]:
-    """The claims that a pod uses."""
+    """Return the claims that a pod uses."""
     return [(namespace, one.name) for one in spec.volumes if isinstance(one, ClaimUse)]
 
 
 @dataclass
 class Volumes:
-    """What a shard knows of claims, and who is reserved with volumes that are not bound yet."""
+    """A shard's claims, and the pods reserved with volumes that are not bound yet."""
 
     claims: dict[Name, PersistentVolumeClaim] = field(default_factory=dict)
     waits: dict[int, tuple[Choice, ...]] = field(default_factory=dict)
 
-    def told(self, objects: Iterable[ClusterObject]) -> None:
-        """Claims are as these say."""
+    def update(self, objects: Iterable[ClusterObject]) -> None:
+        """Update the claims with these objects."""
         for one in objects:
             if isinstance(one, PersistentVolumeClaim):
                 self.claims[one.namespace, one.name] = one
 
     def gone(self, uids: Iterable[str]) -> None:
-        """Some are no more."""
+        """Remove deleted claims."""
         lost = set(uids)
         self.claims = {name: one for name, one in self.claims.items() if one.uid not in lost}
 
     def over(self, pods: Iterable[int]) -> None:
-        """These wait no longer."""
+        """Forget pods that wait for volumes no longer."""
         for pod in pods:
             self.waits.pop(pod, None)
 
     def reserved(self, pod: int, choices: tuple[Choice, ...]) -> Iterator[tuple[str, str]]:
-        """(rule, text) of what is wrong with a choice."""
+        """Yield (rule, text) of each violation in a choice of volumes."""
         for choice in choices:
             for other, held in sorted(self.waits.items()):
                 for one in held:
@@ -58,42 +58,42 @@ class Volumes:
         self.waits[pod] = choices
 
     def shared(self, spec: PodSpec, standing: Iterable[tuple[int, PodSpec]]) -> Iterator[str]:
-        """Claims for one pod alone that somebody else uses."""
-        own = {
+        """Yield ReadWriteOncePod claims of the pod that another pod uses."""
+        exclusive = {
             name
             for name in claims_of(spec, spec.namespace)
             if (claim := self.claims.get(name)) is not None and ONE_POD in claim.access_modes
         }
-        for pod, other in standing if own else ():
-            for name in sorted(own.intersection(claims_of(other, other.namespace))):
+        for pod, other in standing if exclusive else ():
+            for name in sorted(exclusive.intersection(claims_of(other, other.namespace))):
                 yield f"claim {'/'.join(name)} is that of pod {pod}"
 
 
 @dataclass
 class Writes:
-    """What binding's journal says of volumes that several shards chose: by pod, and who has them
-    written.
+    """Volumes in binding's journal: the choice of each pod, and the pods whose volumes
+    are written.
     """
 
     chosen: dict[int, tuple[int, tuple[Choice, ...]]] = field(default_factory=dict)
     written: dict[int, bool] = field(default_factory=dict)
-    promised: dict[int, int] = field(default_factory=dict)  # pods by number
+    promised: dict[int, int] = field(default_factory=dict)  # number of the promise -> pod
 
     def reserved(self, event: Reserved | VolumesChosen) -> None:
-        """A shard chose a node and volumes."""
+        """Note the node and volumes that a shard chose."""
         self.over(unpack(event.ids).tolist())
         if event.volumes:
             (pod,), (node,) = unpack(event.ids).tolist(), unpack(event.nodes).tolist()
             self.chosen[pod] = node, event.volumes
 
     def over(self, pods: Iterable[int]) -> None:
-        """These have their volumes, or will not get them."""
+        """End the promises of pods whose volumes are bound or given up."""
         for pod in pods:
             self.chosen.pop(pod, None)
             self.written.pop(pod, None)
 
     def asked(self, pods: Iterable[int]) -> Iterator[str]:
-        """Those are to be written; yields what was promised to somebody else."""
+        """Note the pods whose volumes are written; yield volumes promised to another pod."""
         for pod in pods:
             node, choices = self.chosen.get(pod, (0, ()))
             for other in self.written:
@@ -108,20 +108,20 @@ def _both(
     node: int,
     mine: tuple[Choice, ...],
     other: int,
-    there: int,
-    theirs: tuple[Choice, ...],
+    other_node: int,
+    other_choices: tuple[Choice, ...],
 ) -> Iterator[str]:
     for one in mine:
-        for two in theirs:
+        for two in other_choices:
             is_same = (one.namespace, one.claim) == (two.namespace, two.claim)
             if one.volume and one.volume == two.volume and not is_same:
                 yield f"pod {pod} and pod {other} are both to have {one.volume}"
-            if is_same and (one != two or (not one.volume and node != there)):
+            if is_same and (one != two or (not one.volume and node != other_node)):
                 yield f"pod {pod} and pod {other} are to have {one.claim} at different places"
 
 
 def at_end(history: ClusterHistory) -> Iterator[Problem]:
-    """Of the cluster: whom we bound has its claims, and no volume is that of two."""
+    """Yield pods that we bound without their claims, and volumes with two claims."""
     claims, owners = {}, {}
     for one in history.objects:
         if isinstance(one, PersistentVolumeClaim):
@@ -130,7 +130,7 @@ def at_end(history: ClusterHistory) -> Iterator[Problem]:
             owners[one.name] = one.claim.uid
     for claim in claims.values():
         if claim.volume and owners.get(claim.volume) != claim.uid:
-            yield ("one-claim-per-volume", f"{claim.name} has {claim.volume} of somebody else")
+            yield ("one-claim-per-volume", f"{claim.name} has {claim.volume} of another claim")
     for uid, pod in history.pods.items():
         if not pod.node or not pod.by_mesh:
             continue

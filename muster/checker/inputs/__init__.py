@@ -1,1 +1,1 @@
-"""What the checker reads: journals, the cluster's history, and what they say by the end."""
+"""The checker's inputs: journals, the cluster's history, and lookups over them."""

@@ -1,4 +1,4 @@
-"""What the world journal says by the end: who is who, what is wanted, what existed."""
+"""Lookups over the world journal: names, numbers, specs, nodes and gangs."""
 
 from dataclasses import dataclass, field
 
@@ -41,11 +41,11 @@ class Facts:
     covered: dict[int, set[int]] = field(default_factory=dict)
 
     def spec(self, pod: int) -> PodSpec | None:
-        """The spec last known for a pod."""
+        """Return the pod's latest spec, or None."""
         return self.specs.get(self.sig_of.get(pod, 0))
 
     def label(self, pod: int) -> str:
-        """How messages name a pod."""
+        """Return the pod's name for messages."""
         return f"pod {pod} ({self.name_of.get(pod, '?')})"
 
 

@@ -1,4 +1,4 @@
-"""What the cluster itself remembers of a run: the other half of what the checker reads."""
+"""The cluster's own history of a run: pods, nodes, objects, binds and POSTs."""
 
 from dataclasses import dataclass, field
 

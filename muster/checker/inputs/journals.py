@@ -11,7 +11,7 @@ import msgspec
 from shared.events import EVENTS
 from shared.events.base import Event
 from shared.machine.record import Record, decode, received_of
-from shared.model.ids import service_of
+from shared.model.ids import JournalName, service_of
 
 Problem = tuple[str, str]
 """(rule, what is wrong)."""
@@ -26,11 +26,11 @@ class Entry:
     slices: list[tuple[tuple[str, ...], list[Event]]]
 
     def events(self) -> list[Event]:
-        """Everything it decided."""
+        """Return all its events."""
         return [event for _to, events in self.slices for event in events]
 
     def events_for(self, reader: str) -> list[Event]:
-        """What it says to one reader."""
+        """Return its events for one reader."""
         service = service_of(reader)
         return [
             event for to, events in self.slices if reader in to or service in to for event in events
@@ -81,9 +81,9 @@ def read_all(
 
 
 def decode_events(payload: bytes, name: str, position: int) -> list[Event]:
-    """What one record decided, void or not."""
+    """Return the events of one record, void or not."""
     decoder = _decoders[service_of(name)]
-    slices = decode(payload, name, position).slices
+    slices = decode(payload, JournalName(name), position).slices
     return [event for part in slices for event in decoder.decode(part.body)]
 
 
@@ -92,7 +92,7 @@ def _read(name: str, payloads: Sequence[bytes], problems: list[Problem]) -> Jour
     decoder = _decoders[service_of(name)]
     term, seq, epoch = -1, 0, 0
     for position, payload in enumerate(payloads):
-        record = decode(payload, name, position)
+        record = decode(payload, JournalName(name), position)
         if record.claim is not None:
             if record.claim.epoch < epoch:
                 journal.voids += 1
@@ -127,9 +127,9 @@ def _consume(journal: Journal, all_of: Mapping[str, Journal], problems: list[Pro
             source = all_of[part.journal].entries
             row = index.get(part.journal, 0)
             while row < len(source) and source[row].position < part.stop:
-                told = source[row].events_for(journal.name)
-                inputs += [(part.journal, source[row].position, event) for event in told]
+                addressed = source[row].events_for(journal.name)
+                inputs += [(part.journal, source[row].position, event) for event in addressed]
                 row += 1
             index[part.journal] = row
-        received = received_of(entry.record, journal.name, entry.position)
+        received = received_of(entry.record, JournalName(journal.name), entry.position)
         journal.steps.append(Step(entry.position, entry.record, inputs, received, entry.events()))

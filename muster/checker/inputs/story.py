@@ -1,4 +1,4 @@
-"""Everything the journals and the cluster say about one pod, in one list."""
+"""The story of one pod: all events, POSTs and the cluster's final state."""
 
 from collections.abc import Iterator, Mapping
 
@@ -17,7 +17,7 @@ COLUMNS = ("ids", "victims")
 def story(
     pod: int, journals: Mapping[str, Journal], facts: Facts, history: ClusterHistory
 ) -> list[str]:
-    """Lines ordered by recorded time (clocks of different services may disagree a little)."""
+    """Return lines in order of recorded time. Clocks of different services may differ a little."""
     lines: list[tuple[int, int, str]] = []
     for name, journal in journals.items():
         for step in journal.steps:

@@ -1,1 +1,1 @@
-"""One module per command: its options, and what it puts together; no logic of the mesh."""
+"""One module per command: it checks options and composes the parts; no logic of the mesh."""

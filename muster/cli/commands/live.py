@@ -2,11 +2,10 @@
 
 import asyncio
 import json
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-
-from rich.console import Console
 
 from muster.app.embedded_bus import embedded_bus
 from muster.app.event_loop import loop_factory
@@ -16,7 +15,13 @@ from muster.app.mesh import Mesh
 from muster.cli.display import LiveDisplay
 from muster.cli.errors import Fault, UsageFault
 from muster.cli.kube_address import kube_cluster, kube_config, open_kube
-from muster.cli.profiles import binders_of, judges_of, read_profiles, scheduler_names, with_profiles
+from muster.cli.profiles import (
+    binders_of,
+    extender_calls_of,
+    read_profiles,
+    scheduler_names,
+    with_profiles,
+)
 from muster.cli.recorded_run import naming
 from muster.cli.run_directory import FORMAT, JOURNALS, SNAPSHOTS, continued_run
 from muster.cli.service_options import mesh_config, of_this_version, parse_settings
@@ -24,6 +29,7 @@ from services.ingest.core.state import WrongCluster
 from shared.kubernetes.cluster import KubeCluster
 from shared.machine.reset import EpochBus, EpochStore, epochs
 from shared.machine.snapshots import SnapshotPolicy
+from shared.model.ids import INGEST
 from shared.model.text import one_line
 from shared.ports.bus import Bus
 from shared.snapshots.directory import DirectorySnapshots
@@ -47,12 +53,12 @@ class LiveOptions:
     cut_journals: bool = False
 
     def meta(self) -> dict[str, Any]:
-        """What has to stay as it is while a run goes on in its folder."""
+        """Return the settings that must not change while a run continues in its folder."""
         return {"format": FORMAT, "live": True, "placements": self.placements}
 
 
 def run_live(options: LiveOptions, output: str) -> None:
-    """Schedule until told to stop. Raises UsageFault, Fault."""
+    """Schedule until stopped. Raises UsageFault, Fault."""
     profiles = read_profiles(options.config, options.schedulers, options.placements)
     names = scheduler_names(profiles, options.schedulers)
     election = election_of(options.leader_elect, profiles, names)
@@ -77,7 +83,7 @@ def run_live(options: LiveOptions, output: str) -> None:
                 config=config,
                 is_alone=True,
                 policy=SnapshotPolicy(every_ms=SNAPSHOT_MS, cut=options.cut_journals),
-                judges=judges_of(profiles, cluster),
+                extender_calls=extender_calls_of(profiles, cluster),
                 binders=binders_of(profiles, writes=True),
             )
             standing = loop.run(_schedule(cluster, mesh, candidate, quiet=output == "json"))
@@ -90,20 +96,19 @@ async def _schedule(
     cluster: KubeCluster, mesh: Mesh, candidate: Candidate, quiet: bool
 ) -> Standing:
     await open_kube(cluster, candidate.election)
-    errors = Console(stderr=True)
     async with candidate.leading(
-        cluster, lambda why: errors.out(one_line(why), highlight=False)
+        cluster, lambda why: print(one_line(why), file=sys.stderr)
     ) as check:
         client = mesh.bus_of
-        epoch = await _epoch(client(""))
+        epoch = await _epoch(client(INGEST))
         mesh.epoch, mesh.store = epoch, EpochStore(mesh.store, epoch)
         mesh.bus_of = lambda journal: EpochBus(client(journal), epoch)
-        with LiveDisplay(errors, quiet=quiet) as display:
+        with LiveDisplay(sys.stderr, quiet=quiet) as display:
             return await LiveRunner(cluster, mesh, display.show, check).run()
 
 
 async def _epoch(bus: Bus) -> int:
-    """The epoch in force: resets begin new ones. Raises Fault while one is half done."""
+    """Return the epoch in force. Raises Fault while a reset is half done."""
     known = await epochs(bus)
     if known and not known[-1].is_open:
         raise Fault("a reset was not finished: run 'muster reset' again")
@@ -111,8 +116,7 @@ async def _epoch(bus: Bus) -> int:
 
 
 def _sum_up(standing: Standing, folder: Path, output: str) -> None:
-    console = Console()
     if output == "json":
-        console.out(json.dumps({**result_of(standing), "run": str(folder)}), highlight=False)
+        print(json.dumps({**result_of(standing), "run": str(folder)}))
     else:
-        console.out(f"stopped after {standing.seconds:.1f} s: {line_of(standing)}", highlight=False)
+        print(f"stopped after {standing.seconds:.1f} s: {line_of(standing)}")

@@ -1,4 +1,4 @@
-"""`muster replay`: fold a recorded run and decide every record of it again."""
+"""`muster replay`: fold a recorded run and decide every record again."""
 
 import asyncio
 import contextlib
@@ -10,15 +10,13 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
-from rich.table import Table
-
 from muster.app.mesh import make_core
 from muster.cli.commands.story import rows_of
 from muster.cli.errors import EXIT_FAILURE, Fault, UsageFault
 from muster.cli.recorded_run import Recorded, recorded
 from muster.cli.terminal import cell, print_json, print_lines
 from muster.user_plugins.load import core_maker
+from shared.model.ids import JournalName
 from shared.ports.bus import Bus, BusCorrupt
 from shared.ports.snapshots import SnapshotStore
 from shared.replay.parallel import Part, ReplayLost, Source, processes_for, replay_all
@@ -38,14 +36,14 @@ def replay_run(
     bus: str,
     placements: int,
     begin: str,
-    journals: list[str],
+    journals: Sequence[str],
     output: str,
     processes: int = 0,
     plugins: Sequence[Path] = (),
 ) -> int:
-    """Replay and report; returns the exit code. `processes` 0 = one for each core. Raises
-    UsageFault, Fault (what cannot be read differs from nothing, so there is no report),
-    PluginMissing, BusCorrupt, BusUnavailable.
+    """Replay and report; return the exit code. `processes` 0 = one per core. Raises UsageFault,
+    Fault (unreadable journals have nothing to compare, so there is no report), PluginMissing,
+    BusCorrupt, BusUnavailable.
     """
     if begin not in STARTS:
         raise UsageFault(f"--from {begin}: must be one of {', '.join(STARTS)}")
@@ -70,15 +68,15 @@ def replay_run(
     return 0 if all(report.ok for report in reports) else EXIT_FAILURE
 
 
-async def _parts(opened: Open, begin: str, journals: list[str]) -> tuple[int, str, list[Part]]:
-    """How many shards the run has, where it is, and what is to be replayed."""
+async def _parts(opened: Open, begin: str, journals: Sequence[str]) -> tuple[int, str, list[Part]]:
+    """Return the number of shards, the place of the run, and the parts to replay."""
     async with opened() as found:
         unknown = [name for name in journals if name not in found.journals]
         if unknown:
             raise UsageFault(f"--journal {unknown[0]}: must be one of {', '.join(found.journals)}")
         parts = [
             Part(journal, start)
-            for journal in journals or found.journals
+            for journal in map(JournalName, journals or found.journals)
             for start in await _starts(found, journal, begin)
         ]
         return found.placements, found.place, parts
@@ -91,7 +89,7 @@ async def _client(opened: Open) -> AsyncIterator[tuple[Bus, SnapshotStore]]:
 
 
 async def _story(opened: Open, reports: list[ReplayReport]) -> list[StoryLine]:
-    """Of the first divergence, if there is one and the journals can be read that far."""
+    """Return the story of the first divergence, if the journals can be read that far."""
     for report in reports:
         if report.divergence is not None:
             with contextlib.suppress(Fault, BusCorrupt):
@@ -103,7 +101,7 @@ async def _story(opened: Open, reports: list[ReplayReport]) -> list[StoryLine]:
     return []
 
 
-async def _starts(found: Recorded, journal: str, begin: str) -> list[int | None]:
+async def _starts(found: Recorded, journal: JournalName, begin: str) -> list[int | None]:
     if begin == "start":
         return [None]
     sources = make_core(journal, found.placements).sources
@@ -127,6 +125,9 @@ def _plain(report: ReplayReport) -> dict[str, Any]:
 
 
 def _show(reports: list[ReplayReport], told: list[StoryLine], seconds: float) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
     console = Console()
     table = Table(box=None, pad_edge=False)
     for heading in ("journal", "from", "to", "records", "void", "events", "snapshots", ""):

@@ -5,7 +5,8 @@ import uuid
 from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
-from muster.app.mesh import WallClock, all_journals, default_owner, partitions
+from muster.app.journals import all_journals, partitions
+from muster.app.mesh import WallClock, default_owner
 from muster.cli.bus_address import Clients, parse_bus
 from muster.cli.cluster_address import open_cluster, parse_cluster
 from muster.cli.errors import Fault, UsageFault
@@ -19,7 +20,7 @@ class ClosableCluster(Cluster, Protocol):
     """A cluster behind a connection."""
 
     async def close(self) -> None:
-        """Give the connection up."""
+        """Close the connection."""
         ...
 
 
@@ -31,7 +32,7 @@ def reset_mesh(
     placements: int,
     reason: str,
 ) -> str:
-    """Reset and say what came of it. Raises UsageFault, Fault, BusUnavailable."""
+    """Reset and report the result. Raises UsageFault, Fault, BusUnavailable."""
     address = parse_bus(bus)
     if bool(cluster) == bool(kubeconfig):
         raise UsageFault("reset: name a --cluster or a --kubeconfig")

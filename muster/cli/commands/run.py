@@ -1,12 +1,12 @@
 """`muster run`: a world, the whole mesh in one process, and a summary."""
 
 import asyncio
+import json
+import sys
 import time
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
-
-from rich.console import Console
 
 from muster.app.embedded_bus import embedded_bus
 from muster.app.event_loop import loop_factory
@@ -16,7 +16,7 @@ from muster.cli.display import RunDisplay
 from muster.cli.errors import Fault
 from muster.cli.profiles import (
     binders_of,
-    judges_of,
+    extender_calls_of,
     read_profiles,
     require_profiles,
     with_profiles,
@@ -42,17 +42,17 @@ from shared.snapshots.directory import DirectorySnapshots
 from shared.worlds.settings import Choice, Chosen, load_world
 
 SNAPSHOT_MS = 5_000
-"""Often enough that a short run can be replayed from the middle."""
+"""Short enough that a short run can be replayed from the middle."""
 
 CONFIRM_MS = 2_000
-"""What waiting pods are told is looked at again, so that it is true of the end of a run."""
+"""Messages of waiting pods are refreshed this often, so that they are true at the end of a run."""
 
 GANGS_COMMITTED_MIN, GANGS_TIMED_OUT_MIN, PREEMPTIONS_MIN = 50, 10, 50
-"""What the main job has to show: a zero anywhere means that a path was not taken."""
+"""Counts of the main job that must not be zero: a zero means that a path was not taken."""
 
 
 class Options:
-    """The command's options after checking; nothing has been started or written."""
+    """The checked options of the command; nothing is started or written yet."""
 
     def __init__(
         self,
@@ -65,7 +65,7 @@ class Options:
         time_limit_s: float,
         config: Path | None = None,
     ) -> None:
-        """Raises UsageFault and WorldError."""
+        """Check the options. Raises UsageFault and WorldError."""
         self.words, self.choice, self.placements, self.bus = words, choice, placements, bus
         self.settings = parse_settings(settings)
         self.sim = sim_config(self.settings, choice.seed)
@@ -76,13 +76,13 @@ class Options:
         require_profiles(self.chosen.world, self.profiles)
 
     def folder(self) -> Path:
-        """Where the run is kept."""
+        """Return the run's folder."""
         if self.run_dir is not None:
             return self.run_dir
         return Path("runs") / time.strftime("%Y%m%d-%H%M%S")
 
     def meta(self) -> dict[str, Any]:
-        """What it takes to repeat the run."""
+        """Return the settings that repeat the run."""
         return {
             "format": FORMAT,
             "world": self.words,
@@ -97,13 +97,12 @@ class Options:
 
 
 def run(options: Options, output: str) -> None:
-    """Play the world; raises Fault when the run failed."""
+    """Play the world. Raises Fault when the run failed."""
     folder = options.folder()
     new_run(folder, options.meta())
-    errors = Console(stderr=True)
     for rejected in options.chosen.world.rejected:
-        errors.out(one_line(f"{rejected.what}: {rejected.rule}"), highlight=False)
-    with RunDisplay(errors, options.chosen.world.name, quiet=output == "json") as display:
+        print(one_line(f"{rejected.what}: {rejected.rule}"), file=sys.stderr)
+    with RunDisplay(sys.stderr, options.chosen.world.name, quiet=output == "json") as display:
         outcome = _play(options, folder, display)
     result = summarise(options.chosen.world.name, outcome.tally, outcome.final, outcome.verdict) | {
         "complete": outcome.complete,
@@ -112,19 +111,12 @@ def run(options: Options, output: str) -> None:
     }
     with writing(folder / SUMMARY):
         write_json(folder / SUMMARY, result)
-    console = Console()
     if output == "json":
-        console.out(_json(result), highlight=False)
+        print(json.dumps(result, indent=2, sort_keys=True))
     else:
-        show(result, console)
-        console.out(f"{'kept in':<26}{folder}", highlight=False)
+        show(result, sys.stdout)
+        print(f"{'kept in':<26}{folder}")
     _judge(options, outcome, result)
-
-
-def _json(result: dict[str, Any]) -> str:
-    import json
-
-    return json.dumps(result, indent=2, sort_keys=True)
 
 
 def _play(options: Options, folder: Path, display: RunDisplay) -> Outcome:
@@ -137,7 +129,7 @@ def _play(options: Options, folder: Path, display: RunDisplay) -> Outcome:
             placements=options.placements,
             config=with_profiles(_config(options), options.profiles),
             policy=SnapshotPolicy(every_ms=SNAPSHOT_MS),
-            judges=judges_of(options.profiles, SimObjects(cluster)),
+            extender_calls=extender_calls_of(options.profiles, SimObjects(cluster)),
             binders=binders_of(options.profiles, writes=False),
         )
         runner = Runner(
@@ -149,7 +141,7 @@ def _play(options: Options, folder: Path, display: RunDisplay) -> Outcome:
             with asyncio.Runner(loop_factory=loop_factory()) as loop:
                 outcome = loop.run(runner.run())
         except BaseException:
-            with suppress(NotWritten):  # people are told what ended the run
+            with suppress(NotWritten):  # the error that ended the run is reported
                 write_history(folder / HISTORY, cluster.history)
             raise
         write_history(folder / HISTORY, cluster.history)
@@ -157,7 +149,7 @@ def _play(options: Options, folder: Path, display: RunDisplay) -> Outcome:
 
 
 def _config(options: Options) -> dict[str, Any]:
-    """With messages that are soon what shards see at the end."""
+    """Return the configuration with messages refreshed soon enough for the end of the run."""
     config = mesh_config(options.settings)
     queueing = {"confirm_ms": CONFIRM_MS, **config.get("queueing", {})}
     return of_this_version({**config, "queueing": queueing})
@@ -166,7 +158,7 @@ def _config(options: Options) -> dict[str, Any]:
 def _judge(options: Options, outcome: Outcome, result: dict[str, Any]) -> None:
     if not outcome.complete:
         problems = outcome.verdict.problems
-        first = problems[0] if problems else "a gang still stands at its gate"
+        first = problems[0] if problems else "a gang still waits on permit"
         more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
         raise Fault(f"not complete after {options.time_limit_s:g} s: {first}{more}")
     if options.chosen.is_main_job:
@@ -177,4 +169,4 @@ def _judge(options: Options, outcome: Outcome, result: dict[str, Any]) -> None:
         ):
             if result[name] < least:
                 words = name.replace("_", " ")
-                raise Fault(f"the main job shows {result[name]} {words}, at least {least} needed")
+                raise Fault(f"the main job has {result[name]} {words}, at least {least} needed")

@@ -1,15 +1,13 @@
-"""`muster score CASE.json`: how each node would fare for a pod, for people and for programs."""
+"""`muster score CASE.json`: how each node fares for a pod, for people and for programs."""
 
 import os
 import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import orjson
-from rich.console import Console
-from rich.table import Table
 
 from muster.cli.errors import UsageFault
 from muster.cli.terminal import cell, print_json
@@ -18,13 +16,16 @@ from shared.configuration.scheduler_config import read_config
 from shared.kubernetes.objects.errors import WorldError
 from shared.worlds.documents import FILE_BYTES_MAX
 
+if TYPE_CHECKING:
+    from rich.table import Table
+
 HASH_SEEDS = (1, 2)
 
 
 def print_scores(
     path: Path, config: Path | None, output: str, version: str, checked: Sequence[Path] = ()
 ) -> None:
-    """Answer the case in a file, with the profiles of another and the formulas of a version of
+    """Answer the case in a file, with the profiles of another file and the formulas of a version of
     kube-scheduler. The plugins in `checked` are asked four times, in three processes. Raises
     WorldError; UsageFault where their answers differ.
     """
@@ -40,6 +41,8 @@ def print_scores(
     if output == "json":
         print_json(answer)
         return
+    from rich.console import Console
+
     console = Console(soft_wrap=True, highlight=False)
     for pod in answer["pods"]:
         console.print(_table(pod))
@@ -67,7 +70,7 @@ def _under_hash_seed(
 
 
 def _compare(answer: Any, other: Any, how: str, likely: str) -> None:
-    """Raises UsageFault with the first node whose answer differs."""
+    """Raise UsageFault with the first node whose answer differs."""
     if orjson.loads(orjson.dumps(answer)) == other:
         return
     for pod, found in zip(answer["pods"], other["pods"], strict=True):
@@ -94,12 +97,16 @@ def _read(path: Path) -> dict[str, Any]:
     return value
 
 
-def _table(pod: dict[str, Any]) -> Table:
-    """Nodes by total, the best first; then those that are refused, with who refuses and why."""
+def _table(pod: dict[str, Any]) -> "Table":
+    """Return a table of the nodes by total, best first; then the rejected ones with plugin and
+    reason.
+    """
+    from rich.table import Table
+
     table = Table(title=cell(f"{pod['namespace']}/{pod['name']}"), title_justify="left")
     table.add_column("node")
     table.add_column("total", justify="right")
-    table.add_column("scores, or who refuses it and why")
+    table.add_column("scores, or the plugin that rejects it and why")
     for name, node in sorted(pod["nodes"].items(), key=lambda item: (-item[1]["total"], item[0])):
         if node["feasible"]:
             said = ", ".join(f"{plugin} {score}" for plugin, score in node["scores"].items())

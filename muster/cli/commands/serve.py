@@ -1,4 +1,4 @@
-"""`muster serve`: some of the mesh's journals, owned by this process until it is told to stop."""
+"""`muster serve`: owns some of the mesh's journals until it is stopped."""
 
 import asyncio
 import signal
@@ -9,12 +9,19 @@ from pathlib import Path
 from typing import Any
 
 from muster.app.event_loop import loop_factory
-from muster.app.mesh import OUTSIDE, Mesh, all_journals, default_owner, partitions, topics
+from muster.app.journals import all_journals, partitions, topics
+from muster.app.mesh import OUTSIDE, Mesh, default_owner
 from muster.app.runner import first_error
 from muster.cli.bus_address import BusAddress, parse_bus
 from muster.cli.cluster_address import open_cluster, parse_cluster
 from muster.cli.errors import Fault, UsageFault
-from muster.cli.profiles import binders_of, judges_of, read_profiles, scheduler_names, with_profiles
+from muster.cli.profiles import (
+    binders_of,
+    extender_calls_of,
+    read_profiles,
+    scheduler_names,
+    with_profiles,
+)
 from muster.cli.recorded_run import naming
 from muster.cli.run_directory import SNAPSHOTS
 from muster.cli.service_options import mesh_config, of_this_version, parse_settings
@@ -22,7 +29,7 @@ from services.ingest.core.state import WrongCluster
 from shared.machine.reset import EpochBus, EpochStore, epochs
 from shared.machine.runtime import EpochOver
 from shared.machine.snapshots import SnapshotPolicy
-from shared.model.ids import service_of
+from shared.model.ids import JournalName, service_of
 from shared.ports.bus import Bus
 from shared.ports.cluster import Cluster
 from shared.ports.snapshots import SnapshotStore
@@ -34,7 +41,7 @@ _CONTROL = "epochs/0"
 
 @dataclass(frozen=True)
 class Serving:
-    """Which journals, on which bus and cluster, with which settings; words of the command line."""
+    """Journals, bus, cluster and settings, in words of the command line."""
 
     services: list[str]
     bus: str
@@ -58,7 +65,9 @@ def serve(what: Serving, metrics: tuple[str, int] | None, policy: SnapshotPolicy
     names = scheduler_names(profiles, what.schedulers)
     kube = _Kube(what, names) if what.kubeconfig else None
     if kube is None and profiles is not None and profiles.extenders:
-        raise UsageFault("--config: extenders need --kubeconfig, which has the objects they get")
+        raise UsageFault(
+            "--config: extenders need --kubeconfig: they get objects of a live cluster"
+        )
     if kube is not None:
         config = kube.config(config)
     store = DirectorySnapshots(what.run_dir / SNAPSHOTS)
@@ -71,7 +80,7 @@ def serve(what: Serving, metrics: tuple[str, int] | None, policy: SnapshotPolicy
         policy=policy,
         owner=what.owner or default_owner(),
         pace=address.pace,
-        judges=None if kube is None else judges_of(profiles, kube.cluster),
+        extender_calls=None if kube is None else extender_calls_of(profiles, kube.cluster),
         binders=binders_of(profiles, writes=True),
     )
     with asyncio.Runner(loop_factory=loop_factory()) as loop:
@@ -79,7 +88,7 @@ def serve(what: Serving, metrics: tuple[str, int] | None, policy: SnapshotPolicy
             mesh.config = of_cluster(config, loop.run(kube.open()))
         try:
             with naming(address.place):
-                while loop.run(_until_told(mesh, store, address, journals, metrics)):
+                while loop.run(_until_stopped(mesh, store, address, journals, metrics)):
                     print("a reset closed this epoch: joining the next", flush=True)
         except WrongCluster as error:
             raise UsageFault(
@@ -91,16 +100,18 @@ def serve(what: Serving, metrics: tuple[str, int] | None, policy: SnapshotPolicy
 
 
 def of_cluster(config: dict[str, Any], cluster: str) -> dict[str, Any]:
-    """The services' configuration with the identity of the cluster that binding writes to."""
+    """Return the services' configuration with the identity of the cluster that binding
+    writes to.
+    """
     return {**config, "binding": {**config.get("binding", {}), "cluster": cluster}}
 
 
 class _Kube:
-    """A live cluster: its client, its part of the configuration, its start."""
+    """A live cluster: its client, its configuration, its start."""
 
     def __init__(self, what: Serving, names: Sequence[str]) -> None:
-        """Not connected yet. Raises UsageFault."""
-        # Its client takes half a second to import, which only those who use it should pay.
+        """Make an unconnected client. Raises UsageFault."""
+        # The client takes 120 ms to import; only commands that use it load it.
         from muster.cli import kube_address
 
         if what.cluster:
@@ -109,11 +120,11 @@ class _Kube:
         self._names, self._address = names, kube_address
 
     def config(self, config: dict[str, Any]) -> dict[str, Any]:
-        """The services' configuration with what a live cluster needs."""
+        """Return the services' configuration with what a live cluster needs."""
         return self._address.kube_config(config, self._names)
 
     async def open(self) -> str:
-        """Connect; the cluster's identity. Raises UsageFault, Fault."""
+        """Connect and return the cluster's identity. Raises UsageFault, Fault."""
         await self._address.open_kube(self.cluster)
         try:
             return await self.cluster.identity()
@@ -121,8 +132,8 @@ class _Kube:
             raise Fault(f"the cluster does not answer: {error}") from error
 
 
-def _simulated(what: Serving, journals: list[str]) -> Cluster:
-    """A client, not connected yet. Raises UsageFault."""
+def _simulated(what: Serving, journals: list[JournalName]) -> Cluster:
+    """Return an unconnected client. Raises UsageFault."""
     if what.cluster:
         parse_cluster("--cluster", what.cluster)
     elif _speaks(journals):
@@ -130,19 +141,21 @@ def _simulated(what: Serving, journals: list[str]) -> Cluster:
     return open_cluster(what.cluster)
 
 
-def _speaks(journals: Sequence[str]) -> bool:
-    """Whether one of these services speaks to the cluster."""
+def _speaks(journals: Sequence[JournalName]) -> bool:
+    """Return whether one of these services calls the cluster."""
     return any(service_of(name) in OUTSIDE for name in journals)
 
 
-def _not_open(journal: str) -> Bus:
+def _not_open(journal: JournalName) -> Bus:
     raise AssertionError(f"{journal}: the bus is not open yet")
 
 
-def chosen_journals(services: Sequence[str], placements: int) -> list[str]:
-    """`placement` stands for all its partitions, `all` for the whole mesh. Raises UsageFault."""
+def chosen_journals(services: Sequence[str], placements: int) -> list[JournalName]:
+    """Return the journals; `placement` stands for all its partitions, `all` for the whole mesh.
+    Raises UsageFault.
+    """
     known = all_journals(placements)
-    found: list[str] = []
+    found: list[JournalName] = []
     for word in services:
         matching = [name for name in known if word in ("all", name, service_of(name))]
         if not matching:
@@ -151,14 +164,14 @@ def chosen_journals(services: Sequence[str], placements: int) -> list[str]:
     return found
 
 
-async def _until_told(
+async def _until_stopped(
     mesh: Mesh,
     store: SnapshotStore,
     address: BusAddress,
-    journals: list[str],
+    journals: list[JournalName],
     metrics: tuple[str, int] | None,
 ) -> bool:
-    """Serve one epoch; whether it was closed by a reset (else somebody told us to stop)."""
+    """Serve one epoch; return whether a reset closed it (otherwise the process was stopped)."""
     told = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, told.set)
@@ -186,7 +199,7 @@ async def _until_told(
 
 
 def _epoch_over(work: asyncio.Task[None]) -> bool:
-    """Whether a reset ended the work. Raises what ended it otherwise."""
+    """Return whether a reset ended the work. Raises any other cause."""
     try:
         work.result()
     except BaseExceptionGroup as group:
@@ -194,11 +207,11 @@ def _epoch_over(work: asyncio.Task[None]) -> bool:
         if isinstance(error, EpochOver):
             return True
         raise error from group
-    raise Fault("the services ended by themselves")
+    raise Fault("the services ended unexpectedly")
 
 
 async def _epoch(address: BusAddress, placements: int, told: asyncio.Event) -> int | None:
-    """The epoch in force, waiting while one is being opened; None when told to stop meanwhile."""
+    """Return the epoch in force, waiting while one is being opened; None when stopped meanwhile."""
     clients = address.clients(partitions(placements))
     await clients.open([_CONTROL])
     try:
@@ -219,7 +232,7 @@ def _serve_metrics(mesh: Mesh, host: str, port: int) -> Callable[[], None]:
     from shared.adapters.metrics import registry_of
     from shared.adapters.metrics import serve as serve_metrics
 
-    # A simulated cluster has nothing that cannot be used.
+    # A simulated cluster has no objects that cannot be used.
     left_out = getattr(mesh.cluster, "left_out", None)
     counts = dict if left_out is None else left_out.counts
     try:

@@ -1,12 +1,10 @@
 """`muster story`: everything that happened to one pod, gang or node of a recorded run."""
 
 import asyncio
+import sys
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-
-from rich.console import Console
-from rich.table import Table
 
 from muster.cli.errors import UsageFault
 from muster.cli.recorded_run import recorded
@@ -16,7 +14,7 @@ from shared.replay.read_once import ReadOnceBus
 from shared.replay.story import StoryLine, story
 
 
-def tell(name: str, run: Path, bus: str, placements: int, output: str) -> None:
+def print_story(name: str, run: Path, bus: str, placements: int, output: str) -> None:
     """Print the story. Raises UsageFault, Fault, BusCorrupt, BusUnavailable."""
     try:
         lines = asyncio.run(_lines(name, run, bus, placements))
@@ -26,18 +24,20 @@ def tell(name: str, run: Path, bus: str, placements: int, output: str) -> None:
         print_json([asdict(line) for line in lines])
         return
     rows = rows_of(lines)
-    console = Console()
-    if not console.is_terminal:
+    if not sys.stdout.isatty():
         print_lines("  ".join(row) for row in rows)
         return
+    from rich.console import Console
+    from rich.table import Table
+
     table = Table(box=None, pad_edge=False, show_header=False)
     for row in rows:
         table.add_row(*map(cell, row))
-    console.print(table)
+    Console().print(table)
 
 
 def rows_of(lines: Sequence[StoryLine]) -> list[tuple[str, str, str]]:
-    """A story as it is shown: when after its beginning, where it is recorded, what happened."""
+    """Return the rows of a story: time since its beginning, journal and position, event."""
     began_ms = lines[0].time_ms if lines else 0
     return [
         (f"+{(line.time_ms - began_ms) / 1000:.3f} s", f"{line.journal} {line.position}", line.text)

@@ -13,8 +13,8 @@ from muster.cli.terminal import print_json, print_lines
 from muster.explain.why import Answer, Decided, NodeAnswer, why_pod
 
 
-def tell_why(name: str, run: Path, node: str, bus: str, placements: int, output: str) -> None:
-    """Print it. Raises UsageFault, Fault, BusCorrupt, BusUnavailable."""
+def print_why(name: str, run: Path, node: str, bus: str, placements: int, output: str) -> None:
+    """Print the explanation. Raises UsageFault, Fault, BusCorrupt, BusUnavailable."""
     answer = asyncio.run(_asked(name, run, node, bus, placements))
     if output == "json":
         print_json(plain(answer))
@@ -28,7 +28,7 @@ async def _asked(name: str, run: Path, node: str, bus: str, placements: int) -> 
 
 
 def plain(answer: Answer) -> dict[str, Any]:
-    """For programs: names instead of pairs, times as RFC 3339."""
+    """Return the answer for programs: names instead of pairs, times as RFC 3339."""
     found: dict[str, Any] = msgspec.to_builtins(answer)
     found["reasons"] = [{"reason": text, "nodes": nodes} for text, nodes in answer.reasons]
     found["decided"] = _plain(answer.decided) if answer.decided is not None else None
@@ -46,7 +46,7 @@ def _plain(one: Decided) -> dict[str, Any]:
 
 
 def lines_of(answer: Answer, now_ms: int) -> list[str]:
-    """For people."""
+    """Return the answer as lines for people."""
     at = f" on {answer.node}" if answer.node else ""
     lines = [f"pod {answer.pod}: {answer.state}{at}"]
     if answer.gang:
@@ -70,7 +70,7 @@ def _node_line(one: NodeAnswer) -> str:
 
 
 def _record(one: Decided, now_ms: int, said: str = "") -> str:
-    """A line for a record; what was `said` above is not said again."""
+    """Return a line for a record, without the text `said` above."""
     ago_s = max(0, now_ms - one.time_ms) / 1000
     text = one.text.removesuffix(f": {said}") if said else one.text
     when = _utc(one.time_ms).strftime("%Y-%m-%d %H:%M:%S")

@@ -1,1 +1,1 @@
-"""Binding as a state machine: what was asked of the API, and what came of it. Pure."""
+"""The core of binding: requests to the API and their outcomes, as a pure state machine."""

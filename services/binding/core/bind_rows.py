@@ -1,7 +1,7 @@
-"""What every change of a bind goes through: the table of transitions, open effects, reports.
+"""The single path of every change of a bind: the table of transitions, open effects, reports.
 
-Singles go through `move`; columns through `settle_rows`, which is the same for pods that all stand
-in one phase and all come to the same end.
+Single pods use `move`. Columns use `settle_rows`, which has the same result for pods that are all
+in one phase and have the same end.
 """
 
 import numpy as np
@@ -10,16 +10,16 @@ from services.binding.core import promises
 from services.binding.core.config import Config
 from services.binding.core.pod_table import FACT, MAYBE
 from services.binding.core.state import BindingState, PostBind
-from services.binding.core.status_patches import waits_no_more
+from services.binding.core.status_patches import forget_messages
 from services.binding.core.transitions import FOR_PERMIT, FOR_VOLUMES, TRANSITIONS, Phase
 from services.binding.core.transitions import OUT as PHASES_OUT
 from shared.model.columns import I64
 
-IDLE, WAITING, QUEUED = int(Phase.IDLE), int(Phase.WAITING), int(Phase.QUEUED)
+IDLE, WAITING, QUEUED = int(Phase.IDLE), int(Phase.UNRESOLVED), int(Phase.QUEUED)
 BOUND, FOREIGN = int(Phase.BOUND), int(Phase.FOREIGN)
-BEFORE_BIND = (Phase.WAITING, *FOR_PERMIT, *FOR_VOLUMES)
+BEFORE_BIND = (Phase.UNRESOLVED, *FOR_PERMIT, *FOR_VOLUMES)
 OUT = frozenset(int(phase) for phase in PHASES_OUT)
-"""Plain numbers, because every bind goes through here."""
+"""Plain integers, because every bind uses them."""
 
 REPORTS = {
     Phase.BOUND: "bound",
@@ -31,7 +31,9 @@ REPORTS = {
 
 
 def move(state: BindingState, row: int, event: str) -> Phase:
-    """One pod's next phase; at an end it is reported and the pod is idle."""
+    """Move one pod to its next phase and return the phase; at an end, report it and
+    make it idle.
+    """
     table = state.table
     pod = table.ids.item(row)
     before = table.phases.item(row)
@@ -44,18 +46,18 @@ def move(state: BindingState, row: int, event: str) -> Phase:
     if before in OUT:
         leave_effect(state, table.effects.item(row), 1)
     elif before == WAITING:
-        del state.waiting[pod]
+        del state.unresolved[pod]
     elif before == IDLE:
         state.open += 1
     if state.volumes and after not in BEFORE_BIND:
         state.volumes.pop(pod, None)
         if state.shards > 1:
-            promises.over(state, pod)
+            promises.end_promise(state, pod)
     if after >= BOUND:
         _report(state, row, pod, after)
         after = Phase.IDLE
     elif after == WAITING:
-        state.waiting[pod] = True
+        state.unresolved[pod] = True
     table.phases[row] = int(after)
     if before == QUEUED:
         trim(state)
@@ -67,52 +69,52 @@ def move(state: BindingState, row: int, event: str) -> Phase:
 def _report(state: BindingState, row: int, pod: int, end: Phase) -> None:
     table = state.table
     reason = REPORTS[end]
-    if end == Phase.ABANDONED and pod in state.bind_no:
+    if end == Phase.ABANDONED and pod in state.bind_errors:
         reason = "failed"
     column = state.reports[reason]
     column.ids.append(pod)
     column.nodes.append(table.nodes.item(row))
     state.has_reports = True
     state.open -= 1
-    if state.hooked:
-        _unhook(state, pod, table.nodes.item(row), end)
+    if state.plugin_specs:
+        _drop_spec(state, pod, table.nodes.item(row), end)
     if state.lost_names:
         state.lost_names.pop(pod, None)
     table.tries[row] = 0
     flags = table.flags.item(row) & ~MAYBE
     table.flags[row] = flags | FACT if end == BOUND else flags
     if end == BOUND and state.has_messages:
-        waits_no_more(state, [pod])
+        forget_messages(state, [pod])
     if end in (BOUND, FOREIGN):
         table.unneeded_one(row)
 
 
 def has_pre_bind(state: BindingState, pod: int) -> bool:
-    """Whether plugins of users run before the pod is bound."""
-    spec = state.hooked.get(pod)
+    """Return whether PreBind plugins run for the pod."""
+    spec = state.plugin_specs.get(pod)
     return spec is not None and spec.scheduler in state.config.pre_bind
 
 
 def has_permit(state: BindingState, pod: int) -> bool:
-    """Whether plugins of users are asked before anything is done for the pod."""
-    spec = state.hooked.get(pod)
+    """Return whether Permit plugins run for the pod."""
+    spec = state.plugin_specs.get(pod)
     return spec is not None and spec.scheduler in state.config.permit
 
 
-def _unhook(state: BindingState, pod: int, node: int, end: Phase) -> None:
-    """The pod's bind is over; plugins of users may want to know that it is bound."""
-    state.pre_bind_no.pop(pod, None)
-    state.pre_bind_by.pop(pod, None)
+def _drop_spec(state: BindingState, pod: int, node: int, end: Phase) -> None:
+    """Drop the spec of a finished bind; PostBind plugins may want a bound pod."""
+    state.pre_bind_rejections.pop(pod, None)
+    state.pre_bind_rejectors.pop(pod, None)
     if end is not Phase.ABANDONED:
-        state.bind_no.pop(pod, None)
-    spec = state.hooked.pop(pod, None)
+        state.bind_errors.pop(pod, None)
+    spec = state.plugin_specs.pop(pod, None)
     if end is Phase.BOUND and spec is not None and spec.scheduler in state.config.post_bind:
         state.post_binds[pod] = PostBind(spec, node)
         state.post_new[pod] = True
 
 
 def settle_rows(state: BindingState, rows: I64, end: Phase) -> None:
-    """Many pods, all in one phase of which none is due, come to one end."""
+    """Settle many pods, all in one phase and none of them due, with one end."""
     table = state.table
     before = Phase(table.phases.item(rows[0]))
     if before in OUT:
@@ -129,23 +131,23 @@ def settle_rows(state: BindingState, rows: I64, end: Phase) -> None:
     column.nodes.append(table.nodes[rows].astype(np.int64))
     state.has_reports = True
     state.open -= len(rows)
-    if state.hooked:
+    if state.plugin_specs:
         for pod, node in zip(table.ids[rows].tolist(), table.nodes[rows].tolist(), strict=True):
-            _unhook(state, pod, node, end)
+            _drop_spec(state, pod, node, end)
     table.tries[rows] = 0
     table.flags[rows] &= ~MAYBE
     table.phases[rows] = Phase.IDLE
     if end is Phase.BOUND:
         table.flags[rows] |= FACT
         if state.has_messages:
-            waits_no_more(state, table.ids[rows].tolist())
+            forget_messages(state, table.ids[rows].tolist())
     if end is Phase.BOUND or end is Phase.FOREIGN:
         table.unneeded(rows)
 
 
 def is_where_sent(state: BindingState, row: int, node: int) -> bool:
-    """Whether a node is the one that the pod's bind names: the node that was chosen, or one that
-    was made again under its name. A bind is sent by name, so it may land on either.
+    """Return whether a node is the one that the pod's bind names: the chosen node, or a new one of
+    its name. A bind names its node, so it may land on either.
     """
     table = state.table
     if table.nodes.item(row) == node:
@@ -155,17 +157,19 @@ def is_where_sent(state: BindingState, row: int, node: int) -> bool:
 
 
 def leave_effect(state: BindingState, effect: int, pods: int) -> None:
-    """So many pods of an effect wait for its answer no longer; the last one closes it."""
-    left = state.left[effect] - pods
+    """Count pods of an effect that no longer wait for its answer; the last one closes
+    the effect.
+    """
+    left = state.pods_left[effect] - pods
     assert left >= 0, f"effect {effect}: {left} pods left"
     if left:
-        state.left[effect] = left
+        state.pods_left[effect] = left
     else:
-        del state.left[effect], state.effects[effect]
+        del state.pods_left[effect], state.effects[effect]
 
 
 def later(state: BindingState, row: int, is_first_free: bool = False) -> None:
-    """Set when the pod goes on: the more often it did not work, the later."""
+    """Set when the pod continues: later after each try without an outcome."""
     table, config = state.table, state.config
     tries = table.tries.item(row)
     table.tries[row] = min(tries + 1, 30)
@@ -174,13 +178,13 @@ def later(state: BindingState, row: int, is_first_free: bool = False) -> None:
 
 
 def backoff_ms(config: Config, tries: int) -> int:
-    """How long to wait after so many tries that told nothing definite."""
+    """Return the wait after this many tries without a definite answer, ms."""
     return min(config.repeat_max_ms, config.repeat_initial_ms << min(tries, 20))
 
 
 def trim(state: BindingState) -> None:
-    """Drop the first entries of `todo` that hold no queued pod any more."""
-    table, todo = state.table, state.todo
+    """Drop the first entries of `queued` whose pods are no longer queued."""
+    table, todo = state.table, state.queued
     while todo:
         entry = todo[0]
         if isinstance(entry, np.ndarray):

@@ -1,7 +1,7 @@
-"""Binds: what makes one start, what the answers say, and which requests are due.
+"""Binds: what starts one, what its answers mean, and which requests are due.
 
-A column of new reservations, asks or DONE answers is handled as a column; everything else goes pod
-by pod through the table of transitions.
+Columns of new reservations, requests and DONE answers are handled as columns; everything else goes
+pod by pod through the table of transitions.
 """
 
 from collections.abc import Iterator
@@ -27,18 +27,18 @@ from shared.events.observed import BindAnswers
 from shared.model.api_outcome import Answer
 from shared.model.columns import I64, pack, unpack
 
-ONE = 8  # bytes of a column of one
+ONE = 8  # bytes of a column with one value
 FEW = 4
 QUEUED, ASKED = int(Phase.QUEUED), int(Phase.ASKED)
 UNASSIGNED, OTHER = -1, -2
-"""In an answer's `nodes`: the pod has no node; it has one that is not ours."""
+"""Values in an answer's `nodes`: the pod has no node; it has one that is not ours."""
 EFFECT_PODS_SLOW = 1_024
 DONE_ONE = bytes([Answer.DONE])
 WORDS = {answer: answer.name.lower() for answer in Answer}
 
 
-def reserved(state: BindingState, ids: bytes, nodes: bytes, is_hooked: bool = False) -> None:
-    """Pods that a shard or a gang's commit wants bound; plugins of users may act then."""
+def reserve(state: BindingState, ids: bytes, nodes: bytes, is_hooked: bool = False) -> None:
+    """Start the binds of reserved or committed pods; `is_hooked`: plugins may act at them."""
     if len(ids) == ONE:
         _reserve_one(state, int.from_bytes(ids, "little"), int.from_bytes(nodes, "little"))
         return
@@ -50,7 +50,9 @@ def reserved(state: BindingState, ids: bytes, nodes: bytes, is_hooked: bool = Fa
 
 
 def _queue_all(state: BindingState, pods: I64, targets: I64) -> bool:
-    """The usual case: every pod is named and idle, every node known."""
+    """Queue all pods if each is named and idle and each node is known, the usual case; return
+    whether they were.
+    """
     table = state.table
     rows = table.rows(pods)
     if int(rows.min()) < 0 or int(targets.max()) > state.last_node or state.is_restoring:
@@ -61,7 +63,7 @@ def _queue_all(state: BindingState, pods: I64, targets: I64) -> bool:
     table.phases[rows] = Phase.QUEUED
     table.nodes[rows] = targets
     state.open += len(rows)
-    state.todo.append(pods)
+    state.queued.append(pods)
     return True
 
 
@@ -78,13 +80,13 @@ def _reserve_one(state: BindingState, pod: int, target: int) -> None:
         and not table.phases.item(row)
         and state.node_mark(target) == NODE_LIVE
         and pod not in state.volumes
-        and pod not in state.hooked
+        and pod not in state.plugin_specs
         and not state.is_restoring
     ):
         table.phases[row] = QUEUED
         table.nodes[row] = target
         state.open += 1
-        state.todo.append(pod)
+        state.queued.append(pod)
         return
     fact = table.nodes.item(row) if table.flags.item(row) & FACT else 0
     move(state, row, "reserved")
@@ -93,11 +95,11 @@ def _reserve_one(state: BindingState, pod: int, target: int) -> None:
         move(state, row, "fact_ours" if fact == target else "fact_other")
         table.nodes[row] = fact
     else:
-        known(state, row)
+        start_bind(state, row)
 
 
-def known(state: BindingState, row: int) -> None:
-    """Go on with a waiting bind if its pod and its node are known by now."""
+def start_bind(state: BindingState, row: int) -> None:
+    """Continue an unresolved bind if its pod and node are known by now."""
     table = state.table
     mark = state.node_mark(table.nodes.item(row))
     if mark == NODE_GONE:
@@ -109,11 +111,11 @@ def known(state: BindingState, row: int) -> None:
             move(state, row, "known_to_ask_permit")
             state.due[table.ids.item(row)] = state.now_ms
         else:
-            permitted(state, row)
+            continue_permitted(state, row)
 
 
-def permitted(state: BindingState, row: int) -> None:
-    """Nobody is against the bind: its volumes come first, then plugins of users, then itself."""
+def continue_permitted(state: BindingState, row: int) -> None:
+    """Continue a permitted bind: its volumes first, then PreBind plugins, then the bind."""
     pod = state.table.ids.item(row)
     if pod in state.volumes:
         move(state, row, "known_with_volumes")
@@ -123,36 +125,36 @@ def permitted(state: BindingState, row: int) -> None:
         state.due[pod] = state.now_ms
     else:
         move(state, row, "known")
-        state.todo.append(pod)
+        state.queued.append(pod)
 
 
 def recheck(state: BindingState, pods: list[int]) -> None:
-    """Names of these pods, or nodes of some, became known."""
+    """Continue unresolved binds of these pods after names or nodes became known."""
     for pod in pods:
-        if pod in state.waiting:
-            known(state, state.table.row(pod))
+        if pod in state.unresolved:
+            start_bind(state, state.table.row(pod))
 
 
 # ------------------------------------------------------------------------------------ asking
 
 
-def ask_binds(state: BindingState) -> Iterator[Event]:
-    """Queued binds in the order of decision, then the repeats that are due."""
-    while state.todo:
-        singles = [entry for entry in islice(state.todo, FEW + 1) if isinstance(entry, int)]
-        if len(singles) == len(state.todo) <= state.config.effect_pods:
-            yield _few_asked(state, singles)
+def decide_binds(state: BindingState) -> Iterator[Event]:
+    """Yield the queued binds in the order of decision, then the repeats that are due."""
+    while state.queued:
+        singles = [entry for entry in islice(state.queued, FEW + 1) if isinstance(entry, int)]
+        if len(singles) == len(state.queued) <= state.config.effect_pods:
+            yield _decide_few_binds(state, singles)
             continue
         pods, size = [], 0
-        for entry in state.todo:
+        for entry in state.queued:
             pods.append(entry if isinstance(entry, np.ndarray) else np.array([entry], np.int64))
             size += len(pods[-1])
             if size >= state.config.effect_pods:
                 break
-        yield _binds_asked(state, pods[0] if len(pods) == 1 else np.concatenate(pods))
+        yield _decide_many_binds(state, pods[0] if len(pods) == 1 else np.concatenate(pods))
 
 
-def _few_asked(state: BindingState, pods: list[int]) -> BindsAsked:
+def _decide_few_binds(state: BindingState, pods: list[int]) -> BindsAsked:
     table = state.table
     rows = [row for row in map(table.row, pods) if row >= 0 and table.phases.item(row) == QUEUED]
     columns = (table.ids, table.nodes, table.revisions)
@@ -161,7 +163,7 @@ def _few_asked(state: BindingState, pods: list[int]) -> BindsAsked:
     )
 
 
-def _binds_asked(state: BindingState, pods: I64) -> BindsAsked:
+def _decide_many_binds(state: BindingState, pods: I64) -> BindsAsked:
     table = state.table
     rows = table.rows(pods)
     rows = rows[rows >= 0]
@@ -174,8 +176,8 @@ def _binds_asked(state: BindingState, pods: I64) -> BindsAsked:
     )
 
 
-def ask_due(state: BindingState) -> Iterator[Event]:
-    """Repeats, reads, fences, writes of volumes and plugins whose time has come, by id."""
+def decide_due(state: BindingState) -> Iterator[Event]:
+    """Yield the repeats, reads, fences, volume writes and plugin calls that are due, by pod id."""
     table = state.table
     groups: dict[Phase, list[int]] = {phase: [] for phase in (*SLOW, Phase.WRITTEN)}
     for pod in state.due.until(state.now_ms):
@@ -202,8 +204,8 @@ def ask_due(state: BindingState) -> Iterator[Event]:
                 yield FencesAsked(effect, ids)
 
 
-def binds_asked(state: BindingState, event: BindsAsked) -> None:
-    """The binds of one effect are out."""
+def on_binds_asked(state: BindingState, event: BindsAsked) -> None:
+    """Note that the binds of one effect are sent."""
     open_effect(state, event.effect, event)
     table = state.table
     if len(event.ids) == ONE:
@@ -229,8 +231,8 @@ def binds_asked(state: BindingState, event: BindsAsked) -> None:
     trim(state)
 
 
-def reads_asked(state: BindingState, event: ReadsAsked) -> None:
-    """The reads of one effect are out."""
+def on_reads_asked(state: BindingState, event: ReadsAsked) -> None:
+    """Note that the reads of one effect are sent."""
     open_effect(state, event.effect, event)
     for pod in unpack(event.ids).tolist():
         row = state.table.row(pod)
@@ -238,32 +240,34 @@ def reads_asked(state: BindingState, event: ReadsAsked) -> None:
         state.table.effects[row] = event.effect
 
 
-def fences_asked(state: BindingState, event: FencesAsked) -> None:
-    """The fences of one effect are out; for idle pods it only carries their messages."""
+def on_fences_asked(state: BindingState, event: FencesAsked) -> None:
+    """Note that the fences of one effect are sent; for idle pods the patch only carries their
+    message.
+    """
     open_effect(state, event.effect, event)
     for pod in unpack(event.ids).tolist():
         row = state.table.row(pod)
         if row >= 0 and state.table.phases.item(row) == Phase.FENCE:
             move(state, row, "fence_asked")
-            # The fence says something else.
+            # The fence writes another message.
             state.written.pop(pod, None)
             state.table.effects[row] = event.effect
         else:
-            status_patches.asked(state, event.effect, pod)
+            status_patches.note_patch_asked(state, event.effect, pod)
 
 
 def open_effect(state: BindingState, effect: int, event: Event) -> None:
-    """An effect that is used for the first time; its pods wait for answers."""
+    """Open a new effect; its pods wait for answers."""
     assert effect >= state.next_effect, f"effect {effect} was used before"
     state.next_effect = effect + 1
     state.effects[effect] = event
-    state.left[effect] = len(event.ids) >> 3  # type: ignore[attr-defined]
+    state.pods_left[effect] = len(event.ids) >> 3  # type: ignore[attr-defined]
 
 
 # ----------------------------------------------------------------------------------- answers
 
 
-def bind_answers(state: BindingState, event: BindAnswers) -> None:
+def on_bind_answers(state: BindingState, event: BindAnswers) -> None:
     """Answers to one effect; those that come late or twice concern nobody."""
     effect = state.effects.get(event.effect)
     if effect is None:
@@ -271,11 +275,11 @@ def bind_answers(state: BindingState, event: BindAnswers) -> None:
     if event.codes == DONE_ONE and isinstance(effect, BindsAsked):
         row = state.table.row(int.from_bytes(event.ids, "little"))
         if row >= 0 and state.table.effects.item(row) == event.effect:
-            _answered(state, row, Answer.DONE, 0, UNASSIGNED)
+            _apply_answer(state, row, Answer.DONE, 0, UNASSIGNED)
         return
     pods = unpack(event.ids)
     if len(pods) > FEW and isinstance(effect, BindsAsked) and not any(event.codes):
-        _all_done(state, event.effect, pods)
+        _finish_all(state, event.effect, pods)
         return
     revisions = unpack(event.revisions).tolist() if event.revisions else [0] * len(pods)
     nodes = unpack(event.nodes).tolist() if event.nodes else [UNASSIGNED] * len(pods)
@@ -283,25 +287,25 @@ def bind_answers(state: BindingState, event: BindAnswers) -> None:
     for at, (pod, code, revision, node) in enumerate(answers):
         row = state.table.row(pod)
         if event.effect in state.patching:
-            _patched(state, event.effect, pod, row, revision if code == Answer.DONE else 0)
+            _finish_patch(state, event.effect, pod, row, revision if code == Answer.DONE else 0)
         elif row >= 0 and state.table.effects.item(row) == event.effect:
             if event.texts and state.table.phases.item(row) == ASKED:
-                state.bind_no[pod] = event.texts[at]
-            _answered(state, row, Answer(code), revision, node)
+                state.bind_errors[pod] = event.texts[at]
+            _apply_answer(state, row, Answer(code), revision, node)
 
 
-def _all_done(state: BindingState, effect: int, pods: I64) -> None:
+def _finish_all(state: BindingState, effect: int, pods: I64) -> None:
     table = state.table
     rows = table.rows(pods)
     rows = rows[rows >= 0]
-    ours = (table.effects[rows] == effect) & (table.phases[rows] == Phase.ASKED)
-    if not ours.all():
-        rows = rows[ours]
+    is_waiting = (table.effects[rows] == effect) & (table.phases[rows] == Phase.ASKED)
+    if not is_waiting.all():
+        rows = rows[is_waiting]
     if len(rows):
         settle_rows(state, rows, Phase.BOUND)
 
 
-def _answered(state: BindingState, row: int, answer: Answer, revision: int, node: int) -> None:
+def _apply_answer(state: BindingState, row: int, answer: Answer, revision: int, node: int) -> None:
     table = state.table
     phase = table.phases.item(row)
     if phase == ASKED:
@@ -315,7 +319,7 @@ def _answered(state: BindingState, row: int, answer: Answer, revision: int, node
         word = WORDS[answer]
         if answer is Answer.DONE:
             table.revisions[row] = max(table.revisions.item(row), revision)
-            word = _shown(table.nodes.item(row), node)
+            word = _shown_event(table.nodes.item(row), node)
         elif answer not in (Answer.GONE, Answer.BUSY, Answer.REFUSED):
             word = "unknown"
         after = move(state, row, word)
@@ -329,31 +333,31 @@ def _answered(state: BindingState, row: int, answer: Answer, revision: int, node
         later(state, row)
 
 
-def _shown(target: int, node: int) -> str:
+def _shown_event(target: int, node: int) -> str:
     if node == UNASSIGNED:
         return "shown_unassigned"
     return "shown_ours" if node == target else "shown_other"
 
 
-def _patched(state: BindingState, effect: int, pod: int, row: int, revision: int) -> None:
-    """A parked pod's message was written, or was lost; either way the lane goes on."""
+def _finish_patch(state: BindingState, effect: int, pod: int, row: int, revision: int) -> None:
+    """Note that a parked pod's message was written or lost; either way the next one may follow."""
     message = state.messages.pop(pod, None)
     if message is None:
         return
     if row >= 0 and revision:
         raise_revision(state, row, revision)
-        status_patches.written(state, pod, message)
-    state.left[effect] -= 1
-    if not state.left[effect]:
-        del state.left[effect], state.effects[effect], state.patching[effect]
+        status_patches.note_written(state, pod, message)
+    state.pods_left[effect] -= 1
+    if not state.pods_left[effect]:
+        del state.pods_left[effect], state.effects[effect], state.patching[effect]
 
 
 def raise_revision(state: BindingState, row: int, revision: int) -> None:
-    """Take a newer resourceVersion, unless a POST with the held one may be out."""
+    """Store a newer resourceVersion, unless a POST with the present one may be under way."""
     table = state.table
     if revision <= table.revisions.item(row):
         return
     phase = table.phases.item(row)
     unsent = phase == Phase.QUEUED and not table.flags.item(row) & MAYBE
-    if phase in (Phase.IDLE, Phase.WAITING, *FOR_VOLUMES, *FOR_PLUGINS) or unsent:
+    if phase in (Phase.IDLE, Phase.UNRESOLVED, *FOR_VOLUMES, *FOR_PLUGINS) or unsent:
         table.revisions[row] = revision

@@ -1,25 +1,25 @@
-"""Binding's options: what can be set, and the one line that says what is wrong with them."""
-
-from typing import Any
+"""Binding's options and their bounds."""
 
 import msgspec
 
 from shared.extenders.values import Extender
-from shared.model.options import read_options, require_positive
+from shared.model.options import Positive
 from shared.model.profile import CustomPlugin
 
 
 class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """`effect_pods` is about how many pods one effect asks for; a request without a definite
-    answer is repeated after `repeat_initial_ms`, doubling up to `repeat_max_ms`; `status_patches`
-    also writes waiting pods' messages to their status, but not the same one within `fresh_ms`.
-    `permit`, `pre_bind`, `bind` and `post_bind` are plugins of users, by scheduler; `binder` is the
-    extender that binds pods in place of all of `bind`, `preempters` are those that say who goes.
-    `cluster` is the identity of the cluster that is written to: a mesh never mixes two.
+    """Binding's options.
+
+    `effect_pods`: roughly the pods per effect. A request without a definite answer is repeated
+    after `repeat_initial_ms`, doubling up to `repeat_max_ms`. `status_patches` writes waiting pods'
+    messages to their status, but the same message only once in `fresh_ms`. `permit`, `pre_bind`,
+    `bind` and `post_bind`: users' plugins, by scheduler. `binder`: the extender that binds pods
+    instead of all `bind` plugins. `preempters`: extenders that choose victims. `cluster`: the
+    identity of the cluster that is written to; a mesh never mixes two.
     """
 
-    effect_pods: int = 4_096
-    repeat_initial_ms: int = 100
+    effect_pods: Positive = 4_096
+    repeat_initial_ms: Positive = 100
     repeat_max_ms: int = 5_000
     status_patches: bool = False
     fresh_ms: int = 15_000
@@ -31,11 +31,6 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     preempters: tuple[Extender, ...] = ()
     cluster: str = ""
 
-
-def parse_config(options: dict[str, Any]) -> Config:
-    """Raises ValueError naming the option and the rule it breaks."""
-    config = read_options("binding", options, Config)
-    require_positive("binding", config, ("effect_pods", "repeat_initial_ms"))
-    if config.repeat_max_ms < config.repeat_initial_ms:
-        raise ValueError("binding: repeat_max_ms must be >= repeat_initial_ms")
-    return config
+    def __post_init__(self) -> None:
+        if self.repeat_max_ms < self.repeat_initial_ms:
+            raise ValueError("repeat_max_ms must be >= repeat_initial_ms")

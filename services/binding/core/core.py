@@ -1,7 +1,7 @@
-"""Binding's core: what each event does to the state, and in which order decisions come.
+"""Binding's core: the effect of each event on the state, and the order of decisions.
 
-It decides nothing about pods. Each bind that it is asked for ends in exactly one Bound or
-BindFailed, and before a BindFailed it is certain that no POST of ours can land any more.
+It decides nothing about pods. Each requested bind ends in exactly one Bound or BindFailed, and
+before a BindFailed it is certain that no POST of ours can land any more.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -21,116 +21,145 @@ from services.binding.core import (
     status_patches,
     volumes,
 )
-from services.binding.core.config import parse_config
+from services.binding.core.config import Config
 from services.binding.core.pod_table import MAYBE
 from services.binding.core.state import BindingState
 from services.binding.core.transitions import Phase
-from shared.events import binding as own
 from shared.events import ingest, observed
 from shared.events.base import Configured, Event
+from shared.events.binding import (
+    BindFailed,
+    BindsAsked,
+    Bound,
+    Evicted,
+    EvictionFailed,
+    EvictionsAsked,
+    ExtendersPreemptAsked,
+    FencesAsked,
+    PermitsAsked,
+    PostBindsAsked,
+    PreBindFailed,
+    PreBindsAsked,
+    ReadsAsked,
+    VictimsJudged,
+    VolumesAsked,
+    VolumesGranted,
+    VolumesOver,
+    VolumesTaken,
+)
 from shared.events.permit import GangCommitted
 from shared.events.placement import Reserved, VolumesBound, VolumesChosen, VolumesFailed
 from shared.events.preemption import EvictAsked, EvictRecalled, VictimsAsked
 from shared.events.queueing import Confirmed, Parked, TryFailed
 from shared.model.columns import pack, unpack
 from shared.model.ids import BINDING, INGEST, PERMIT, PREEMPTION, QUEUEING, placement
+from shared.model.options import read_options
 
 FAILURES = ("gone", "foreign", "abandoned", "failed", "refused")
 
 
 class BindingCore:
-    """Reads everybody who may reserve, evict, or say what is true."""
+    """The core of binding. It reads every journal that reserves pods, evicts pods or has facts."""
 
     journal = BINDING
 
     def __init__(self, placements: int = 1) -> None:
-        """Listens to so many placement partitions."""
+        """Create a core that reads this many placement shards."""
         shards = tuple(placement(shard) for shard in range(placements))
         self.sources = (INGEST, QUEUEING, *shards, PERMIT, PREEMPTION)
         self._evolve: dict[type, Callable[[BindingState, Any], None]] = {
-            Configured: _configured,
-            ingest.PodsNamed: facts.pods_named,
-            ingest.PodsAssigned: facts.pods_assigned,
-            ingest.PodsGone: facts.pods_gone,
-            ingest.NodesSet: facts.nodes_set,
-            ingest.NodesGone: facts.nodes_gone,
-            ingest.WorldRestored: facts.world_restored,
-            Reserved: _reserved,
-            VolumesChosen: _reserved,
-            GangCommitted: _committed,
-            VolumesBound: volumes.bound,
-            VolumesFailed: volumes.failed,
-            EvictAsked: evictions.evict_asked,
-            EvictRecalled: evictions.evict_recalled,
-            VictimsAsked: extender_victims.victims_asked,
-            Parked: status_patches.waits,
-            Confirmed: status_patches.waits,
-            TryFailed: status_patches.waits,
-            observed.BindAnswers: binds.bind_answers,
-            observed.EvictAnswers: evictions.evict_answers,
-            observed.VolumeAnswers: volumes.answers,
-            observed.PreBindAnswers: bind_plugins.pre_bind_answers,
-            observed.PostBindAnswers: bind_plugins.post_bind_answers,
-            observed.ExtendersPreempted: extender_victims.answered,
-            own.BindsAsked: binds.binds_asked,
-            own.ReadsAsked: binds.reads_asked,
-            own.FencesAsked: binds.fences_asked,
-            own.VolumesAsked: volumes.asked,
-            own.VolumesGranted: promises.told,
-            own.VolumesTaken: volumes.taken,
-            own.VolumesOver: promises.over_told,
-            own.PermitsAsked: bind_plugins.asked,
-            own.PreBindsAsked: bind_plugins.asked,
-            own.PreBindFailed: bind_plugins.pre_bind_failed,
-            own.PostBindsAsked: bind_plugins.post_binds_asked,
-            own.EvictionsAsked: evictions.evictions_asked,
-            own.ExtendersPreemptAsked: extender_victims.asked,
-            own.VictimsJudged: extender_victims.told,
-            own.Bound: _bound,
-            own.BindFailed: _bind_failed,
-            own.Evicted: evictions.evicted,
-            own.EvictionFailed: evictions.eviction_failed,
+            Configured: _on_configured,
+            ingest.PodsNamed: facts.on_pods_named,
+            ingest.PodsAssigned: facts.on_pods_assigned,
+            ingest.PodsGone: facts.on_pods_gone,
+            ingest.NodesSet: facts.on_nodes_set,
+            ingest.NodesGone: facts.on_nodes_gone,
+            ingest.WorldRestored: facts.on_world_restored,
+            Reserved: _on_reserved,
+            VolumesChosen: _on_reserved,
+            GangCommitted: _on_gang_committed,
+            VolumesBound: volumes.on_volumes_bound,
+            VolumesFailed: volumes.on_volumes_failed,
+            EvictAsked: evictions.on_evict_asked,
+            EvictRecalled: evictions.on_evict_recalled,
+            VictimsAsked: extender_victims.on_victims_asked,
+            Parked: status_patches.on_message,
+            Confirmed: status_patches.on_message,
+            TryFailed: status_patches.on_message,
+            observed.BindAnswers: binds.on_bind_answers,
+            observed.EvictAnswers: evictions.on_evict_answers,
+            observed.VolumeAnswers: volumes.on_volume_answers,
+            observed.PreBindAnswers: bind_plugins.on_pre_bind_answers,
+            observed.PostBindAnswers: bind_plugins.on_post_bind_answers,
+            observed.ExtendersPreempted: extender_victims.on_extenders_preempted,
+            BindsAsked: binds.on_binds_asked,
+            ReadsAsked: binds.on_reads_asked,
+            FencesAsked: binds.on_fences_asked,
+            VolumesAsked: volumes.on_volumes_asked,
+            VolumesGranted: promises.on_volumes_granted,
+            VolumesTaken: volumes.on_volumes_taken,
+            VolumesOver: promises.on_volumes_over,
+            PermitsAsked: bind_plugins.on_plugins_asked,
+            PreBindsAsked: bind_plugins.on_plugins_asked,
+            PreBindFailed: bind_plugins.on_pre_bind_failed,
+            PostBindsAsked: bind_plugins.on_post_binds_asked,
+            EvictionsAsked: evictions.on_evictions_asked,
+            ExtendersPreemptAsked: extender_victims.on_extenders_preempt_asked,
+            VictimsJudged: extender_victims.on_victims_judged,
+            Bound: _on_bound,
+            BindFailed: _on_bind_failed,
+            Evicted: evictions.on_evicted,
+            EvictionFailed: evictions.on_eviction_failed,
         }
 
     def new(self) -> BindingState:
-        """Nothing known."""
+        """Return an empty state."""
         return BindingState(self.sources)
 
     def evolve(self, state: BindingState, event: Event) -> None:
-        """Total for everything the sources address to binding."""
+        """Apply one event; defined for every event addressed to binding."""
         self._evolve[type(event)](state, event)
 
     def decide(self, state: BindingState) -> Iterator[Event]:
-        """Outcomes first, then binds in the order of decision, repeats, evictions, messages."""
-        if state.promises_over or state.untold or state.taken:
-            yield from promises.tell(state)
-        if state.pre_bind_no:
-            yield from bind_plugins.give_up(state)
+        """Yield outcomes first, then binds in the order of decision, repeats, evictions and
+        messages.
+        """
+        if state.promises_over or state.unannounced or state.promise_conflicts:
+            yield from promises.decide_promises(state)
+        if state.pre_bind_rejections:
+            yield from bind_plugins.decide_pre_bind_failed(state)
         if state.has_reports:
-            yield from _report(state)
+            yield from _decide_reports(state)
         if state.post_new:
-            yield from bind_plugins.ask_post_binds(state)
-        if state.todo:
-            yield from binds.ask_binds(state)
+            yield from bind_plugins.decide_post_binds(state)
+        if state.queued:
+            yield from binds.decide_binds(state)
         if state.due:
-            yield from binds.ask_due(state)
+            yield from binds.decide_due(state)
         if state.evict_reports:
-            yield from evictions.evict_reports(state)
-        if state.judged or state.judge_new:
-            yield from extender_victims.tell(state)
-            yield from extender_victims.ask(state)
+            yield from evictions.decide_evict_reports(state)
+        if state.victim_answers or state.victims_to_ask:
+            yield from extender_victims.decide_victims_judged(state)
+            yield from extender_victims.decide_extenders_preempt(state)
         if state.evictions:
-            yield from evictions.ask_evictions(state)
+            yield from evictions.decide_evictions(state)
         if state.patches or state.refreshes:
-            yield from status_patches.ask_patches(state)
+            yield from status_patches.decide_patches(state)
 
     def due_ms(self, state: BindingState) -> int | None:
-        """Now if there is something to tell or ask, else the next repeat."""
-        if state.todo or state.has_reports or state.evict_reports:
+        """Return now if there is something to report or send, else the time of the next
+        repeat, ms.
+        """
+        if state.queued or state.has_reports or state.evict_reports:
             return state.now_ms
-        if state.pre_bind_no or state.post_new or state.promises_over or state.taken:
+        if (
+            state.pre_bind_rejections
+            or state.post_new
+            or state.promises_over
+            or state.promise_conflicts
+        ):
             return state.now_ms
-        if state.judge_new or state.judged:
+        if state.victims_to_ask or state.victim_answers:
             return state.now_ms
         due_ms = state.due.first_ms()
         if state.evictions:
@@ -144,92 +173,94 @@ class BindingCore:
         return due_ms
 
     def effects(self, state: BindingState) -> Mapping[int, Event]:
-        """Requests without a definite answer, by ascending number."""
+        """Return the requests without a definite answer, by ascending number."""
         return state.effects
 
     def dump(self, state: BindingState) -> Any:
-        """See the module `saved`."""
+        """Return canonical plain values; see snapshot.py."""
         return snapshot.dump(state)
 
     def load(self, body: Any) -> BindingState:
-        """Inverse of dump."""
+        """Restore what `dump` returned."""
         return snapshot.load(body, self.sources)
 
     def check(self, state: BindingState) -> None:
-        """Open binds, effects and queues agree with the table."""
+        """Check that open binds, effects and queues agree with the table."""
         snapshot.check(state)
 
 
-def _configured(state: BindingState, event: Configured) -> None:
-    """A new owner: the one before it may still send what it had asked for."""
-    state.config = parse_config(event.config.get("binding", {}))
+def _on_configured(state: BindingState, event: Configured) -> None:
+    """Apply a configuration. After a new claim, the previous owner may still send its requests."""
+    state.config = read_options("binding", event.config, Config)
     table = state.table
     asked = np.flatnonzero(table.phases[: table.used] == Phase.ASKED)
     table.flags[asked] |= MAYBE
     status_patches.drop_all(state)
 
 
-def _reserved(state: BindingState, event: Reserved | VolumesChosen) -> None:
+def _on_reserved(state: BindingState, event: Reserved | VolumesChosen) -> None:
     if event.volumes:
-        volumes.chosen(state, event)
+        volumes.note_choices(state, event)
     if event.spec is not None:
-        bind_plugins.reserved(state, event.ids, event.spec)
-    binds.reserved(state, event.ids, event.nodes, event.spec is not None)
+        bind_plugins.keep_specs(state, event.ids, event.spec)
+    binds.reserve(state, event.ids, event.nodes, event.spec is not None)
 
 
-def _committed(state: BindingState, event: GangCommitted) -> None:
-    """Members with volumes wait for the word of their shards."""
+def _on_gang_committed(state: BindingState, event: GangCommitted) -> None:
+    """Start the binds of committed members; those with volumes wait for their shards'
+    VolumesChosen.
+    """
     for one in event.shown:
-        bind_plugins.reserved(state, one.ids, one.spec)
+        bind_plugins.keep_specs(state, one.ids, one.spec)
     ids, nodes = event.ids, event.nodes
     if event.with_volumes:
         others = ~np.isin(unpack(ids), unpack(event.with_volumes))
         ids, nodes = pack(unpack(ids)[others]), pack(unpack(nodes)[others])
     if ids:
-        binds.reserved(state, ids, nodes, bool(event.shown))
+        binds.reserve(state, ids, nodes, bool(event.shown))
 
 
-def _report(state: BindingState) -> Iterator[Event]:
+def _decide_reports(state: BindingState) -> Iterator[Event]:
     bound = state.reports["bound"]
     if bound.ids:
-        yield own.Bound(_packed(bound.ids), _packed(bound.nodes))
+        yield Bound(_packed(bound.ids), _packed(bound.nodes))
     for reason in FAILURES:
         failed = state.reports[reason]
         if failed.ids:
             ids = _packed(failed.ids)
             pods = unpack(ids).tolist() if reason == "failed" else ()
-            texts = tuple(state.bind_no[pod] for pod in pods)
+            texts = tuple(state.bind_errors[pod] for pod in pods)
             plugins = _refused_by(state, ids) if reason == "refused" else ()
-            yield own.BindFailed(ids, reason, _packed(failed.nodes), texts, plugins)
+            yield BindFailed(ids, reason, _packed(failed.nodes), texts, plugins)
 
 
 def _refused_by(state: BindingState, ids: bytes) -> tuple[str, ...]:
-    """Which permit plugin of a user is against each of these pods, if any is against one."""
-    found = tuple(state.refused_by.get(pod, "") for pod in unpack(ids).tolist())
+    """Return the Permit plugin that rejected each pod; empty if none did for any pod."""
+    found = tuple(state.permit_rejectors.get(pod, "") for pod in unpack(ids).tolist())
     return found if any(found) else ()
 
 
 def _packed(parts: list[Any]) -> bytes:
-    """One column of single values and arrays."""
+    """Return single values and arrays as one column."""
     return b"".join(
         pack(part) if isinstance(part, np.ndarray) else part.to_bytes(8, "little") for part in parts
     )
 
 
-def _bound(state: BindingState, event: own.Bound) -> None:
-    _reported(state, "bound")
+def _on_bound(state: BindingState, event: Bound) -> None:
+    _clear_report(state, "bound")
     newest_binds.note(state, event)
 
 
-def _bind_failed(state: BindingState, event: own.BindFailed) -> None:
+def _on_bind_failed(state: BindingState, event: BindFailed) -> None:
     if event.texts:
         for pod in unpack(event.ids).tolist():
-            del state.bind_no[pod]
+            del state.bind_errors[pod]
     if event.plugins:
-        state.refused_by.clear()
-    _reported(state, event.reason)
+        state.permit_rejectors.clear()
+    _clear_report(state, event.reason)
 
 
-def _reported(state: BindingState, end: str) -> None:
+def _clear_report(state: BindingState, end: str) -> None:
     state.reports[end].clear()
     state.has_reports = any(column.ids for column in state.reports.values())

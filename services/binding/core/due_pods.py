@@ -1,7 +1,7 @@
-"""When pods go on, by pod, and who is first without a look at all of them.
+"""When pods continue, by pod, with quick access to the first one.
 
-While the API is away tens of thousands of pods wait for their repeat, and each turn asks for the
-first one.
+While the API is unavailable tens of thousands of pods wait for their repeat, and each turn asks for
+the first one.
 """
 
 from collections.abc import Iterable
@@ -9,12 +9,12 @@ from heapq import heappop, heappush
 
 
 class Due(dict[int, int]):
-    """Pod -> time in ms. Set times pod by pod; pods that were taken out are skipped when met."""
+    """Pod -> time in ms. Set times pod by pod; removed pods are skipped when they come up."""
 
     __slots__ = ("_pods", "_times")
 
     def __init__(self, times: Iterable[tuple[int, int]] = ()) -> None:
-        """Pairs of pod and time."""
+        """`times` are (pod, ms)."""
         super().__init__()
         self._pods: dict[int, list[int]] = {}  # by time
         self._times: list[int] = []  # a heap
@@ -31,7 +31,7 @@ class Due(dict[int, int]):
             pods.append(pod)
 
     def first_ms(self) -> int | None:
-        """The first time; None when there is none."""
+        """Return the first time, ms; None if empty."""
         while self._times:
             at_ms = self._times[0]
             pods = self._pods[at_ms]
@@ -43,7 +43,7 @@ class Due(dict[int, int]):
         return None
 
     def until(self, now_ms: int) -> list[int]:
-        """The pods whose time has come, ascending."""
+        """Return the pods that are due, ascending."""
         first_ms = self.first_ms()
         if first_ms is None or first_ms > now_ms:
             return []

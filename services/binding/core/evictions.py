@@ -1,4 +1,4 @@
-"""Evictions: all victims of an ask but the last in parallel, then the last, unless recalled."""
+"""Evictions: all victims of an ask but the last in parallel, then the last one, unless recalled."""
 
 from collections.abc import Iterator
 
@@ -14,14 +14,14 @@ from shared.model.api_outcome import Answer
 from shared.model.columns import few, pack
 
 EVICTED = ""
-OUT_OR_HELD = (Evicting.HELD, Evicting.ASKED, Evicting.REPEAT)
+OUT_OR_HELD = (Evicting.PENDING, Evicting.ASKED, Evicting.REPEAT)
 
 
-def evict_asked(state: BindingState, event: EvictAsked) -> None:
-    """A new ask; victims that are gone already need no request."""
+def on_evict_asked(state: BindingState, event: EvictAsked) -> None:
+    """Add an ask; victims that are already deleted need no request."""
     victims = list(few(event.victims))
     assert event.ask not in state.evictions, f"evictions of ask {event.ask} are open"
-    eviction = Eviction(victims, dict.fromkeys(victims, Evicting.HELD), {}, {}, 0, event.pod)
+    eviction = Eviction(victims, dict.fromkeys(victims, Evicting.PENDING), {}, {}, 0, event.pod)
     state.evictions[event.ask] = eviction
     for victim in victims:
         state.victims[victim] = event.ask
@@ -30,8 +30,8 @@ def evict_asked(state: BindingState, event: EvictAsked) -> None:
             _move(state, event.ask, victim, "pod_gone")
 
 
-def evict_recalled(state: BindingState, event: EvictRecalled) -> None:
-    """Those not sent yet never will be."""
+def on_evict_recalled(state: BindingState, event: EvictRecalled) -> None:
+    """Recall the evictions not sent yet."""
     eviction = state.evictions.get(event.ask)
     if eviction is not None:
         _recall(state, event.ask, eviction)
@@ -39,20 +39,20 @@ def evict_recalled(state: BindingState, event: EvictRecalled) -> None:
 
 def _recall(state: BindingState, ask: int, eviction: Eviction) -> None:
     for victim in eviction.victims:
-        if eviction.phases[victim] is Evicting.HELD:
+        if eviction.phases[victim] is Evicting.PENDING:
             _move(state, ask, victim, "recalled")
 
 
-def victims_gone(state: BindingState, pods: list[int]) -> None:
-    """Pods that are gone, some of them perhaps victims."""
+def note_victims_gone(state: BindingState, pods: list[int]) -> None:
+    """Note deleted pods, some of which may be victims."""
     for pod in pods:
         ask = state.victims.get(pod)
         if ask is not None:
             _move(state, ask, pod, "pod_gone")
 
 
-def ask_evictions(state: BindingState) -> Iterator[Event]:
-    """One effect for each ask that has something to send now."""
+def decide_evictions(state: BindingState) -> Iterator[Event]:
+    """Yield one effect for each ask with evictions to send."""
     for ask in sorted(state.evictions):
         ready = _ready(state, state.evictions[ask])
         if ready:
@@ -70,7 +70,7 @@ def _ready(state: BindingState, eviction: Eviction) -> list[int]:
         phase = phases[victim]
         if phase is Evicting.REPEAT and eviction.due[victim] <= state.now_ms:
             ready.append(victim)
-        elif phase is Evicting.HELD and (victim != last or others_end):
+        elif phase is Evicting.PENDING and (victim != last or others_end):
             row = table.row(victim)
             if row >= 0 and table.flags.item(row) & NAMED:
                 ready.append(victim)
@@ -78,7 +78,7 @@ def _ready(state: BindingState, eviction: Eviction) -> list[int]:
 
 
 def evictions_due_ms(state: BindingState) -> int | None:
-    """When the next eviction can be sent."""
+    """Return when the next eviction can be sent, ms."""
     due_ms: int | None = None
     for eviction in state.evictions.values():
         if _ready(state, eviction):
@@ -88,21 +88,21 @@ def evictions_due_ms(state: BindingState) -> int | None:
     return due_ms
 
 
-def evictions_asked(state: BindingState, event: EvictionsAsked) -> None:
-    """The deletes of one effect are out."""
+def on_evictions_asked(state: BindingState, event: EvictionsAsked) -> None:
+    """Note that the deletes of one effect are sent."""
     assert event.effect >= state.next_effect, f"effect {event.effect} was used before"
     state.next_effect = event.effect + 1
     state.effects[event.effect] = event
     eviction = state.evictions[event.ask]
     victims = few(event.ids)
-    state.left[event.effect] = len(victims)
+    state.pods_left[event.effect] = len(victims)
     for victim in victims:
         _move(state, event.ask, victim, "evict_asked")
         eviction.effects[victim] = event.effect
 
 
-def evict_answers(state: BindingState, event: EvictAnswers) -> None:
-    """Answers to one effect; late ones concern nobody."""
+def on_evict_answers(state: BindingState, event: EvictAnswers) -> None:
+    """Apply the answers to one effect; late ones are ignored."""
     effect = state.effects.get(event.effect)
     if not isinstance(effect, EvictionsAsked):
         return
@@ -139,18 +139,18 @@ def _move(state: BindingState, ask: int, victim: int, event: str) -> None:
             del state.evictions[ask]
 
 
-def evict_reports(state: BindingState) -> Iterator[Event]:
-    """What came of victims, by ask and reason."""
+def decide_evict_reports(state: BindingState) -> Iterator[Event]:
+    """Yield the outcomes of victims, by ask and reason."""
     for ask, reason in sorted(state.evict_reports):
         ids = pack(state.evict_reports[ask, reason])
         yield EvictionFailed(ask, ids, reason) if reason else Evicted(ask, ids)
 
 
-def evicted(state: BindingState, event: Evicted) -> None:
-    """Reported."""
+def on_evicted(state: BindingState, event: Evicted) -> None:
+    """Drop the reported victims."""
     del state.evict_reports[event.ask, EVICTED]
 
 
-def eviction_failed(state: BindingState, event: EvictionFailed) -> None:
-    """Reported."""
+def on_eviction_failed(state: BindingState, event: EvictionFailed) -> None:
+    """Drop the reported victims."""
     del state.evict_reports[event.ask, event.reason]

@@ -1,5 +1,5 @@
-"""Extenders that have a say in who goes for a preemptor: asked by an effect of binding, which knows
-pods by name; asking changes nothing, so a new owner asks again.
+"""Extenders that choose victims for a preemptor, called by an effect of binding, which knows pods
+by name. A call changes nothing, so a new owner repeats it.
 """
 
 from collections.abc import Iterator
@@ -10,39 +10,39 @@ from shared.events.observed import ExtendersPreempted
 from shared.events.preemption import VictimsAsked
 
 
-def victims_asked(state: BindingState, event: VictimsAsked) -> None:
-    """Preemption wants to know."""
-    state.judge_new[event.ask] = event
+def on_victims_asked(state: BindingState, event: VictimsAsked) -> None:
+    """Queue preemption's question."""
+    state.victims_to_ask[event.ask] = event
 
 
-def ask(state: BindingState) -> Iterator[ExtendersPreemptAsked]:
-    """One effect for each ask."""
-    for number, event in sorted(state.judge_new.items()):
+def decide_extenders_preempt(state: BindingState) -> Iterator[ExtendersPreemptAsked]:
+    """Yield one effect for each ask."""
+    for number, event in sorted(state.victims_to_ask.items()):
         yield ExtendersPreemptAsked(state.next_effect, number, event.pod, event.candidates)
 
 
-def asked(state: BindingState, event: ExtendersPreemptAsked) -> None:
-    """It is open until somebody answers."""
+def on_extenders_preempt_asked(state: BindingState, event: ExtendersPreemptAsked) -> None:
+    """Open the effect until it is answered."""
     state.next_effect = event.effect + 1
     state.effects[event.effect] = event
-    state.left[event.effect] = 1
-    del state.judge_new[event.ask]
+    state.pods_left[event.effect] = 1
+    del state.victims_to_ask[event.ask]
 
 
-def answered(state: BindingState, event: ExtendersPreempted) -> None:
-    """Answers that come twice concern nobody."""
+def on_extenders_preempted(state: BindingState, event: ExtendersPreempted) -> None:
+    """Keep the first answer."""
     if state.effects.pop(event.effect, None) is None:
         return
-    del state.left[event.effect]
-    state.judged[event.ask] = event
+    del state.pods_left[event.effect]
+    state.victim_answers[event.ask] = event
 
 
-def tell(state: BindingState) -> Iterator[VictimsJudged]:
-    """What extenders said."""
-    for number, event in sorted(state.judged.items()):
+def decide_victims_judged(state: BindingState) -> Iterator[VictimsJudged]:
+    """Yield the extenders' answers."""
+    for number, event in sorted(state.victim_answers.items()):
         yield VictimsJudged(number, event.pod, event.candidates, event.error)
 
 
-def told(state: BindingState, event: VictimsJudged) -> None:
-    """Preemption knows."""
-    del state.judged[event.ask]
+def on_victims_judged(state: BindingState, event: VictimsJudged) -> None:
+    """Drop the answer that was sent to preemption."""
+    del state.victim_answers[event.ask]

@@ -1,14 +1,14 @@
-"""Facts from ingest: names, nodes, assignments, deletions. A fact beats an outcome."""
+"""Facts from ingest: names, nodes, assignments, deletions. A fact overrides an outcome."""
 
 import numpy as np
 
 from services.binding.core import binds
 from services.binding.core.bind_rows import is_where_sent, move, settle_rows
 from services.binding.core.binds import raise_revision, recheck
-from services.binding.core.evictions import victims_gone
+from services.binding.core.evictions import note_victims_gone
 from services.binding.core.pod_table import FACT, MAYBE, NAMED, NEEDED
 from services.binding.core.state import NODE_GONE, NODE_LIVE, BindingState
-from services.binding.core.status_patches import waits_no_more
+from services.binding.core.status_patches import forget_messages
 from services.binding.core.transitions import UNSENT, Phase
 from shared.events.ingest import (
     NodesGone,
@@ -21,8 +21,8 @@ from shared.events.ingest import (
 from shared.model.columns import I64, join, split, unpack
 
 
-def pods_named(state: BindingState, event: PodsNamed) -> None:
-    """Names of new pods, and newer revisions of known ones."""
+def on_pods_named(state: BindingState, event: PodsNamed) -> None:
+    """Add the names of new pods and newer revisions of known ones."""
     table = state.table
     if len(event.ids) == binds.ONE:
         pod = int.from_bytes(event.ids, "little")
@@ -34,7 +34,7 @@ def pods_named(state: BindingState, event: PodsNamed) -> None:
             return
         table.name_one(row, event.namespace, event.uids, event.names)
         table.revisions[row] = revision
-        if state.waiting:
+        if state.unresolved:
             recheck(state, [pod])
         return
     pods, revisions = unpack(event.ids), unpack(event.revisions)
@@ -44,12 +44,12 @@ def pods_named(state: BindingState, event: PodsNamed) -> None:
     else:
         table.name(rows, event.namespace, event.uids, event.names, len(pods))
         table.revisions[rows] = revisions
-    if state.waiting:
+    if state.unresolved:
         recheck(state, pods.tolist())
 
 
 def _name_many(state: BindingState, event: PodsNamed, rows: I64, revisions: I64) -> None:
-    """Pods of which some may be known already."""
+    """Add names of pods of which some may be known already."""
     table = state.table
     live = rows >= 0
     named = live & ((table.flags[rows] & NAMED) != 0)
@@ -73,20 +73,20 @@ def _name_many(state: BindingState, event: PodsNamed, rows: I64, revisions: I64)
         table.revisions[rows[places]] = revisions[places]
 
 
-def pods_assigned(state: BindingState, event: PodsAssigned) -> None:
-    """The cluster shows these pods on these nodes."""
+def on_pods_assigned(state: BindingState, event: PodsAssigned) -> None:
+    """Note the nodes on which the cluster shows these pods."""
     table = state.table
     if len(event.ids) == binds.ONE:
         row = table.row(int.from_bytes(event.ids, "little"))
         if row >= 0:
-            _assigned_one(state, row, int.from_bytes(event.nodes, "little"))
+            _settle_assigned_one(state, row, int.from_bytes(event.nodes, "little"))
         return
     pods, nodes = unpack(event.ids), unpack(event.nodes)
     if len(pods) <= binds.FEW:
         for pod, node in zip(pods.tolist(), nodes.tolist(), strict=True):
             row = table.row(pod)
             if row >= 0:
-                _assigned_one(state, row, node)
+                _settle_assigned_one(state, row, node)
         return
     rows = table.rows(pods)
     live = rows >= 0
@@ -94,30 +94,32 @@ def pods_assigned(state: BindingState, event: PodsAssigned) -> None:
         rows, nodes = rows[live], nodes[live]
     phases = table.phases[rows]
     if phases.any():
-        rows, nodes = _assigned_open(state, rows, nodes, phases)
+        rows, nodes = _settle_assigned(state, rows, nodes, phases)
     table.nodes[rows] = nodes
     table.flags[rows] |= FACT
     table.unneeded(rows)
     if state.has_messages:
-        waits_no_more(state, table.ids[rows].tolist())
+        forget_messages(state, table.ids[rows].tolist())
 
 
-def _assigned_open(
+def _settle_assigned(
     state: BindingState, rows: I64, nodes: I64, phases: np.ndarray
 ) -> tuple[I64, I64]:
-    """Echoes that are faster than the answers, and foreign binds; returns the idle rest."""
+    """Settle open binds by facts: binds seen before their answers, and binds by others. Return the
+    idle rest.
+    """
     table = state.table
     echo = (phases == Phase.ASKED) & (table.nodes[rows] == nodes)
     if echo.any():
         settle_rows(state, rows[echo], Phase.BOUND)
     rest = (phases != Phase.IDLE) & ~echo
     for row, node in zip(rows[rest].tolist(), nodes[rest].tolist(), strict=True):
-        _assigned_one(state, row, node)
+        _settle_assigned_one(state, row, node)
     idle = phases == Phase.IDLE
     return rows[idle], nodes[idle]
 
 
-def _assigned_one(state: BindingState, row: int, node: int) -> None:
+def _settle_assigned_one(state: BindingState, row: int, node: int) -> None:
     table = state.table
     if table.phases.item(row) != Phase.IDLE:
         move(state, row, "fact_ours" if is_where_sent(state, row, node) else "fact_other")
@@ -127,11 +129,11 @@ def _assigned_one(state: BindingState, row: int, node: int) -> None:
     if flags & NEEDED:
         table.unneeded_one(row)
     if state.has_messages:
-        waits_no_more(state, [table.ids.item(row)])
+        forget_messages(state, [table.ids.item(row)])
 
 
-def pods_gone(state: BindingState, event: PodsGone) -> None:
-    """Pods that no longer exist: their binds end, their names go."""
+def on_pods_gone(state: BindingState, event: PodsGone) -> None:
+    """End the binds of deleted pods and drop their names."""
     pods, table = unpack(event.ids), state.table
     rows = table.rows(pods)
     rows = rows[rows >= 0]
@@ -139,13 +141,13 @@ def pods_gone(state: BindingState, event: PodsGone) -> None:
         move(state, row, "pod_gone")
     table.forget(rows)
     if state.has_messages:
-        waits_no_more(state, pods.tolist())
+        forget_messages(state, pods.tolist())
     if state.victims:
-        victims_gone(state, pods.tolist())
+        note_victims_gone(state, pods.tolist())
 
 
-def nodes_set(state: BindingState, event: NodesSet) -> None:
-    """Nodes' names."""
+def on_nodes_set(state: BindingState, event: NodesSet) -> None:
+    """Add the names of nodes."""
     ids = unpack(event.ids)
     top = int(ids.max())
     if top >= len(state.node_marks):
@@ -157,12 +159,12 @@ def nodes_set(state: BindingState, event: NodesSet) -> None:
     for id_, node in zip(ids.tolist(), event.nodes, strict=True):
         state.node_names[id_] = node.name
         state.node_ids[node.name] = id_
-    if state.waiting:
-        recheck(state, sorted(state.waiting))
+    if state.unresolved:
+        recheck(state, sorted(state.unresolved))
 
 
-def nodes_gone(state: BindingState, event: NodesGone) -> None:
-    """Binds to nodes that are gone are given up: at once if none was sent, else by a fence."""
+def on_nodes_gone(state: BindingState, event: NodesGone) -> None:
+    """Give up binds to deleted nodes: at once if none was sent, else by a fence."""
     ids = unpack(event.ids)
     ids = ids[ids <= state.last_node]
     state.node_marks[ids] = NODE_GONE
@@ -176,10 +178,10 @@ def nodes_gone(state: BindingState, event: NodesGone) -> None:
     table, used = state.table, state.table.used
     lost = (table.phases[:used] != Phase.IDLE) & np.isin(table.nodes[:used], ids)
     for row in np.flatnonzero(lost).tolist():
-        _node_gone(state, row, names[table.nodes.item(row)])
+        _drop_node(state, row, names[table.nodes.item(row)])
 
 
-def _node_gone(state: BindingState, row: int, name: str) -> None:
+def _drop_node(state: BindingState, row: int, name: str) -> None:
     pod = state.table.ids.item(row)
     _give_up(state, row, "node_gone")
     if state.table.phases.item(row):
@@ -198,9 +200,9 @@ def _give_up(state: BindingState, row: int, event: str) -> None:
         state.due[table.ids.item(row)] = state.now_ms
 
 
-def world_restored(state: BindingState, event: WorldRestored) -> None:
-    """Binds were decided from what is undone: they are given up, and so are those that are decided
-    until the restored cluster is known. Its revisions run from a lower one, so none is held.
+def on_world_restored(state: BindingState, event: WorldRestored) -> None:
+    """Give up all binds, as they were decided from undone facts, and those decided until the
+    restored cluster is known. Its revisions start lower, so none is kept.
     """
     state.is_restoring = not event.listed
     if event.listed:

@@ -1,7 +1,7 @@
 """The table of pods: rows by ascending id, numpy columns, and their names in chunks.
 
-Ids are dense, so a row is usually the id minus the first one. When most rows are of pods that are
-gone, the rest moves together and rows are found by bisection: memory follows the live pods.
+Ids are dense, so a row is usually the id minus the first one. When most rows belong to deleted
+pods, the others are compacted and rows are found by bisection, so memory follows the live pods.
 """
 
 import numpy as np
@@ -16,8 +16,8 @@ MAYBE = 2
 FACT = 4
 DEAD = 8
 NEEDED = 16
-"""Flags of a row: its name was told; a POST of ours may be out besides the one that is asked now;
-it has a node for certain (`nodes`); it is gone; its name may still be needed for a bind.
+"""Flags of a row: its name is known; another POST of ours may be under way besides the present one;
+it has a node for certain (`nodes`); it is deleted; its name may still be needed for a bind.
 """
 
 COLUMNS: tuple[tuple[str, type[np.signedinteger]], ...] = (
@@ -38,21 +38,21 @@ JOINING_PODS, GROWN_PODS = 8, 64
 
 
 class Chunk:
-    """Names of pods that were told together, or one after the other. They stay while the pods live
-    (victims need them); the lists made of them go when no bind can need them any more.
+    """Names of pods that arrived together or one after the other. They stay while the pods live
+    (victims need them); the lists made of them go when no bind needs them.
     """
 
     __slots__ = ("_name_list", "_uid_list", "count", "live", "names", "namespace", "needed", "uids")
 
     def __init__(self, namespace: str, uids: str, names: str, count: int) -> None:
-        """`count` pods, all live."""
+        """Create a chunk of `count` live pods."""
         self.namespace, self.uids, self.names = namespace, uids, names
         self.count = self.live = self.needed = count
         self._uid_list: list[str] | None = None
         self._name_list: list[str] | None = None
 
     def add(self, uids: str, names: str, count: int) -> int:
-        """More pods at the end, joined and live; returns the first one's place."""
+        """Append joined names of live pods; return the place of the first one."""
         self.uids += "\n" + uids
         self.names += "\n" + names
         if self._uid_list is not None:
@@ -64,31 +64,31 @@ class Chunk:
         return place
 
     def uid_list(self) -> list[str]:
-        """The uids by place."""
+        """Return the uids by place."""
         if self._uid_list is None:
             self._uid_list = split(self.uids)
         return self._uid_list
 
     def name_list(self) -> list[str]:
-        """The names by place."""
+        """Return the names by place."""
         if self._name_list is None:
             self._name_list = split(self.names)
         return self._name_list
 
     def uids_at(self, places: list[int]) -> str:
-        """The joined uids of ascending places."""
+        """Return the joined uids of ascending places."""
         if len(places) == self.count:
             return self.uids
         return join(map(self.uid_list().__getitem__, places))
 
     def names_at(self, places: list[int]) -> str:
-        """The joined names of ascending places."""
+        """Return the joined names of ascending places."""
         if len(places) == self.count:
             return self.names
         return join(map(self.name_list().__getitem__, places))
 
     def unneeded(self, count: int) -> None:
-        """So many pods need no bind any more."""
+        """Note that `count` pods need no bind any more."""
         self.needed -= count
         assert self.needed >= 0, f"chunk: {self.needed} names needed"
         if self.needed == 0:
@@ -96,7 +96,7 @@ class Chunk:
 
 
 class BindTable:
-    """`last` is the highest id that has a row or had one."""
+    """The table. `last` is the highest id that has or had a row."""
 
     ids: I64
     revisions: I64
@@ -109,7 +109,7 @@ class BindTable:
     flags: NDArray[np.int8]
 
     def __init__(self, last: int = 0) -> None:
-        """Empty; ids up to `last` are gone."""
+        """Create an empty table; ids up to `last` are deleted."""
         self.used = 0
         self.dead = 0
         self.last = last
@@ -121,12 +121,14 @@ class BindTable:
             setattr(self, name, np.zeros(CAPACITY_MIN, dtype))
 
     def extend(self, last: int) -> None:
-        """Rows for all ids up to `last`."""
+        """Add rows for all ids up to `last`."""
         if last > self.last:
             self._append(np.arange(self.last + 1, last + 1), last)
 
     def follow(self, ids: I64) -> slice | None:
-        """Rows for pods that follow the last one without a gap; None if these do not."""
+        """Add rows for pods that follow the last one without a gap and return them; None if they do
+        not.
+        """
         first, count = self.last + 1, len(ids)
         if count == 0 or ids.item(0) != first:
             return None
@@ -152,13 +154,13 @@ class BindTable:
             setattr(self, name, grown)
 
     def row(self, pod: int) -> int:
-        """The row of one pod, -1 when it is gone; unknown later ids get a row."""
+        """Return the row of one pod, -1 if deleted; unknown later ids get a row."""
         if pod > self.last:
             self.extend(pod)
         return self.find(pod)
 
     def find(self, pod: int) -> int:
-        """The row of one pod, -1 when it has none: for those who only look."""
+        """Return the row of one pod, -1 if it has none; adds no row."""
         if pod > self.last:
             return -1
         if self.is_dense:
@@ -170,14 +172,14 @@ class BindTable:
         return -1 if row < 0 or self.flags.item(row) & DEAD else row
 
     def rows(self, ids: I64) -> I64:
-        """The rows of pods, -1 for those that are gone; unknown later ids get a row."""
+        """Return the rows of pods, -1 for deleted ones; unknown later ids get a row."""
         if not len(ids):
             return ids
         self.extend(int(ids.max()))
         return self._found(ids)
 
     def find_all(self, ids: I64) -> I64:
-        """The rows of pods that have one: for those who only look."""
+        """Return the rows of the pods that have one; adds no row."""
         rows = self._found(ids[ids <= self.last])
         return rows[rows >= 0]
 
@@ -196,8 +198,8 @@ class BindTable:
         return rows if found.all() else np.where(found, rows, -1)
 
     def name(self, rows: I64 | slice, namespace: str, uids: str, names: str, count: int) -> None:
-        """The names of `count` pods, joined, are told for the first time. A few join the newest
-        chunk while that is small: a dump goes through chunks.
+        """Add the joined names of `count` new pods. A few pods join the newest chunk while it is
+        small, as a dump walks the chunks.
         """
         if count > CHUNK_PODS:
             self.name_many(rows, namespace, split(uids), split(names))
@@ -216,7 +218,7 @@ class BindTable:
     def name_many(
         self, rows: I64 | slice, namespace: str, uids: list[str], names: list[str]
     ) -> None:
-        """The same for any number, a chunk at a time."""
+        """Add the names of any number of pods, a chunk at a time."""
         at = np.arange(rows.start, rows.stop) if isinstance(rows, slice) else rows
         for start in range(0, len(at), CHUNK_PODS):
             part = at[start : start + CHUNK_PODS]
@@ -224,7 +226,7 @@ class BindTable:
             self.name(part, namespace, join(uids[start:stop]), join(names[start:stop]), len(part))
 
     def name_one(self, row: int, namespace: str, uid: str, name: str) -> None:
-        """The same for one pod, without arrays."""
+        """Add the name of one pod, without arrays."""
         number, place = self.next_chunk - 1, 0
         newest = self.names.get(number)
         if newest is not None and newest.count < GROWN_PODS and newest.namespace == namespace:
@@ -238,14 +240,14 @@ class BindTable:
         self.flags[row] |= NAMED | NEEDED
 
     def unneeded_one(self, row: int) -> None:
-        """No bind needs this pod's name any more."""
+        """Note that no bind needs this pod's name any more."""
         flags = self.flags.item(row)
         if flags & NEEDED:
             self.flags[row] = flags & ~NEEDED
             self.names[self.chunks.item(row)].unneeded(1)
 
     def unneeded(self, rows: I64) -> None:
-        """No bind needs these pods' names any more."""
+        """Note that no bind needs these pods' names any more."""
         needed = rows[(self.flags[rows] & NEEDED) != 0]
         if len(needed):
             self.flags[needed] &= ~NEEDED
@@ -253,7 +255,7 @@ class BindTable:
                 self.names[number].unneeded(count)
 
     def forget(self, rows: I64) -> None:
-        """These pods are gone."""
+        """Delete these pods."""
         self.unneeded(rows)
         named = rows[(self.flags[rows] & NAMED) != 0]
         for number, count in _counted(self.chunks[named]):
@@ -281,23 +283,25 @@ class BindTable:
             setattr(self, name, np.zeros(max(CAPACITY_MIN, count), dtype))
 
     def _find_dense(self) -> None:
-        """Whether rows can be found by subtraction: the ids run without a gap up to `last`."""
+        """Note whether rows can be found by subtraction: the ids have no gap up to `last`."""
         self.base = int(self.ids[0]) if self.used else self.last + 1
         self.is_dense = self.last - self.base == self.used - 1
 
     def live(self) -> I64:
-        """Rows of all pods that are not gone, by ascending id."""
+        """Return the rows of all live pods, by ascending id."""
         return np.flatnonzero((self.flags[: self.used] & DEAD) == 0)
 
     def adopt(self, ids: I64, last: int) -> None:
-        """Become the table of these live pods; all others up to `last` are gone."""
+        """Replace the table by one of these live pods; all others up to `last` are deleted."""
         self.used, self.last = len(ids), last
         self._resize_empty(len(ids))
         self.ids[: self.used] = ids
         self._find_dense()
 
     def runs(self, rows: I64) -> list[tuple[Chunk, list[int]]]:
-        """Named rows as runs of one chunk with ascending places: what can be joined at once."""
+        """Return named rows as runs of one chunk with ascending places, which can be joined at
+        once.
+        """
         if not len(rows):
             return []
         chunks, places = self.chunks[rows], self.places[rows]
@@ -313,7 +317,7 @@ class BindTable:
 
 
 def _counted(numbers: I32) -> list[tuple[int, int]]:
-    """Distinct chunk numbers with their counts."""
+    """Return the distinct chunk numbers with their counts."""
     if len(numbers) == 1:
         return [(int(numbers[0]), 1)]
     values, counts = np.unique(numbers, return_counts=True)

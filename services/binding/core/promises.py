@@ -1,9 +1,9 @@
-"""Which volumes and claims are promised, where several shards choose them.
+"""Promises of volumes and claims when several shards choose them.
 
-A shard chooses with what it knows, and others may have chosen meanwhile. So what it chose counts
-from here on only: whoever comes first is granted it, and all shards are told; who contradicts an
-open promise is refused, and finds the promise known when it is tried again. One volume is for one
-claim, a claim gets one volume, and one that is to be made for it is made for one node.
+A shard chooses with what it knows, and others may have chosen meanwhile. So a choice only counts
+from here on: the first one is granted and announced to all shards; one that contradicts an open
+promise is refused and knows the promise when its pod is tried again. One volume is for one claim, a
+claim gets one volume, and a volume to be provisioned is for one node.
 """
 
 from collections.abc import Iterator
@@ -18,19 +18,19 @@ from shared.model.volumes import Choice
 PRE_BIND = 'running PreBind plugin "VolumeBinding": '
 
 
-def chosen(state: BindingState, pod: int, event: Reserved | VolumesChosen) -> None:
-    """A shard chose volumes for a pod: they are promised, unless they are already."""
+def promise_volumes(state: BindingState, pod: int, event: Reserved | VolumesChosen) -> None:
+    """Promise the volumes that a shard chose for a pod, unless they are promised already."""
     node = int.from_bytes(event.nodes, "little")
     why = _contradiction(state, node, event.volumes)
     if why:
-        state.taken[pod] = why
+        state.promise_conflicts[pod] = why
         return
     state.last_promise += 1
-    hold(state, pod, Promise(state.last_promise, event.shard, node, event.volumes))
+    add_promise(state, pod, Promise(state.last_promise, event.shard, node, event.volumes))
 
 
 def _contradiction(state: BindingState, node: int, choices: tuple[Choice, ...]) -> str:
-    """Why these choices go against an open promise; empty = they do not."""
+    """Return why these choices contradict an open promise; empty if they do not."""
     for choice in choices:
         claim = choice.namespace, choice.claim
         for promise, other in state.promised.get(claim, ()):
@@ -42,25 +42,25 @@ def _contradiction(state: BindingState, node: int, choices: tuple[Choice, ...]) 
     return ""
 
 
-def hold(state: BindingState, pod: int, promise: Promise) -> None:
-    """Nobody is promised anything else."""
+def add_promise(state: BindingState, pod: int, promise: Promise) -> None:
+    """Add a promise and index its claims and volumes."""
     state.promises[pod] = promise
-    if not promise.is_told:
-        state.untold[pod] = True
+    if not promise.is_announced:
+        state.unannounced[pod] = True
     for choice in promise.choices:
         for what in _about(choice):
             state.promised.setdefault(what, []).append((promise, choice))
 
 
 def _about(choice: Choice) -> list[tuple[str, str]]:
-    """The claim, and the volume, which is of no namespace."""
+    """Return the keys (namespace, name) of the claim and the volume; a volume has no namespace."""
     claim = choice.namespace, choice.claim
     return [claim, ("", choice.volume)] if choice.volume else [claim]
 
 
-def over(state: BindingState, pod: int, world: int = 0) -> None:
-    """The pod waits for no volumes any more; from `world` on facts say that it has them."""
-    state.taken.pop(pod, None)
+def end_promise(state: BindingState, pod: int, world: int = 0) -> None:
+    """End a promise; from position `world` on, facts show that the pod has its volumes."""
+    state.promise_conflicts.pop(pod, None)
     promise = state.promises.pop(pod, None)
     if promise is None:
         return
@@ -71,31 +71,31 @@ def over(state: BindingState, pod: int, world: int = 0) -> None:
                 state.promised[what] = left
             else:
                 del state.promised[what]
-    state.untold.pop(pod, None)
-    if promise.is_told:
+    state.unannounced.pop(pod, None)
+    if promise.is_announced:
         state.promises_over.append((promise.number, world))
 
 
-def tell(state: BindingState) -> Iterator[Event]:
-    """What counts no longer, what is promised since, and who comes too late."""
+def decide_promises(state: BindingState) -> Iterator[Event]:
+    """Yield ended promises, new promises, and conflicts."""
     if state.promises_over:
         numbers, worlds = zip(*state.promises_over, strict=True)
         yield VolumesOver(pack(numbers), pack(worlds))
-    for pod in list(state.untold):
+    for pod in list(state.unannounced):
         one = state.promises[pod]
         name = state.node_names.get(one.node)
         if name is not None:
             yield VolumesGranted(one.number, one.shard, pod, name, one.choices)
-    for pod, why in sorted(state.taken.items()):
+    for pod, why in sorted(state.promise_conflicts.items()):
         yield VolumesTaken(pod, state.table.nodes.item(state.table.row(pod)), PRE_BIND + why)
 
 
-def told(state: BindingState, event: VolumesGranted) -> None:
-    """All shards know of the promise."""
-    state.promises[event.pod].is_told = True
-    del state.untold[event.pod]
+def on_volumes_granted(state: BindingState, event: VolumesGranted) -> None:
+    """Mark the promise as announced."""
+    state.promises[event.pod].is_announced = True
+    del state.unannounced[event.pod]
 
 
-def over_told(state: BindingState, _event: VolumesOver) -> None:
-    """All shards know that these are none any more."""
+def on_volumes_over(state: BindingState, _event: VolumesOver) -> None:
+    """Drop the ended promises, which all shards know now."""
     state.promises_over.clear()

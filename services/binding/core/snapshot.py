@@ -1,7 +1,7 @@
-"""Binding's state as plain values and back, and the checks that are too dear for every step.
+"""Binding's state as plain values and back, and the checks that are too expensive for every step.
 
 Rows and name chunks are private encodings: a dump lists live pods by ascending id with their names
-joined, so equal states give equal bytes however they came about.
+joined, so equal states give equal bytes.
 """
 
 from itertools import groupby
@@ -20,6 +20,7 @@ from shared.events.binding import BindingEvent, ExtendersPreemptAsked
 from shared.events.observed import ExtendersPreempted
 from shared.events.preemption import VictimsAsked
 from shared.model.columns import I64, join, pack, split, unpack
+from shared.model.ids import JournalName
 from shared.model.objects import PodSpec
 from shared.model.volumes import Choice
 
@@ -27,7 +28,9 @@ COLUMNS = ("revisions", "effects", "nodes", "tries", "phases", "flags")
 
 
 class SavedEviction(msgspec.Struct, array_like=True):
-    """An eviction with its dicts as sorted pairs: canonical encoding takes no dicts by number."""
+    """An eviction with its dicts as sorted pairs, as the canonical encoding has no dicts with
+    integer keys.
+    """
 
     victims: list[int]
     phases: list[tuple[int, Evicting]]
@@ -38,7 +41,7 @@ class SavedEviction(msgspec.Struct, array_like=True):
 
 
 class Saved(msgspec.Struct, kw_only=True):
-    """The dump's shape. `namespaces` are (name, how many named pods in a row)."""
+    """The shape of the dump. `namespaces` are (name, number of named pods in a row)."""
 
     config: Config
     last: int
@@ -84,13 +87,13 @@ class Saved(msgspec.Struct, kw_only=True):
 
 
 def dump(state: BindingState) -> Any:
-    """Canonical plain values."""
+    """Return canonical plain values."""
     table = state.table
     rows = table.live()
     named = rows[(table.flags[rows] & NAMED) != 0]
     runs = table.runs(named)
     namespaces = groupby(runs, key=lambda run: run[0].namespace)
-    queued = [_array(entry) for entry in state.todo]
+    queued = [_array(entry) for entry in state.queued]
     saved = Saved(
         config=state.config,
         last=table.last,
@@ -101,7 +104,7 @@ def dump(state: BindingState) -> Any:
         names=join(chunk.names_at(places) for chunk, places in runs),
         node_names=sorted(state.node_names.items()),
         node_marks=state.node_marks[: state.last_node + 1].tobytes(),
-        waiting=sorted(state.waiting),
+        waiting=sorted(state.unresolved),
         todo=pack(_queued(state, queued)),
         due=sorted(state.due.items()),
         next_effect=state.next_effect,
@@ -123,17 +126,17 @@ def dump(state: BindingState) -> Any:
         recent=list(state.recent),
         volumes=sorted(state.volumes.items(), key=lambda one: one[0]),
         hooked=_hooked(state),
-        pre_bind_no=sorted(state.pre_bind_no.items()),
-        pre_bind_by=sorted(state.pre_bind_by.items()),
-        refused_by=sorted(state.refused_by.items()),
-        bind_no=sorted(state.bind_no.items()),
+        pre_bind_no=sorted(state.pre_bind_rejections.items()),
+        pre_bind_by=sorted(state.pre_bind_rejectors.items()),
+        refused_by=sorted(state.permit_rejectors.items()),
+        bind_no=sorted(state.bind_errors.items()),
         post_binds=[(pod, state.post_binds[pod]) for pod in sorted(state.post_binds)],
         promises=[(pod, state.promises[pod]) for pod in sorted(state.promises)],
         promises_over=state.promises_over,
         last_promise=state.last_promise,
-        taken=sorted(state.taken.items()),
-        judge_new=[state.judge_new[ask] for ask in sorted(state.judge_new)],
-        judged=[state.judged[ask] for ask in sorted(state.judged)],
+        taken=sorted(state.promise_conflicts.items()),
+        judge_new=[state.victims_to_ask[ask] for ask in sorted(state.victims_to_ask)],
+        judged=[state.victim_answers[ask] for ask in sorted(state.victim_answers)],
         errors=sorted(state.errors.items()),
         is_restoring=state.is_restoring,
     )
@@ -141,8 +144,8 @@ def dump(state: BindingState) -> Any:
 
 
 def _without_new(body: dict[str, Any]) -> dict[str, Any]:
-    """The dump as it was before anybody acted at binds, and before promises of volumes, where there
-    are none: its bytes are compared with those of older snapshots.
+    """Return the dump without empty newer fields (bind plugins, promises), so that its bytes equal
+    those of older snapshots.
     """
     for part, names in (
         (body, ("hooked", "pre_bind_no", "bind_no", "post_binds", "pre_bind_by", "refused_by")),
@@ -164,7 +167,7 @@ def _without_new(body: dict[str, Any]) -> dict[str, Any]:
 
 
 def _written(state: BindingState) -> list[tuple[str, bytes, bytes]]:
-    """What was written: (message, pods, when), for many pods share one message."""
+    """Return the written messages as (message, pods, times), as many pods share one message."""
     by_message: dict[str, list[tuple[int, int]]] = {}
     for pod, (message, written_ms) in sorted(state.written.items()):
         by_message.setdefault(message, []).append((pod, written_ms))
@@ -175,9 +178,9 @@ def _written(state: BindingState) -> list[tuple[str, bytes, bytes]]:
 
 
 def _hooked(state: BindingState) -> list[tuple[PodSpec, bytes]]:
-    """Specs with their pods, for many pods share one; by the first of them."""
+    """Return specs with their pods, ordered by the first pod, as many pods share one spec."""
     by_spec: dict[PodSpec, list[int]] = {}
-    for pod, spec in sorted(state.hooked.items(), key=lambda one: one[0]):
+    for pod, spec in sorted(state.plugin_specs.items(), key=lambda one: one[0]):
         by_spec.setdefault(spec, []).append(pod)
     return [(spec, pack(pods)) for spec, pods in by_spec.items()]
 
@@ -194,12 +197,12 @@ def _saved(eviction: Eviction) -> SavedEviction:
 
 
 def _effects(state: BindingState) -> list[tuple[int, int, BindingEvent]]:
-    opened = [(e, state.left[e], state.effects[e]) for e in sorted(state.effects)]
+    opened = [(e, state.pods_left[e], state.effects[e]) for e in sorted(state.effects)]
     return cast(list[tuple[int, int, BindingEvent]], opened)
 
 
 def _columns(table: BindTable, rows: I64) -> dict[str, bytes]:
-    """The columns, with 0 where a value no longer means anything."""
+    """Return the columns, with 0 for values that have no meaning any more."""
     phases, flags = table.phases[rows], table.flags[rows]
     is_out = np.isin(phases, OUT)
     means = {
@@ -223,7 +226,7 @@ def _joined(parts: "list[int | I64]") -> bytes:
 
 
 def _queued(state: BindingState, parts: list[I64]) -> I64:
-    """The pods in `todo` that are really queued."""
+    """Return the pods in `queued` that are still queued."""
     if not parts:
         return np.zeros(0, np.int64)
     table, pods = state.table, np.concatenate(parts)
@@ -233,8 +236,8 @@ def _queued(state: BindingState, parts: list[I64]) -> I64:
     return queued
 
 
-def load(body: Any, sources: tuple[str, ...]) -> BindingState:
-    """Inverse of dump."""
+def load(body: Any, sources: tuple[JournalName, ...]) -> BindingState:
+    """Restore what `dump` returned."""
     saved = msgspec.convert(body, Saved)
     state = BindingState(sources)
     state.config = saved.config
@@ -247,13 +250,13 @@ def load(body: Any, sources: tuple[str, ...]) -> BindingState:
     state.node_marks[: len(marks)] = marks
     state.node_names = dict(saved.node_names)
     state.node_ids = {name: node for node, name in saved.node_names}
-    state.waiting = dict.fromkeys(saved.waiting, True)
+    state.unresolved = dict.fromkeys(saved.waiting, True)
     if saved.todo:
-        state.todo.append(unpack(saved.todo))
+        state.queued.append(unpack(saved.todo))
     state.due = Due(saved.due)
     state.next_effect = saved.next_effect
     state.effects = {effect: event for effect, _left, event in saved.effects}
-    state.left = {effect: left for effect, left, _event in saved.effects}
+    state.pods_left = {effect: left for effect, left, _event in saved.effects}
     for end, (ids, nodes) in saved.reports.items():
         if ids:
             column = Column()
@@ -273,17 +276,20 @@ def load(body: Any, sources: tuple[str, ...]) -> BindingState:
     state.refreshes, state.refresh_ms = dict(saved.refreshes), saved.refresh_ms
     state.lost_names = dict(saved.lost_names)
     state.volumes = dict(saved.volumes)
-    state.hooked = {pod: spec for spec, ids in saved.hooked for pod in unpack(ids).tolist()}
-    state.pre_bind_no, state.post_binds = dict(saved.pre_bind_no), dict(saved.post_binds)
-    state.pre_bind_by, state.refused_by = dict(saved.pre_bind_by), dict(saved.refused_by)
-    state.bind_no = dict(saved.bind_no)
+    state.plugin_specs = {pod: spec for spec, ids in saved.hooked for pod in unpack(ids).tolist()}
+    state.pre_bind_rejections, state.post_binds = dict(saved.pre_bind_no), dict(saved.post_binds)
+    state.pre_bind_rejectors, state.permit_rejectors = (
+        dict(saved.pre_bind_by),
+        dict(saved.refused_by),
+    )
+    state.bind_errors = dict(saved.bind_no)
     state.post_new = {pod: True for pod, one in state.post_binds.items() if not one.effect}
     for pod, promise in saved.promises:
-        promises.hold(state, pod, promise)
+        promises.add_promise(state, pod, promise)
     state.promises_over, state.last_promise = saved.promises_over, saved.last_promise
-    state.taken = dict(saved.taken)
-    state.judge_new = {one.ask: one for one in saved.judge_new}
-    state.judged = {one.ask: one for one in saved.judged}
+    state.promise_conflicts = dict(saved.taken)
+    state.victims_to_ask = {one.ask: one for one in saved.judge_new}
+    state.victim_answers = {one.ask: one for one in saved.judged}
     state.errors = dict(saved.errors)
     state.is_restoring = saved.is_restoring
     state.recent.extend(saved.recent)
@@ -296,7 +302,7 @@ def load(body: Any, sources: tuple[str, ...]) -> BindingState:
 
 
 def _forget_others(state: BindingState) -> None:
-    """Older snapshots have messages of pods that wait no more."""
+    """Drop messages of pods that no longer wait, which older snapshots have."""
     wait = _may_wait(state.table)
     for column in (state.patches, state.refreshes, state.written):
         for pod in [pod for pod in column if pod not in wait]:
@@ -304,7 +310,7 @@ def _forget_others(state: BindingState) -> None:
 
 
 def _may_wait(table: BindTable) -> set[int]:
-    """Pods that have no node for certain."""
+    """Return the pods that are not known to have a node."""
     rows = table.live()
     return set(table.ids[rows[(table.flags[rows] & FACT) == 0]].tolist())
 
@@ -329,31 +335,31 @@ def _load_table(saved: Saved) -> BindTable:
         stop = start + count
         table.name_many(named[start:stop], namespace, uids[start:stop], names[start:stop])
         start = stop
-    # Naming marked all of them as needed: say again which are not.
+    # Naming marked all of them as needed: unmark those that are not.
     table.unneeded(named[(flags[named] & NEEDED) == 0])
     return table
 
 
 def check(state: BindingState) -> None:
-    """Assert what ought to hold between the table, the effects and the queues."""
+    """Check the table, the effects and the queues against each other."""
     table = state.table
     rows = table.live()
     phases, pods = table.phases[rows], table.ids[rows]
     opened = int(np.count_nonzero(phases != Phase.IDLE))
     assert opened == state.open, f"{opened} open binds, counted {state.open}"
-    waiting = pods[phases == Phase.WAITING].tolist()
-    assert waiting == sorted(state.waiting), "waiting binds"
+    waiting = pods[phases == Phase.UNRESOLVED].tolist()
+    assert waiting == sorted(state.unresolved), "waiting binds"
     before = pods[np.isin(phases, FOR_VOLUMES)].tolist()
     earlier = pods[np.isin(phases, FOR_PERMIT)].tolist()
     assert set(before) <= set(state.volumes) <= {*before, *waiting, *earlier}, "volumes of binds"
     if state.shards > 1:
-        held = {*state.promises, *state.taken}
+        held = {*state.promises, *state.promise_conflicts}
         assert held == set(state.volumes), "volumes that are promised to nobody"
-    queued = _queued(state, [_array(entry) for entry in state.todo])
+    queued = _queued(state, [_array(entry) for entry in state.queued])
     expected = pods[phases == Phase.QUEUED].tolist()
     assert sorted(queued.tolist()) == expected, "queued binds"
     written = pods[phases == Phase.WRITTEN].tolist()
-    due = sorted(set(state.due).difference(written))  # older snapshots know no second write
+    due = sorted(set(state.due).difference(written))  # older snapshots have no second write
     assert pods[np.isin(phases, SLOW)].tolist() == due, "binds that are due"
     given_up = np.isin(phases, (Phase.FENCE, Phase.FENCING))
     assert set(state.lost_names) <= set(pods[given_up].tolist()), "names of nodes lost for nobody"
@@ -364,17 +370,19 @@ def check(state: BindingState) -> None:
     for eviction in state.evictions.values():
         for effect in eviction.effects.values():
             left[effect] += 1
-    for told in state.post_binds.values():
-        if told.effect:
-            left[told.effect] += 1
-    told = unpack(_joined(state.reports["failed"].ids)).tolist()
-    assert set(state.bind_no) <= {*state.hooked, *told}, "binds that failed"
-    assert not set(state.hooked).difference(pods[phases != Phase.IDLE].tolist()), "hooked binds"
+    for post in state.post_binds.values():
+        if post.effect:
+            left[post.effect] += 1
+    post = unpack(_joined(state.reports["failed"].ids)).tolist()
+    assert set(state.bind_errors) <= {*state.plugin_specs, *post}, "binds that failed"
+    assert not set(state.plugin_specs).difference(pods[phases != Phase.IDLE].tolist()), (
+        "hooked binds"
+    )
     for effect, event in state.effects.items():
         left[effect] += isinstance(event, ExtendersPreemptAsked)
     for effect in state.patching:
-        left[effect] = state.left[effect]
-    assert left == state.left, f"left {left}, counted {state.left}"
+        left[effect] = state.pods_left[effect]
+    assert left == state.pods_left, f"left {left}, counted {state.pods_left}"
     live = np.flatnonzero(state.node_marks == NODE_LIVE).tolist()
     assert live == sorted(state.node_names), "live nodes"
     messages = {*state.patches, *state.refreshes, *state.written, *state.errors}

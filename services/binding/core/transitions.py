@@ -1,33 +1,33 @@
-"""The life of one bind, and of one eviction, as tables; docs diagrams are generated from them.
+"""The life of one bind and of one eviction, as tables; the docs' diagrams are generated from them.
 
-A bind leaves its table only by an answer or a fact that is definite. `unknown` and an unassigned
-read never are: the POST may still land, so it is repeated, or fenced off before it is given up.
+A bind leaves its table only by a definite answer or fact. `unknown` and an unassigned read are
+never definite: the POST may still land, so it is repeated, or fenced before it is given up.
 """
 
 from enum import IntEnum
 
 
 class Phase(IntEnum):
-    """Where a bind stands. The last five are ends: they are reported, and the pod is IDLE again, so
-    that no snapshot has their numbers.
+    """The phase of a bind. The last five are ends: they are reported and the pod is IDLE again, so
+    no snapshot has their numbers.
     """
 
-    IDLE = 0  # no bind of ours is open
-    WAITING = 1  # reserved, but the pod's name or the node is not known yet
-    QUEUED = 2  # to be asked now
-    ASKED = 3  # the POST is out
-    REPEAT = 4  # the same POST again when it is due
-    READ = 5  # to be read back when it is due
-    READING = 6  # the GET is out
-    FENCE = 7  # given up: its resourceVersion is to be raised when it is due
-    FENCING = 8  # the patch is out
-    VOLUMES = 9  # the volumes of its claims are to be written when it is due
-    WRITING = 10  # the writes are out
-    WRITTEN = 11  # the shard says when the claims are bound; written again when it is due
-    PRE_BIND = 12  # preBind plugins of users are to run when it is due
-    PRE_BINDING = 13  # they run
-    PERMIT = 14  # permit plugins of users are to be asked when it is due
-    PERMITTING = 15  # they are asked, and may make the pod wait
+    IDLE = 0  # no open bind
+    UNRESOLVED = 1  # reserved, but the pod's name or the node is not known yet
+    QUEUED = 2  # to be sent now
+    ASKED = 3  # the POST is sent
+    REPEAT = 4  # the same POST again when due
+    READ = 5  # to be read back when due
+    READING = 6  # the GET is sent
+    FENCE = 7  # given up: its resourceVersion is raised when due
+    FENCING = 8  # the patch is sent
+    VOLUMES = 9  # its claims' volumes are written when due
+    WRITING = 10  # the writes are sent
+    WRITTEN = 11  # the shard reports when claims are bound; written again when due
+    PRE_BIND = 12  # PreBind plugins run when due
+    PRE_BINDING = 13  # PreBind plugins run
+    PERMIT = 14  # Permit plugins are asked when due
+    PERMITTING = 15  # Permit plugins are asked; they may make the pod wait
     BOUND = 16
     GONE = 17
     FOREIGN = 18
@@ -38,9 +38,9 @@ class Phase(IntEnum):
 FOR_VOLUMES = (Phase.VOLUMES, Phase.WRITING, Phase.WRITTEN)
 FOR_PERMIT = (Phase.PERMIT, Phase.PERMITTING)
 FOR_PLUGINS = (*FOR_PERMIT, Phase.PRE_BIND, Phase.PRE_BINDING)
-UNSENT = (Phase.WAITING, Phase.QUEUED, Phase.REPEAT, *FOR_VOLUMES, *FOR_PLUGINS)
+UNSENT = (Phase.UNRESOLVED, Phase.QUEUED, Phase.REPEAT, *FOR_VOLUMES, *FOR_PLUGINS)
 SENT = (Phase.QUEUED, Phase.ASKED, Phase.REPEAT, Phase.READ, Phase.READING)
-OPEN = (Phase.WAITING, *SENT, Phase.FENCE, Phase.FENCING, *FOR_VOLUMES, *FOR_PLUGINS)
+OPEN = (Phase.UNRESOLVED, *SENT, Phase.FENCE, Phase.FENCING, *FOR_VOLUMES, *FOR_PLUGINS)
 SLOW = (Phase.REPEAT, Phase.READ, Phase.FENCE, Phase.VOLUMES, Phase.PERMIT, Phase.PRE_BIND)
 OUT = (
     *(Phase.ASKED, Phase.READING, Phase.FENCING, Phase.WRITING),
@@ -48,12 +48,15 @@ OUT = (
 )
 
 TRANSITIONS: dict[tuple[Phase, str], Phase] = {
-    (Phase.IDLE, "reserved"): Phase.WAITING,
-    (Phase.WAITING, "known_to_ask_permit"): Phase.PERMIT,
+    (Phase.IDLE, "reserved"): Phase.UNRESOLVED,
+    (Phase.UNRESOLVED, "known_to_ask_permit"): Phase.PERMIT,
     (Phase.PERMIT, "permit_asked"): Phase.PERMITTING,
     (Phase.PERMITTING, "pre_bind_failed"): Phase.REFUSED,
-    **{(phase, "known"): Phase.QUEUED for phase in (Phase.WAITING, Phase.PERMITTING)},
-    **{(phase, "known_with_volumes"): Phase.VOLUMES for phase in (Phase.WAITING, Phase.PERMITTING)},
+    **{(phase, "known"): Phase.QUEUED for phase in (Phase.UNRESOLVED, Phase.PERMITTING)},
+    **{
+        (phase, "known_with_volumes"): Phase.VOLUMES
+        for phase in (Phase.UNRESOLVED, Phase.PERMITTING)
+    },
     **{(phase, "volumes_asked"): Phase.WRITING for phase in (Phase.VOLUMES, Phase.WRITTEN)},
     (Phase.WRITING, "done"): Phase.WRITTEN,
     (Phase.WRITING, "unknown"): Phase.VOLUMES,
@@ -63,14 +66,15 @@ TRANSITIONS: dict[tuple[Phase, str], Phase] = {
     **{(phase, "volumes_bound_with_plugins"): Phase.PRE_BIND for phase in FOR_VOLUMES},
     **{
         (phase, "volumes_failed"): Phase.ABANDONED
-        for phase in (Phase.WAITING, *FOR_PERMIT, *FOR_VOLUMES)
+        for phase in (Phase.UNRESOLVED, *FOR_PERMIT, *FOR_VOLUMES)
     },
     **{
         (phase, "volumes_taken"): Phase.REFUSED
-        for phase in (Phase.WAITING, Phase.PERMIT, Phase.VOLUMES)
+        for phase in (Phase.UNRESOLVED, Phase.PERMIT, Phase.VOLUMES)
     },
     **{
-        (phase, "known_with_plugins"): Phase.PRE_BIND for phase in (Phase.WAITING, Phase.PERMITTING)
+        (phase, "known_with_plugins"): Phase.PRE_BIND
+        for phase in (Phase.UNRESOLVED, Phase.PERMITTING)
     },
     (Phase.PRE_BIND, "pre_bind_asked"): Phase.PRE_BINDING,
     (Phase.PRE_BINDING, "pre_bound"): Phase.QUEUED,
@@ -111,35 +115,39 @@ TRANSITIONS: dict[tuple[Phase, str], Phase] = {
 
 
 class Evicting(IntEnum):
-    """Where one victim stands. The last two are ends."""
+    """The phase of one victim. The last two are ends."""
 
-    HELD = 0  # not sent: its turn has not come, or its name is not known yet
-    ASKED = 1  # the DELETE is out
-    REPEAT = 2  # again when it is due
+    PENDING = 0  # not sent: not its turn, or its name is unknown
+    ASKED = 1  # the DELETE is sent
+    REPEAT = 2  # sent again when due
     EVICTED = 3
     FAILED = 4
 
 
 EVICTIONS: dict[tuple[Evicting, str], Evicting] = {
-    (Evicting.HELD, "evict_asked"): Evicting.ASKED,
+    (Evicting.PENDING, "evict_asked"): Evicting.ASKED,
     (Evicting.REPEAT, "evict_asked"): Evicting.ASKED,
     (Evicting.ASKED, "done"): Evicting.EVICTED,
     (Evicting.ASKED, "gone"): Evicting.EVICTED,
     (Evicting.ASKED, "unknown"): Evicting.REPEAT,
     (Evicting.ASKED, "busy"): Evicting.REPEAT,
     (Evicting.ASKED, "refused"): Evicting.FAILED,
-    (Evicting.HELD, "recalled"): Evicting.FAILED,
+    (Evicting.PENDING, "recalled"): Evicting.FAILED,
     **{
         (phase, "pod_gone"): Evicting.EVICTED
-        for phase in (Evicting.HELD, Evicting.ASKED, Evicting.REPEAT)
+        for phase in (Evicting.PENDING, Evicting.ASKED, Evicting.REPEAT)
     },
 }
 
 
 def evicting(phase: Evicting, event: str, victim: int, ask: int) -> Evicting:
-    """The phase after `event`; raises AssertionError naming the victim if there is none."""
+    """Return the phase after `event`. Raises AssertionError naming the victim if there is none."""
     after = EVICTIONS.get((phase, event))
     assert after is not None, (
         f"victim {victim} of ask {ask}: {event} is not allowed in {phase.name}"
     )
     return after
+
+
+DIAGRAMS = {"A bind": TRANSITIONS, "A victim": EVICTIONS}
+"""Title -> table, for docs/reference/transitions.md."""

@@ -1,15 +1,15 @@
-"""Volumes that are bound before their pods: written here, waited for by the shard that chose them.
+"""Volumes bound before their pods: written by binding, watched by the shard that chose them.
 
-What is written may be written again, so an unknown answer is followed by another write, and a write
-that lands late does no harm: it says for which claim a volume is, and a claim that has another one
-by then, or a volume that has another claim, refuses it.
+A write may be repeated, so an unknown answer is followed by another write. A late write does no
+harm: it names a volume's claim, and a claim with another volume, or a volume with another claim,
+refuses it.
 """
 
 from services.binding.core import promises
 from services.binding.core.bind_rows import has_pre_bind, later, move
-from services.binding.core.binds import known, open_effect
+from services.binding.core.binds import open_effect, start_bind
 from services.binding.core.state import BindingState
-from services.binding.core.status_patches import waits_for
+from services.binding.core.status_patches import set_message
 from services.binding.core.transitions import FOR_PERMIT, FOR_VOLUMES, Phase
 from shared.events.binding import VolumesAsked, VolumesTaken
 from shared.events.observed import VolumeAnswers
@@ -17,25 +17,26 @@ from shared.events.placement import Reserved, VolumesBound, VolumesChosen, Volum
 from shared.model.api_outcome import Answer
 from shared.model.columns import unpack
 
-AGAIN_MS = 30_000
-"""Whoever makes volumes takes the node off a claim again when that came to nothing. Of both changes
-a list shows none, so the shard would wait for ever for a claim that nobody is at work on.
+REWRITE_MS = 30_000
+"""How often the choice is written again: a provisioner removes the node from a claim after a
+failure, and a list shows neither change, so the shard would wait for ever for a claim that nobody
+provisions.
 """
 WORDS = {Answer.DONE: "done", Answer.UNKNOWN: "unknown", Answer.BUSY: "busy"}
-"""Everything else is a definite no."""
+"""All other answers are a definite no."""
 
 
-def chosen(state: BindingState, event: Reserved | VolumesChosen) -> None:
-    """The pod is reserved; before it is bound its volumes are."""
+def note_choices(state: BindingState, event: Reserved | VolumesChosen) -> None:
+    """Keep the volumes to bind before the reserved pods."""
     pod = int.from_bytes(event.ids, "little")
     if state.table.row(pod) >= 0:
         state.volumes[pod] = event.volumes
         if state.shards > 1:
-            promises.chosen(state, pod, event)
+            promises.promise_volumes(state, pod, event)
 
 
-def asked(state: BindingState, event: VolumesAsked) -> None:
-    """The writes for one pod are out."""
+def on_volumes_asked(state: BindingState, event: VolumesAsked) -> None:
+    """Note that the writes for one pod are sent."""
     open_effect(state, event.effect, event)
     for pod in unpack(event.ids).tolist():
         row = state.table.row(pod)
@@ -43,7 +44,7 @@ def asked(state: BindingState, event: VolumesAsked) -> None:
         state.table.effects[row] = event.effect
 
 
-def answers(state: BindingState, event: VolumeAnswers) -> None:
+def on_volume_answers(state: BindingState, event: VolumeAnswers) -> None:
     """Answers to one effect; those that come late or twice concern nobody."""
     for pod, code in zip(unpack(event.ids).tolist(), event.codes, strict=True):
         row = state.table.find(pod)
@@ -55,23 +56,23 @@ def answers(state: BindingState, event: VolumeAnswers) -> None:
             if after is Phase.VOLUMES:
                 later(state, row)
             elif after is Phase.WRITTEN:
-                state.due[pod] = state.now_ms + AGAIN_MS
+                state.due[pod] = state.now_ms + REWRITE_MS
 
 
-def bound(state: BindingState, event: VolumesBound) -> None:
-    """The shard sees that all claims are bound: the pods go on."""
+def on_volumes_bound(state: BindingState, event: VolumesBound) -> None:
+    """Continue pods whose claims are all bound."""
     pairs = zip(unpack(event.ids).tolist(), unpack(event.nodes).tolist(), strict=True)
     for pod, node in pairs:
         row = _row(state, pod, node)
         if row < 0:
             continue
         if state.promises:
-            promises.over(state, pod, event.world)
+            promises.end_promise(state, pod, event.world)
         phase = state.table.phases.item(row)
         if phase not in FOR_VOLUMES:
             del state.volumes[pod]
-            if phase == Phase.WAITING:
-                known(state, row)
+            if phase == Phase.UNRESOLVED:
+                start_bind(state, row)
             continue
         state.table.tries[row] = 0
         if has_pre_bind(state, pod):
@@ -79,30 +80,32 @@ def bound(state: BindingState, event: VolumesBound) -> None:
             state.due[pod] = state.now_ms
         else:
             move(state, row, "volumes_bound")
-            state.todo.append(pod)
+            state.queued.append(pod)
 
 
-def failed(state: BindingState, event: VolumesFailed) -> None:
-    """They will not be bound: the pod is given up, shows why, and may be tried elsewhere."""
+def on_volumes_failed(state: BindingState, event: VolumesFailed) -> None:
+    """Give the pod up, as its claims will not be bound; its message says why."""
     row = _row(state, event.pod, event.node)
     if row >= 0:
         move(state, row, "volumes_failed")
         if state.config.status_patches:
-            waits_for(state, event.pod, event.reason, is_error=True)
+            set_message(state, event.pod, event.reason, is_error=True)
 
 
-def taken(state: BindingState, event: VolumesTaken) -> None:
-    """Nothing was written: the pod is given up at once, and shows why."""
+def on_volumes_taken(state: BindingState, event: VolumesTaken) -> None:
+    """Give the pod up at once, as nothing was written; its message says why."""
     move(state, state.table.row(event.pod), "volumes_taken")
     if state.config.status_patches:
-        waits_for(state, event.pod, event.reason)
+        set_message(state, event.pod, event.reason)
 
 
 def _row(state: BindingState, pod: int, node: int) -> int:
-    """The pod's row if it waits for volumes on this node; else -1."""
+    """Return the pod's row if it waits for volumes on this node, else -1."""
     row = state.table.find(pod)
     if row < 0 or state.table.nodes.item(row) != node or pod not in state.volumes:
         return -1
-    if pod in state.taken:
+    if pod in state.promise_conflicts:
         return -1
-    return row if state.table.phases.item(row) in (Phase.WAITING, *FOR_PERMIT, *FOR_VOLUMES) else -1
+    return (
+        row if state.table.phases.item(row) in (Phase.UNRESOLVED, *FOR_PERMIT, *FOR_VOLUMES) else -1
+    )

@@ -1,1 +1,3 @@
-"""Ingest as a state machine: what the cluster showed, in the mesh's own numbers. Pure."""
+"""The core of ingest: what the cluster shows, in the mesh's own numbers, as a pure
+state machine.
+"""

@@ -1,5 +1,5 @@
-"""What kinds of events the cluster shows: told once for a step, and only those that some plugin of
-the configuration has pods wait for.
+"""The kinds of cluster events (Happened): published once per step, and only those that a configured
+plugin waits for.
 """
 
 from services.ingest.core.state import IngestState
@@ -8,18 +8,18 @@ from shared.model.cluster_objects import ClusterObject, StorageObject
 
 
 def note(state: IngestState, *kinds: str) -> None:
-    """To be told when all facts of the step are."""
+    """Note kinds of events, published after all facts of the step."""
     for kind in kinds:
         if kind in state.config.wakes:
-            state.happened[kind] = None
+            state.events_to_publish[kind] = None
 
 
 def note_object(state: IngestState, one: ClusterObject, what: str) -> None:
-    """The same of an object about volumes."""
+    """Note the kind of event of a storage object."""
     if state.config.wakes and isinstance(one, StorageObject):
         note(state, f"{type(one).__name__}/{what}")
 
 
-def told(state: IngestState, _event: Happened) -> None:
-    """Queueing knows."""
-    state.happened.clear()
+def on_happened(state: IngestState, _event: Happened) -> None:
+    """Clear the published kinds."""
+    state.events_to_publish.clear()

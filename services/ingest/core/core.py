@@ -1,27 +1,26 @@
-"""Ingest's core: what each observation changes, and in which order ingest records facts.
+"""Ingest's core: the effect of each observation, and the order in which facts are recorded.
 
-`evolve` of an observation keeps the books at once and puts the facts that follow from it on
-`state.outbox`; `decide` hands them out in order, and `evolve` of each takes it off again. So a
-fact is decided exactly once, and folding needs no decisions. Nothing here places or orders pods.
+`evolve` of an observation updates the state at once and appends the resulting facts to
+`state.outbox`; `decide` yields them in order, and `evolve` of each fact removes it. So a fact is
+decided exactly once, and folding needs no decisions. Ingest does not place or order pods.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from services.ingest.core import cluster_events, snapshot
-from services.ingest.core.config import Config, parse_config
-from services.ingest.core.groups import budgets_gone, budgets_seen, gangs_gone, gangs_seen
-from services.ingest.core.lists import list_began, list_ended
-from services.ingest.core.nodes import nodes_gone, nodes_seen
-from services.ingest.core.other_objects import objects_gone, objects_seen, tell_storage
-from services.ingest.core.pods.assigned import pods_bound_seen
+from services.ingest.core.config import Config
+from services.ingest.core.groups import remove_budgets, remove_gangs, update_budgets, update_gangs
+from services.ingest.core.lists import on_list_began, on_list_ended
+from services.ingest.core.nodes import remove_nodes, update_nodes
+from services.ingest.core.other_objects import publish_storage, remove_objects, update_objects
+from services.ingest.core.pods.assigned import on_pods_bound_seen
 from services.ingest.core.pods.default_spread import respread
-from services.ingest.core.pods.pods import pods_deleted_seen, pods_seen
-from services.ingest.core.pods.start_times import pods_started_seen
+from services.ingest.core.pods.pods import on_pods_deleted_seen, on_pods_seen
+from services.ingest.core.pods.start_times import on_pods_started_seen
 from services.ingest.core.queue_plugins import requeue
-from services.ingest.core.restored import cluster_restored
+from services.ingest.core.restored import on_cluster_restored
 from services.ingest.core.state import FIRST, IngestState, WrongCluster
-from shared.events import observed as seen
 from shared.events.base import Configured, Event
 from shared.events.ingest import (
     Happened,
@@ -35,105 +34,128 @@ from shared.events.ingest import (
     StorageSet,
     WorldListed,
 )
+from shared.events.observed import (
+    BudgetsDeletedSeen,
+    BudgetsSeen,
+    ClusterRestored,
+    GangsDeletedSeen,
+    GangsSeen,
+    InputRejected,
+    ListBegan,
+    ListEnded,
+    NodesDeletedSeen,
+    NodesSeen,
+    ObjectsDeletedSeen,
+    ObjectsSeen,
+    PodsBoundSeen,
+    PodsDeletedSeen,
+    PodsSeen,
+    PodsStartedSeen,
+    WatchAdvanced,
+    WorldOpened,
+)
 from shared.model.columns import split
-from shared.model.ids import INGEST, SHARDS_MAX
+from shared.model.ids import INGEST, SHARDS_MAX, JournalName
+from shared.model.options import read_options
 
-OWN = IngestEvent.__args__
-TOLD_BYTES_MAX = 4 << 20
+OWN_EVENTS = IngestEvent.__args__
+RECORD_FACTS_BYTES_MAX = 4 << 20
 NODE_BYTES = OBJECT_BYTES = 600
 
 
 class IngestCore:
-    """Ingest's journal is the world journal; it reads no other."""
+    """The core of ingest. Its journal is the world journal; it reads no other."""
 
     journal = INGEST
-    sources: tuple[str, ...] = ()
+    sources: tuple[JournalName, ...] = ()
 
     def __init__(self, placements: int = 1) -> None:
-        """Nodes are routed to shards 0..placements-1."""
+        """Create a core that routes nodes to shards 0..placements-1."""
         assert 1 <= placements <= SHARDS_MAX, f"{placements} placements"
         self.placements = placements
         self._evolve: dict[type, Callable[[IngestState, Any], None]] = {
-            Configured: _configured,
-            seen.WorldOpened: _world_opened,
-            seen.ClusterRestored: cluster_restored,
-            seen.PodsSeen: pods_seen,
-            seen.PodsBoundSeen: pods_bound_seen,
-            seen.PodsStartedSeen: pods_started_seen,
-            seen.PodsDeletedSeen: pods_deleted_seen,
-            seen.NodesSeen: _nodes_seen,
-            seen.NodesDeletedSeen: lambda state, event: nodes_gone(state, split(event.uids)),
-            seen.BudgetsSeen: _budgets_seen,
-            seen.BudgetsDeletedSeen: lambda state, event: budgets_gone(state, split(event.uids)),
-            seen.GangsSeen: _gangs_seen,
-            seen.GangsDeletedSeen: lambda state, event: gangs_gone(state, split(event.keys)),
-            seen.ObjectsSeen: _objects_seen,
-            seen.ObjectsDeletedSeen: lambda state, event: objects_gone(state, split(event.uids)),
-            seen.ListBegan: list_began,
-            seen.ListEnded: list_ended,
-            seen.WatchAdvanced: _watch_advanced,
-            seen.InputRejected: _input_rejected,
-            **dict.fromkeys(OWN, _told),
-            Happened: cluster_events.told,
-            SourceAdvanced: _source_advanced,
+            Configured: _on_configured,
+            WorldOpened: _on_world_opened,
+            ClusterRestored: on_cluster_restored,
+            PodsSeen: on_pods_seen,
+            PodsBoundSeen: on_pods_bound_seen,
+            PodsStartedSeen: on_pods_started_seen,
+            PodsDeletedSeen: on_pods_deleted_seen,
+            NodesSeen: _on_nodes_seen,
+            NodesDeletedSeen: _on_nodes_deleted_seen,
+            BudgetsSeen: _on_budgets_seen,
+            BudgetsDeletedSeen: _on_budgets_deleted_seen,
+            GangsSeen: _on_gangs_seen,
+            GangsDeletedSeen: _on_gangs_deleted_seen,
+            ObjectsSeen: _on_objects_seen,
+            ObjectsDeletedSeen: _on_objects_deleted_seen,
+            ListBegan: on_list_began,
+            ListEnded: on_list_ended,
+            WatchAdvanced: _on_watch_advanced,
+            InputRejected: _on_input_rejected,
+            **dict.fromkeys(OWN_EVENTS, _on_published),
+            Happened: cluster_events.on_happened,
+            SourceAdvanced: _on_source_advanced,
         }
 
     def new(self) -> IngestState:
-        """No world yet."""
+        """Return a state without a world."""
         return IngestState(self.placements)
 
     def evolve(self, state: IngestState, event: Event) -> None:
-        """Raises WrongCluster when the journal is of another cluster."""
+        """Apply one event. Raises WrongCluster if the journal is of another cluster."""
         self._evolve[type(event)](state, event)
 
     def decide(self, state: IngestState) -> Iterator[Event]:
-        """The facts of the step in order, as many as one record holds well, then how far the
-        outside has been consumed.
+        """Yield the facts of the step in order, as many as fit one record well, then the position
+        up to which observations were consumed.
         """
         outbox = state.outbox
-        left_bytes = TOLD_BYTES_MAX
+        left_bytes = RECORD_FACTS_BYTES_MAX
         while outbox and left_bytes > 0:
             left_bytes -= _size_bytes(outbox[0])
             yield outbox[0]
-        if not outbox and state.happened:
-            yield Happened(tuple(sorted(state.happened)))
+        if not outbox and state.events_to_publish:
+            yield Happened(tuple(sorted(state.events_to_publish)))
         if not outbox and state.seen_revision > state.revision:
             yield SourceAdvanced(state.seen_revision)
 
     def due_ms(self, state: IngestState) -> int | None:
-        """Ingest has no timers."""
-        waiting = bool(state.outbox or state.happened) or state.seen_revision > state.revision
+        """Return now if there are facts to publish; ingest has no timers."""
+        waiting = (
+            bool(state.outbox or state.events_to_publish) or state.seen_revision > state.revision
+        )
         return state.now_ms if waiting else None
 
     def effects(self, state: IngestState) -> Mapping[int, ListAsked]:
-        """Lists asked for that have not been applied."""
+        """Return the requested lists that are not applied yet."""
         return state.effects
 
     def dump(self, state: IngestState) -> Any:
-        """See the module `saved`."""
+        """Return canonical plain values; see snapshot.py."""
         return snapshot.dump(state)
 
     def load(self, body: Any) -> IngestState:
-        """Inverse of dump."""
+        """Restore what `dump` returned."""
         return snapshot.load(body, self.placements)
 
     def check(self, state: IngestState) -> None:
-        """Reference counts and reverse indexes agree with the table."""
+        """Check that reference counts and reverse indexes agree with the table."""
         snapshot.check(state)
 
 
-def _configured(state: IngestState, event: Configured) -> None:
-    """A new term, or another configuration: lists that were open will never be complete."""
+def _on_configured(state: IngestState, event: Configured) -> None:
+    """Apply a new term or configuration: open lists will never be complete."""
     before, was = state.config, state.spreads
-    state.config = parse_config(event.config.get("ingest", {}))
-    # What such a list has shown is newer than what a watch would go on from: list again.
+    state.config = read_options("ingest", event.config, Config)
+    # The objects of such a list are newer than the watch position: list again.
     state.broken_off.update((kind, True) for kind, list_ in state.brackets.items() if list_.marks)
     state.brackets.clear()
     is_other = was != state.spreads or before.schedulers != state.config.schedulers
     if is_other and (was or state.spreads):
         respread(state, list(state.labelsets.values()), all_anew=True)
     if state.config.volumes and not before.volumes:
-        tell_storage(state)
+        publish_storage(state)
     if _queues_by(before) != _queues_by(state.config):
         requeue(state)
 
@@ -142,7 +164,7 @@ def _queues_by(config: Config) -> object:
     return config.schedulers, config.pre_enqueue, config.queue_sort
 
 
-def _world_opened(state: IngestState, event: seen.WorldOpened) -> None:
+def _on_world_opened(state: IngestState, event: WorldOpened) -> None:
     if state.cluster and state.cluster != event.cluster:
         raise WrongCluster(
             f"{INGEST}: this journal is of cluster {state.cluster}, but the cluster watched now is "
@@ -154,21 +176,21 @@ def _world_opened(state: IngestState, event: seen.WorldOpened) -> None:
     state.cluster = event.cluster
 
 
-def _watch_advanced(state: IngestState, event: seen.WatchAdvanced) -> None:
+def _on_watch_advanced(state: IngestState, event: WatchAdvanced) -> None:
     state.seen_revision = max(state.seen_revision, event.revision)
     state.marks.update(event.marks)
 
 
-def _source_advanced(state: IngestState, event: SourceAdvanced) -> None:
+def _on_source_advanced(state: IngestState, event: SourceAdvanced) -> None:
     state.revision = max(state.revision, event.revision)
 
 
-def _input_rejected(state: IngestState, _event: seen.InputRejected) -> None:
+def _on_input_rejected(state: IngestState, _event: InputRejected) -> None:
     state.rejected += 1
 
 
 def _size_bytes(event: Event) -> int:
-    """Roughly what an event takes in the record."""
+    """Return the approximate size of an event in a record, bytes."""
     if isinstance(event, PodsNamed):
         return len(event.uids) + len(event.names) + 2 * len(event.ids)
     if isinstance(event, NodesSet):
@@ -180,17 +202,19 @@ def _size_bytes(event: Event) -> int:
     return 3 * len(getattr(event, "ids", b""))
 
 
-def _told(state: IngestState, event: Event) -> None:
-    """One of our own: it was the next one to be told."""
+def _on_published(state: IngestState, event: Event) -> None:
+    """Remove a published fact: it was the first in the outbox."""
     first = state.outbox.popleft() if state.outbox else None
     assert type(first) is type(event), f"{INGEST}: {event} told where {first} was next"
 
 
-def _nodes_seen(state: IngestState, event: seen.NodesSeen) -> None:
-    """Listed nodes wait for the list's end, so that all zones are known before any is routed."""
+def _on_nodes_seen(state: IngestState, event: NodesSeen) -> None:
+    """Keep listed nodes until the list's end, so that all zones are known before any node is
+    routed.
+    """
     bracket = state.brackets.get("nodes")
     if bracket is None:
-        nodes_seen(state, list(event.nodes))
+        update_nodes(state, list(event.nodes))
         return
     bracket.named += len(event.nodes)
     bracket.nodes.extend(event.nodes)
@@ -198,7 +222,9 @@ def _nodes_seen(state: IngestState, event: seen.NodesSeen) -> None:
 
 
 def _named(state: IngestState, kind: str, keys: Iterable[str]) -> bool:
-    """Whether what is seen counts; in a list it is named, and what is stale does not count."""
+    """Return whether an observation counts. In a list it is also named, and a stale list does not
+    count.
+    """
     bracket = state.brackets.get(kind)
     if bracket is None:
         return True
@@ -208,16 +234,32 @@ def _named(state: IngestState, kind: str, keys: Iterable[str]) -> bool:
     return not bracket.stale
 
 
-def _budgets_seen(state: IngestState, event: seen.BudgetsSeen) -> None:
+def _on_budgets_seen(state: IngestState, event: BudgetsSeen) -> None:
     if _named(state, "budgets", (budget.uid for budget in event.budgets)):
-        budgets_seen(state, event.budgets)
+        update_budgets(state, event.budgets)
 
 
-def _gangs_seen(state: IngestState, event: seen.GangsSeen) -> None:
+def _on_gangs_seen(state: IngestState, event: GangsSeen) -> None:
     if _named(state, "gangs", (gang.key for gang in event.gangs)):
-        gangs_seen(state, event.gangs)
+        update_gangs(state, event.gangs)
 
 
-def _objects_seen(state: IngestState, event: seen.ObjectsSeen) -> None:
+def _on_objects_seen(state: IngestState, event: ObjectsSeen) -> None:
     if _named(state, "objects", (one.uid for one in event.objects)):
-        objects_seen(state, event.objects)
+        update_objects(state, event.objects)
+
+
+def _on_nodes_deleted_seen(state: IngestState, event: NodesDeletedSeen) -> None:
+    remove_nodes(state, split(event.uids))
+
+
+def _on_budgets_deleted_seen(state: IngestState, event: BudgetsDeletedSeen) -> None:
+    remove_budgets(state, split(event.uids))
+
+
+def _on_gangs_deleted_seen(state: IngestState, event: GangsDeletedSeen) -> None:
+    remove_gangs(state, split(event.keys))
+
+
+def _on_objects_deleted_seen(state: IngestState, event: ObjectsDeletedSeen) -> None:
+    remove_objects(state, split(event.uids))

@@ -1,11 +1,11 @@
-"""Demanding lists: the only effect of ingest."""
+"""Requests for lists, ingest's only effect."""
 
 from services.ingest.core.state import IngestState
 from shared.events.ingest import ListAsked
 
 
 def ask(state: IngestState, kind: str) -> None:
-    """Demand a list; it replaces an older demand for the same kind."""
+    """Request a list; it replaces an older request for the same kind."""
     for effect in [e for e, asked in state.effects.items() if asked.kind == kind]:
         del state.effects[effect]
     event = ListAsked(state.next_effect, kind)

@@ -1,13 +1,13 @@
-"""Lists: deletes are derived only from a complete bracket of the current term.
+"""Lists: deletions follow only from a complete list of the present term.
 
 A list that would delete more than half of the nodes or pods must be confirmed by a second one, and
-a list older than what was already consumed counts for nothing. Both ask for another list.
+a list older than what was already consumed is ignored. Both request another list.
 """
 
-from services.ingest.core.groups import budgets_gone, disrupted_told, gangs_gone
+from services.ingest.core.groups import remove_budgets, remove_gangs, resolve_disrupted
 from services.ingest.core.list_requests import ask
-from services.ingest.core.nodes import nodes_gone, nodes_seen
-from services.ingest.core.other_objects import objects_gone
+from services.ingest.core.nodes import remove_nodes, update_nodes
+from services.ingest.core.other_objects import remove_objects
 from services.ingest.core.pods.pods import forget
 from services.ingest.core.restored import rewound_list_ended
 from services.ingest.core.state import FIRST, Bracket, IngestState
@@ -19,8 +19,8 @@ KINDS = (*FIRST, "objects")
 DOUBTED = ("nodes", "pods")
 
 
-def list_began(state: IngestState, event: ListBegan) -> None:
-    """A new list of a kind voids one still open."""
+def on_list_began(state: IngestState, event: ListBegan) -> None:
+    """Begin a list; it voids an open one of the same kind."""
     assert event.kind in KINDS, f"list of {event.kind}: no such kind"
     if event.kind == "pods":
         state.mark += 1
@@ -28,14 +28,14 @@ def list_began(state: IngestState, event: ListBegan) -> None:
     stale = event.revision < state.seen_revision or any(
         mark < state.marks.get(part, 0) for part, mark in event.marks
     )
-    held = len(state.pods) if event.kind == "pods" else len(_held(state, event.kind))
+    held = len(state.pods) if event.kind == "pods" else len(_known_keys(state, event.kind))
     state.brackets[event.kind] = Bracket(
         event.revision, held, stale, seen={}, nodes=[], marks=event.marks
     )
 
 
-def list_ended(state: IngestState, event: ListEnded) -> None:
-    """Apply what the list implies, or ask for another one."""
+def on_list_ended(state: IngestState, event: ListEnded) -> None:
+    """Apply what the list implies, or request another one."""
     bracket = state.brackets.pop(event.kind, None)
     if bracket is None:
         return
@@ -52,15 +52,15 @@ def list_ended(state: IngestState, event: ListEnded) -> None:
     if doubtful and event.kind not in state.doubts:
         state.doubts[event.kind] = True
         state.outbox.append(ListDoubted(event.kind, len(missing)))
-        nodes_seen(state, bracket.nodes)
+        update_nodes(state, bracket.nodes)
         ask(state, event.kind)
         return
     state.doubts.pop(event.kind, None)
     _delete(state, event.kind, missing)
-    nodes_seen(state, bracket.nodes)
+    update_nodes(state, bracket.nodes)
     if event.kind == "pods":
         state.listed_pods = max(state.listed_pods, bracket.revision)
-        disrupted_told(state)
+        resolve_disrupted(state)
     elif event.kind == "objects":
         state.listed_objects = max(state.listed_objects, bracket.revision)
     for effect in [e for e, asked in state.effects.items() if asked.kind == event.kind]:
@@ -75,20 +75,20 @@ def list_ended(state: IngestState, event: ListEnded) -> None:
             state.outbox.append(WorldListed(True))
 
 
-def _held(state: IngestState, kind: str) -> list[str]:
-    """Keys of the live objects of a kind other than pods, in a fixed order."""
+def _known_keys(state: IngestState, kind: str) -> list[str]:
+    """Return the keys of the live objects of a kind other than pods, in a fixed order."""
     if kind == "nodes":
         return sorted(state.nodes)
     if kind == "budgets":
         return sorted(state.budgets)
     if kind == "objects":
         return sorted(state.objects)
-    return sorted(key for key, held in state.gangs.items() if held.gang is not None)
+    return sorted(key for key, known in state.gangs.items() if known.gang is not None)
 
 
 def _missing(state: IngestState, kind: str, bracket: Bracket) -> list[str]:
     if kind != "pods":
-        return [key for key in _held(state, kind) if key not in bracket.seen]
+        return [key for key in _known_keys(state, kind) if key not in bracket.seen]
     table = state.pods
     slots = table.live()
     unmarked = slots[table.marks[slots] != state.mark]
@@ -107,10 +107,10 @@ def _delete(state: IngestState, kind: str, keys: list[str]) -> None:
     if kind == "pods":
         forget(state, [state.pods.slots.pop(uid) for uid in keys])
     elif kind == "nodes":
-        nodes_gone(state, keys)
+        remove_nodes(state, keys)
     elif kind == "budgets":
-        budgets_gone(state, keys)
+        remove_budgets(state, keys)
     elif kind == "objects":
-        objects_gone(state, keys)
+        remove_objects(state, keys)
     else:
-        gangs_gone(state, keys)
+        remove_gangs(state, keys)

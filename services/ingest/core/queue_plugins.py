@@ -1,6 +1,6 @@
-"""What plugins of users say of pods in the queue: asked here once for each signature, and told.
+"""Users' queue plugins (PreEnqueue, QueueSort): asked here once for each signature, and published.
 
-The answer follows from the spec and the configuration, so snapshots lack it.
+The answer follows from the spec and the configuration, so snapshots do not contain it.
 """
 
 import msgspec
@@ -16,23 +16,23 @@ _decoder = msgspec.msgpack.Decoder(PodSpec)
 
 
 def choose_plugins(state: IngestState) -> None:
-    """Those that the configuration names. Raises PluginMissing."""
+    """Load the configured plugins. Raises PluginMissing."""
     config, state.queue_plugins = state.config, None
     if config.pre_enqueue or config.queue_sort is not None:
         state.queue_plugins = QueuePlugins(config.pre_enqueue, config.queue_sort)
 
 
 def queued_as(state: IngestState, spec: PodSpec) -> tuple[int, str] | None:
-    """Order and gate of such pods, if a plugin says other than what holds without any."""
-    plugins, ours = state.queue_plugins, state.config.schedulers
-    if plugins is None or (ours and spec.scheduler not in ours):
+    """Return order and gate of such pods if a plugin changes them, else None."""
+    plugins, schedulers = state.queue_plugins, state.config.schedulers
+    if plugins is None or (schedulers and spec.scheduler not in schedulers):
         return None
-    said = plugins.order(spec), plugins.gate(spec)
-    return None if said == (spec.priority, "") else said
+    answer = plugins.order(spec), plugins.gate(spec)
+    return None if answer == (spec.priority, "") else answer
 
 
-def tell_queued(state: IngestState, held: Signature, spec: PodSpec) -> None:
-    """Of a new signature."""
+def publish_queued(state: IngestState, held: Signature, spec: PodSpec) -> None:
+    """Publish the plugins' answers about a new signature."""
     held.queued = queued_as(state, spec)
     if held.queued is not None:
         order, gate = held.queued
@@ -40,7 +40,7 @@ def tell_queued(state: IngestState, held: Signature, spec: PodSpec) -> None:
 
 
 def requeue(state: IngestState) -> None:
-    """The configuration is another: tell which signatures, and which pods, that changes."""
+    """Publish the signatures and pods that a new configuration changes."""
     choose_plugins(state)
     changed: list[tuple[int, int, str]] = []
     regated = []
@@ -56,11 +56,11 @@ def requeue(state: IngestState) -> None:
     if changed:
         sigs, orders, gates = zip(*changed, strict=True)
         state.outbox.append(SignaturesQueued(pack(sigs), pack(orders), gates, again=True))
-        _tell_pending(state, np.array(regated, np.int64))
+        _publish_pending(state, np.array(regated, np.int64))
 
 
-def _tell_pending(state: IngestState, sigs: I64) -> None:
-    """Pods of these signatures that wait, with the gates of their own."""
+def _publish_pending(state: IngestState, sigs: I64) -> None:
+    """Publish the waiting pods of these signatures, with their own gates."""
     table = state.pods
     slots = table.live()
     is_waiting = (table.nodes[slots] == 0) & (table.told[slots] == 0)

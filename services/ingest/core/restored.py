@@ -1,9 +1,9 @@
-"""A cluster that was restored from a backup: revisions run backwards, and what was seen is undone.
+"""A cluster restored from a backup: revisions run backwards, and seen changes are undone.
 
-All of it is listed again before anything is placed (docs/adr/0027). Meanwhile no revision is
-known, so the list counts whatever it shows. Each pod gets a new number as it is listed, for a bind
-or an eviction may have been answered and undone before any watch showed it: what was decided for a
-pod ends with its old number.
+Everything is listed again before any pod is placed (docs/adr/0027). Meanwhile no revision is known,
+so the list counts whatever it shows. Each pod gets a new number when it is listed, because a bind
+or an eviction may have been answered and undone before any watch showed it: decisions about a pod
+end with its old number.
 """
 
 from services.ingest.core.list_requests import ask
@@ -12,7 +12,7 @@ from shared.events.ingest import WorldListed, WorldRestored
 from shared.events.observed import ClusterRestored
 
 
-def cluster_restored(state: IngestState, _event: ClusterRestored) -> None:
+def on_cluster_restored(state: IngestState, _event: ClusterRestored) -> None:
     """Forget all revisions. The shell lists all kinds next."""
     state.revision = state.seen_revision = 0
     state.listed_pods = state.listed_objects = 0
@@ -27,10 +27,10 @@ def cluster_restored(state: IngestState, _event: ClusterRestored) -> None:
 
 
 def rewound_list_ended(state: IngestState) -> None:
-    """A list showed pods older than they were seen: a restored cluster whose revision was raised
-    (etcdutl snapshot restore --bump-revision) looks like that.
+    """End a list that showed pods older than seen before: a restored cluster whose revision was
+    raised (etcdutl snapshot restore --bump-revision) looks like that.
     """
     has_objects = state.listed_objects > 0
-    cluster_restored(state, ClusterRestored(state.seen_revision))
+    on_cluster_restored(state, ClusterRestored(state.seen_revision))
     for kind in (*FIRST, "objects") if has_objects else FIRST:
         ask(state, kind)

@@ -1,15 +1,15 @@
 """Interning with reference counts: specs (signatures), label sets, gang keys.
 
-A number is given at first use and given up when the last live pod that uses it is gone.
+A number is given at first use and released when the last live pod that uses it is deleted.
 """
 
 import msgspec
 import numpy as np
 
-from services.ingest.core.images import named, numbers_named, tell, unnamed
+from services.ingest.core.images import add_named, numbers_named, publish_counts, remove_named
 from services.ingest.core.pods.table import I32
-from services.ingest.core.queue_plugins import tell_queued
-from services.ingest.core.state import HeldGang, IngestState, Labels, LabelSet, Signature
+from services.ingest.core.queue_plugins import publish_queued
+from services.ingest.core.state import GangRecord, IngestState, Labels, LabelSet, Signature
 from shared.events.ingest import SignatureDefined, SignatureRetired
 from shared.model.objects import Budget, PodSpec
 from shared.model.selectors import holds
@@ -18,31 +18,31 @@ _encoder = msgspec.msgpack.Encoder(order="deterministic")
 
 
 def spec_key(spec: PodSpec) -> bytes:
-    """Canonical bytes of a spec: equal for interchangeable pods."""
+    """Return canonical bytes of a spec, equal for interchangeable pods."""
     return _encoder.encode(spec)
 
 
-def take_sig(state: IngestState, spec: PodSpec, key: bytes, pods: int) -> int:
-    """The signature's number, defined now if it is new; `pods` more pods have it."""
+def acquire_sig(state: IngestState, spec: PodSpec, key: bytes, pods: int) -> int:
+    """Return the signature's number, defined now if it is new; `pods` more pods use it."""
     found = state.sigs.get(key)
     if found is None:
         images = numbers_named(state, spec)
         found = state.sigs[key] = Signature(state.next_sig, images=images)
-        if fresh := named(state, images):
-            tell(state, fresh)
+        if fresh := add_named(state, images):
+            publish_counts(state, fresh)
         state.sig_keys[found.sig] = key
         state.next_sig += 1
         state.outbox.append(SignatureDefined(found.sig, spec))
         if state.queue_plugins is not None:
-            tell_queued(state, found, spec)
+            publish_queued(state, found, spec)
         if spec.spread_by:
             state.spread_sigs[found.sig] = spec.spread_by
     found.pods += pods
     return found.sig
 
 
-def drop_sig(state: IngestState, sig: int, pods: int) -> None:
-    """`pods` fewer pods have the signature; retired with the last one."""
+def release_sig(state: IngestState, sig: int, pods: int) -> None:
+    """Release the signature for `pods` pods; the last one retires it."""
     key = state.sig_keys[sig]
     found = state.sigs[key]
     found.pods -= pods
@@ -51,14 +51,14 @@ def drop_sig(state: IngestState, sig: int, pods: int) -> None:
         del state.sigs[key], state.sig_keys[sig]
         state.spread_sigs.pop(sig, None)
         state.outbox.append(SignatureRetired(sig))
-        if left := unnamed(state, found.images):
-            tell(state, left)
+        if left := remove_named(state, found.images):
+            publish_counts(state, left)
 
 
-def take_labels(
+def acquire_labels(
     state: IngestState, namespace: str, labels: Labels, owner: str, pods: int
 ) -> LabelSet:
-    """The interned label set; a new one is matched against all that selects pods."""
+    """Return the interned label set; a new one is matched with everything that selects pods."""
     found = state.labelsets.get((namespace, labels, owner))
     if found is None:
         found = add_labels(state, namespace, labels, owner)
@@ -66,7 +66,9 @@ def take_labels(
             found.spread_by = state.spreaders.selector(namespace, labels, owner)
         found.budgets = tuple(
             sorted(
-                held.id for held in state.budgets.values() if covers(held.budget, namespace, labels)
+                known.id
+                for known in state.budgets.values()
+                if covers(known.budget, namespace, labels)
             )
         )
     found.pods += pods
@@ -74,7 +76,7 @@ def take_labels(
 
 
 def add_labels(state: IngestState, namespace: str, labels: Labels, owner: str) -> LabelSet:
-    """A label set that is new, without anything that it is matched against."""
+    """Add a new label set without matching it."""
     found = LabelSet(state.next_labelset, namespace, labels, owner)
     state.next_labelset += 1
     state.labelsets[namespace, labels, owner] = found
@@ -83,8 +85,8 @@ def add_labels(state: IngestState, namespace: str, labels: Labels, owner: str) -
     return found
 
 
-def drop_labels(state: IngestState, number: int, pods: int) -> None:
-    """`pods` fewer pods have the label set."""
+def release_labels(state: IngestState, number: int, pods: int) -> None:
+    """Release the label set for `pods` pods."""
     found = state.labelset_by_number[number]
     found.pods -= pods
     assert found.pods >= 0, f"labels {found.labels}: {found.pods} pods"
@@ -95,21 +97,21 @@ def drop_labels(state: IngestState, number: int, pods: int) -> None:
             del state.labelsets_in[found.namespace]
 
 
-def take_gang(state: IngestState, key: str, pods: int) -> int:
-    """The gang's number, known from its first member or its object; 0 for no gang."""
+def acquire_gang(state: IngestState, key: str, pods: int) -> int:
+    """Return the gang's number, given by its first member or its object; 0 for no gang."""
     if not key:
         return 0
     found = state.gangs.get(key)
     if found is None:
-        found = state.gangs[key] = HeldGang(state.next_gang)
+        found = state.gangs[key] = GangRecord(state.next_gang)
         state.gang_keys[found.id] = key
         state.next_gang += 1
     found.pods += pods
     return found.id
 
 
-def drop_gang(state: IngestState, gang: int, pods: int) -> None:
-    """`pods` fewer members; forgotten when it has neither members nor an object."""
+def release_gang(state: IngestState, gang: int, pods: int) -> None:
+    """Release the gang for `pods` members; it is forgotten without members and object."""
     key = state.gang_keys[gang]
     found = state.gangs[key]
     found.pods -= pods
@@ -118,9 +120,9 @@ def drop_gang(state: IngestState, gang: int, pods: int) -> None:
         del state.gangs[key], state.gang_keys[gang]
 
 
-def drop_many(state: IngestState, sigs: I32, labelsets: I32, gangs: I32) -> None:
-    """The references of many pods, one call per distinct number, ascending."""
-    for numbers, drop in ((labelsets, drop_labels), (gangs, drop_gang), (sigs, drop_sig)):
+def release_many(state: IngestState, sigs: I32, labelsets: I32, gangs: I32) -> None:
+    """Release the references of many pods, one call per distinct number, ascending."""
+    for numbers, drop in ((labelsets, release_labels), (gangs, release_gang), (sigs, release_sig)):
         values, counts = np.unique(numbers, return_counts=True)
         for number, count in zip(values.tolist(), counts.tolist(), strict=True):
             if number:
@@ -128,8 +130,8 @@ def drop_many(state: IngestState, sigs: I32, labelsets: I32, gangs: I32) -> None
 
 
 def covers(budget: Budget, namespace: str, labels: Labels) -> bool:
-    """Whether a budget's selector matches; an empty selector matches nothing, and none matches a
-    pod without labels (filterPodsWithPDBViolation).
+    """Return whether a budget's selector matches. An empty selector matches nothing, and none
+    matches a pod without labels (filterPodsWithPDBViolation).
     """
     if budget.namespace != namespace or not labels:
         return False

@@ -1,7 +1,7 @@
-"""Ingest's state as plain values and back, and the checks that are too dear for every step.
+"""Ingest's state as plain values and back, and the checks that are too expensive for every step.
 
-Private encodings (slots, label set numbers, waiting codes) are replaced by their places in sorted
-lists, so equal states give equal bytes however they came about.
+Private encodings (slots, label set numbers, waiting codes) are replaced by places in sorted lists,
+so equal states give equal bytes.
 """
 
 from typing import Any, cast
@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from services.ingest.core.config import Config
-from services.ingest.core.images import check_images, named, numbers_named
+from services.ingest.core.images import add_named, check_images, numbers_named
 from services.ingest.core.nodes import SHARD_BITS, ZONE
 from services.ingest.core.pods.default_spread import check_spread, load_spread
 from services.ingest.core.queue_plugins import choose_plugins, queued_as
@@ -19,12 +19,12 @@ from services.ingest.core.signatures import add_labels, covers
 from services.ingest.core.state import (
     OVERFLOW,
     Bracket,
-    HeldBudget,
-    HeldGang,
-    HeldNode,
+    BudgetRecord,
+    GangRecord,
     IngestState,
+    NodeRecord,
     Signature,
-    Waiting,
+    UnknownNode,
 )
 from shared.events.ingest import IngestEvent, ListAsked
 from shared.model.cluster_objects import ClusterObject
@@ -42,7 +42,7 @@ _decoder = msgspec.msgpack.Decoder(PodSpec)
 
 
 class Saved(msgspec.Struct, kw_only=True):
-    """The dump's shape."""
+    """The shape of the dump."""
 
     counters: dict[str, Any]
     config: Config
@@ -73,7 +73,7 @@ class Saved(msgspec.Struct, kw_only=True):
 
 
 def dump(state: IngestState) -> Any:
-    """Canonical plain values."""
+    """Return canonical plain values."""
     table = state.pods
     slots = table.live()
     labelsets = sorted(state.labelsets)
@@ -98,10 +98,12 @@ def dump(state: IngestState) -> Any:
         labelsets=[(namespace, labels) for namespace, labels, _owner in labelsets],
         owners=[owner for _namespace, _labels, owner in labelsets],
         waiting=waiting,
-        nodes=[(held.id, held.shard, held.node) for _id, held in sorted(state.node_by_id.items())],
+        nodes=[
+            (known.id, known.shard, known.node) for _id, known in sorted(state.node_by_id.items())
+        ],
         zone_shards=dict(sorted(state.zone_shards.items())),
         left_shards=list(state.left_shards.items()),
-        budgets=sorted((held.id, held.budget) for held in state.budgets.values()),
+        budgets=sorted((known.id, known.budget) for known in state.budgets.values()),
         gangs=[(key, g.id, g.version, g.gang) for key, g in sorted(state.gangs.items())],
         objects=[one for _uid, one in sorted(state.objects.items())],
         interest={name: sorted(keys) for name, keys in sorted(state.interest.items())},
@@ -114,10 +116,10 @@ def dump(state: IngestState) -> Any:
         unlisted=sorted(state.unlisted),
         effects=[effect for _id, effect in sorted(state.effects.items())],
         outbox=cast(list[IngestEvent], list(state.outbox)),
-        happened=sorted(state.happened),
+        happened=sorted(state.events_to_publish),
     )
     body = msgspec.to_builtins(saved, builtin_types=(bytes,))
-    # Where they say nothing the dump's bytes are those of older ones.
+    # Empty newer fields are left out, so that the bytes equal those of older dumps.
     if not body["config"]["wakes"]:
         del body["config"]["wakes"]
     for name in ("happened", "is_restored", "is_rewound"):
@@ -129,14 +131,14 @@ def dump(state: IngestState) -> Any:
 def _label_places(
     state: IngestState, labelsets: list[tuple[str, Labels, str]], numbers: NDArray[np.int32]
 ) -> I64:
-    """Numbers of label sets as places in the sorted list."""
+    """Return numbers of label sets as places in the sorted list."""
     held = np.array([state.labelsets[key].number for key in labelsets], np.int64)
     places = np.argsort(held, kind="stable")
     return places[np.searchsorted(held[places], numbers)]
 
 
 def _node_codes(state: IngestState, waiting: list[str], nodes: I64) -> I64:
-    """Node ids as they are, names without a node as -2 and less by their place."""
+    """Return node ids unchanged, and names without a node as -2 and below by their place."""
     codes = {state.waiting[name].code: -2 - place for place, name in enumerate(waiting)}
     for row in np.flatnonzero(nodes < 0).tolist():
         nodes[row] = codes.get(nodes.item(row), nodes.item(row))
@@ -144,7 +146,7 @@ def _node_codes(state: IngestState, waiting: list[str], nodes: I64) -> I64:
 
 
 def load(body: Any, placements: int) -> IngestState:
-    """Inverse of dump."""
+    """Restore what `dump` returned."""
     saved = msgspec.convert(body, Saved)
     state = IngestState(placements)
     for name, value in saved.counters.items():
@@ -155,7 +157,7 @@ def load(body: Any, placements: int) -> IngestState:
     _load_interned(state, saved)
     _load_pods(state, saved)
     for id_, budget in saved.budgets:
-        state.budgets[budget.uid] = HeldBudget(id_, budget)
+        state.budgets[budget.uid] = BudgetRecord(id_, budget)
         for labels in state.labelsets.values():
             if covers(budget, labels.namespace, labels.labels):
                 labels.budgets = (*labels.budgets, id_)
@@ -170,7 +172,7 @@ def load(body: Any, placements: int) -> IngestState:
     state.unlisted = saved.unlisted
     state.effects = {asked.effect: asked for asked in saved.effects}
     state.outbox.extend(saved.outbox)
-    state.happened = dict.fromkeys(saved.happened)
+    state.events_to_publish = dict.fromkeys(saved.happened)
     return state
 
 
@@ -178,9 +180,9 @@ def _load_nodes(state: IngestState, saved: Saved) -> None:
     state.zone_shards = dict(saved.zone_shards)
     state.left_shards = dict(saved.left_shards)
     for id_, shard, node in saved.nodes:
-        held = HeldNode(id_, shard, node)
-        state.nodes[node.uid] = held
-        state.node_by_id[id_] = held
+        known = NodeRecord(id_, shard, node)
+        state.nodes[node.uid] = known
+        state.node_by_id[id_] = known
         state.node_names[node.name] = id_ << SHARD_BITS | shard
         state.shard_nodes[shard] += 1
         zone = node.labels.get(ZONE, "")
@@ -193,19 +195,19 @@ def _load_interned(state: IngestState, saved: Saved) -> None:
         images = numbers_named(state, spec)
         state.sigs[key] = Signature(sig, images=images, queued=queued_as(state, spec))
         state.sig_keys[sig] = key
-        named(state, images)
+        add_named(state, images)
     owners = saved.owners or [""] * len(saved.labelsets)
     for (namespace, labels), owner in zip(saved.labelsets, owners, strict=True):
         add_labels(state, namespace, labels, owner)
     for name, id_, version, gang in saved.gangs:
-        state.gangs[name] = HeldGang(id_, 0, version, gang)
+        state.gangs[name] = GangRecord(id_, 0, version, gang)
         state.gang_keys[id_] = name
 
 
 def _load_pods(state: IngestState, saved: Saved) -> None:
     uids = split(saved.uids)
     table = state.pods
-    slots = table.take(uids)
+    slots = table.allocate(uids)
     columns = {name: unpack(column) for name, column in saved.columns.items()}
     for name, values in columns.items():
         getattr(table, name)[slots] = values
@@ -213,9 +215,9 @@ def _load_pods(state: IngestState, saved: Saved) -> None:
     table.labelsets[slots] = columns["labelsets"] + 1  # numbers run from 1 in the sorted order
     state.next_waiting = OVERFLOW - 1 - len(saved.waiting)
     for place, name in enumerate(saved.waiting):
-        state.waiting[name] = Waiting(OVERFLOW - 1 - place)
+        state.waiting[name] = UnknownNode(OVERFLOW - 1 - place)
     if (columns["nodes"] == OVERFLOW).any():
-        state.waiting[""] = Waiting(OVERFLOW)
+        state.waiting[""] = UnknownNode(OVERFLOW)
     if saved.listed:
         state.mark = 1
         table.marks[slots] = np.frombuffer(saved.listed, np.int8)
@@ -246,12 +248,12 @@ def _recount(state: IngestState) -> None:
 
 
 def check(state: IngestState) -> None:
-    """Assert what ought to hold between the table, the interned values and the indexes."""
+    """Check the table, the interned values and the indexes against each other."""
     slots = state.pods.live()
     assert len(slots) == len(state.pods), f"{len(slots)} rows, {len(state.pods)} uids"
     counted = {
         "sigs": {held.sig: held.pods for held in state.sigs.values()},
-        "gangs": {held.id: held.pods for held in state.gangs.values() if held.pods},
+        "gangs": {known.id: known.pods for known in state.gangs.values() if known.pods},
         "labelsets": {held.number: held.pods for held in state.labelsets.values()},
     }
     for name, expected in counted.items():

@@ -15,14 +15,14 @@ from shared.model.objects import Budget, Gang, Node, Selector
 from shared.scheduling.api.custom_queue import QueuePlugins
 
 OVERFLOW = -1
-"""Stands in the node column for a node name that was one too many to be remembered."""
+"""Value in the node column for a node name beyond the bound of remembered names."""
 
 Labels = tuple[tuple[str, str], ...]
 
 
 FIRST = ("nodes", "budgets", "gangs", "pods")
-"""Listed before anything is placed. Other objects are too, as they are listed before the pods; but
-they came later, and older journals say that a world is known without them.
+"""Kinds listed before any pod is placed. Other objects are listed before the pods too, but were
+added later, and older journals call a world known without them.
 """
 
 
@@ -31,8 +31,8 @@ class WrongCluster(Exception):
 
 
 class Signature(Struct):
-    """An interned spec: its number, how many live pods have it, the images of it that are counted,
-    and what plugins of users say of its queue (order and gate), unless that is as without them.
+    """An interned spec: its number, its live pods, its counted images, and the order and gate by
+    users' queue plugins if they change any.
     """
 
     sig: int
@@ -42,8 +42,8 @@ class Signature(Struct):
 
 
 class LabelSet(Struct):
-    """Interned labels of a namespace, with who controls the pods; `budgets` are the covering ones'
-    ids, ascending, `spread_by` is what selects such pods where that is asked.
+    """Interned labels of a namespace with the pods' controller; `budgets`: ids of the covering
+    budgets, ascending; `spread_by`: what selects such pods, if default spread applies.
     """
 
     number: int
@@ -55,7 +55,7 @@ class LabelSet(Struct):
     spread_by: Selector = ()
 
 
-class HeldNode(Struct):
+class NodeRecord(Struct):
     """A live node and the shard it was routed to."""
 
     id: int
@@ -63,30 +63,30 @@ class HeldNode(Struct):
     node: Node
 
 
-class HeldImage(Struct):
-    """An image, its number as in columns: how many signatures name it, how many nodes have it."""
+class ImageRecord(Struct):
+    """An image with its number in columns: how many signatures name it, how many nodes have it."""
 
     key: bytes
     sigs: int
     nodes: int
 
 
-class Waiting(Struct):
-    """A name that assigned pods give but no known node has; `code` stands in their column."""
+class UnknownNode(Struct):
+    """A node name of assigned pods without a known node; `code` is its value in the node column."""
 
     code: int
     pods: int = 0
 
 
-class HeldBudget(Struct):
+class BudgetRecord(Struct):
     """A live budget."""
 
     id: int
     budget: Budget
 
 
-class HeldGang(Struct):
-    """A gang that has an object, live members, or both."""
+class GangRecord(Struct):
+    """A gang with an object, live members, or both."""
 
     id: int
     pods: int = 0
@@ -95,8 +95,8 @@ class HeldGang(Struct):
 
 
 class Bracket(Struct):
-    """A list under way. `held` is how many objects there were before it, `named` how many it has
-    named so far; `stale` when it is older than what was already consumed. `marks`: see ListBegan.
+    """An open list. `held`: objects known before it; `named`: objects named so far; `stale`: it is
+    older than what was already consumed. `marks`: see ListBegan.
     """
 
     revision: int
@@ -109,19 +109,19 @@ class Bracket(Struct):
 
 
 class IngestState(MachineState):
-    """Everything ingest knows. Slots, label set numbers and waiting codes are private encodings."""
+    """The state of ingest. Slots, label set numbers and waiting codes are private encodings."""
 
     def __init__(self, placements: int) -> None:
-        """An empty world, no cluster opened yet."""
+        """Create an empty world without a cluster."""
         super().__init__(())
         self.config = Config()
-        self.queue_plugins: QueuePlugins | None = None  # as the configuration says
+        self.queue_plugins: QueuePlugins | None = None  # as configured
         self.cluster = ""
         self.revision = 0
         self.seen_revision = 0
-        self.marks: dict[str, int] = {}  # up to where each part of the cluster was seen
-        self.is_restored = False  # the cluster was restored, and not all of it is listed yet
-        self.is_rewound = False  # the open list of pods shows some older than they were seen
+        self.marks: dict[str, int] = {}  # how far each part of the cluster was seen
+        self.is_restored = False  # the cluster was restored and is not fully listed yet
+        self.is_rewound = False  # the open list shows pods older than seen before
         self.rejected = 0
         self.next_pod = self.next_node = self.next_sig = 1
         self.next_gang = self.next_budget = self.next_effect = 1
@@ -133,33 +133,33 @@ class IngestState(MachineState):
         self.labelsets_in: dict[str, dict[int, LabelSet]] = {}  # by namespace and number
         self.next_labelset = 1
         self.interest: dict[str, frozenset[str]] = {}  # see the module `identity`
-        self.nodes: dict[str, HeldNode] = {}
-        self.node_by_id: dict[int, HeldNode] = {}
+        self.nodes: dict[str, NodeRecord] = {}
+        self.node_by_id: dict[int, NodeRecord] = {}
         self.node_names: dict[str, int] = {}
-        self.images: dict[int, HeldImage] = {}  # by number; follows from signatures and nodes
-        self.waiting: dict[str, Waiting] = {}
+        self.images: dict[int, ImageRecord] = {}  # by number; derived from signatures and nodes
+        self.waiting: dict[str, UnknownNode] = {}
         self.next_waiting = OVERFLOW - 1
         self.zone_shards: dict[str, int] = {}
-        self.left_shards: dict[str, int] = {}  # name -> shard of nodes that went, oldest first
+        self.left_shards: dict[str, int] = {}  # name -> shard of deleted nodes, oldest first
         self.zone_nodes: dict[str, int] = {}
         self.shard_nodes = [0] * placements
-        self.budgets: dict[str, HeldBudget] = {}
-        self.gangs: dict[str, HeldGang] = {}
+        self.budgets: dict[str, BudgetRecord] = {}
+        self.gangs: dict[str, GangRecord] = {}
         self.gang_keys: dict[int, str] = {}
         self.objects: dict[str, ClusterObject] = {}
         self.spreaders = Spreaders()  # of the objects
-        self.spread_sigs: dict[int, Selector] = {}  # signatures spread by default, and by what
+        self.spread_sigs: dict[int, Selector] = {}  # signature -> selector of its default spread
         self.brackets: dict[str, Bracket] = {}
-        self.broken_off: dict[str, bool] = {}  # kinds seen up to somewhere in a list
+        self.broken_off: dict[str, bool] = {}  # kinds whose list broke off
         self.mark = 0
         self.doubts: dict[str, bool] = {}
-        self.unlisted: list[str] = []  # kinds of which the first list has not been applied
+        self.unlisted: list[str] = []  # kinds whose first list is not applied yet
         self.listed_pods = self.listed_objects = 0
         self.effects: dict[int, ListAsked] = {}
         self.outbox: deque[Event] = deque()
-        self.happened: dict[str, None] = {}  # kinds of events to be told of
+        self.events_to_publish: dict[str, None] = {}  # kinds of events to publish
 
     @property
     def spreads(self) -> bool:
-        """Whether pods are spread by default; several shards could not count them."""
+        """Return whether default spread applies; several shards could not count it."""
         return self.config.default_spread and len(self.shard_nodes) == 1

@@ -1,1 +1,1 @@
-"""Permit as a state machine: one transaction for each attempt of a gang. Pure."""
+"""The core of permit: one transaction for each attempt of a gang, as a pure state machine."""

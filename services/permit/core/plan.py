@@ -1,12 +1,12 @@
-"""Which shard holds which members: a pure function of what the shards said they could give.
+"""Decides which shard holds which members: a pure function of the shards' offers.
 
-One shard is preferred, because then one step decides; a gang is cut over shards only when no shard
-alone has room for minCount. Ties go round the shards by the gang's number, so that many equal
-gangs do not all meet on the first shard.
+One shard is preferred, because then one step decides; a gang is split over shards only if no shard
+alone has room for minCount. Ties rotate over the shards by the gang's number, so that many equal
+gangs do not all choose the first shard.
 
-Every shard tries the same members in the same order, so where members differ all of them offer room
-for the first ones. If that is too little, a shard is asked for others of the members in place of
-those that are had elsewhere, as many as it offered: it knows best, and holds all of them or none.
+Every shard tries the same members in the same order, so if members differ all shards offer room for
+the first ones. If that is too little, a shard is asked for other members in place of those placed
+elsewhere, as many as it offered: it holds all of them or none.
 """
 
 from collections.abc import Mapping, Sequence
@@ -18,10 +18,11 @@ Group = tuple[int, list[int]]
 def make_plan(
     first: int, needed: int, groups: Sequence[Group], offers: Mapping[int, Sequence[int]]
 ) -> dict[int, list[Group]]:
-    """Shard -> members to hold there, at least `needed` together; empty when that is impossible.
+    """Return shard -> members to hold there, at least `needed` together; empty if that is
+    impossible.
 
-    `groups` are members without a hold, `offers` counts parallel to them, by shard. Of equal shards
-    the one at or next after `first` is taken.
+    `groups` are members without a hold; `offers` has counts parallel to them, by shard. Of equal
+    shards the one at or next after `first` wins.
     """
     totals = {shard: _total(groups, counts) for shard, counts in offers.items()}
     order = sorted(totals, key=lambda shard: (-totals[shard], shard < first, shard))
@@ -41,7 +42,9 @@ def _cut(
     offers: Mapping[int, Sequence[int]],
     room: Mapping[int, int],
 ) -> dict[int, list[Group]]:
-    """What each shard offered of what those before it left; where it has `room` others instead."""
+    """Return what each shard offers of the members left by the shards before it; `room`: it may
+    hold other members instead.
+    """
     plan: dict[int, list[Group]] = {}
     left = [(sig, list(ids)) for sig, ids in groups]
     for shard in order:

@@ -1,7 +1,8 @@
-"""What permit knows: open attempts of gangs, their gates, and which pods are out of play.
+"""Permit's state: open attempts of gangs, their permit timeouts, and pods that are no members any
+more.
 
-Three parts are derived from the rest and never dumped: who is a member of what, which attempts
-have something to decide, and the gates in order of their time.
+Three parts are derived and never dumped: the gangs of each pod, the attempts with something to
+decide, and the timeouts in order of time.
 """
 
 from bisect import insort
@@ -14,6 +15,7 @@ from msgspec import Struct
 from services.permit.core.config import Config
 from services.permit.core.transitions import Phase, following
 from shared.machine.core import MachineState
+from shared.model.ids import JournalName
 from shared.model.objects import PodSpec
 from shared.model.podset import PodSet
 
@@ -22,8 +24,10 @@ Key = tuple[int, int]
 Reasons = tuple[tuple[str, int], ...]
 
 
-class ShardWord(Struct, array_like=True):
-    """A shard's latest word on an attempt: what it could take of each group, and why not more."""
+class ShardOffer(Struct, array_like=True):
+    """A shard's latest offer to an attempt: how many members of each group fit, and why
+    not more.
+    """
 
     counts: tuple[int, ...]
     reasons: Reasons
@@ -31,15 +35,15 @@ class ShardWord(Struct, array_like=True):
 
 
 class Hold(Struct, frozen=True, gc=False, array_like=True):
-    """A member's place, charged in the shard's ledger until this journal says otherwise."""
+    """A member's place, charged in the shard's ledger until this journal ends the hold."""
 
     node: int
     shard: int
 
 
-class Gate(Struct, array_like=True):
-    """The time a gang has from its first attempt on, kept until it commits or time is over.
-    `races`: attempts within it that others took the offered room from.
+class PermitTimeout(Struct, array_like=True):
+    """The permit timeout of a gang from its first attempt on, kept until it commits or times out.
+    `races`: attempts within it whose offered room was taken by others.
     """
 
     start_ms: int
@@ -49,15 +53,15 @@ class Gate(Struct, array_like=True):
 
     @property
     def due_ms(self) -> int:
-        """When everything is given back."""
+        """Return when all holds are released, ms."""
         return self.start_ms + self.timeout_ms
 
 
 class Attempt(Struct, array_like=True):
-    """One try of one gang. `groups` are the members still in play, (signature, ids) in order;
-    `asked` maps a shard to what the plan asked of it, `waiting` are those not answered yet. `shown`
-    are members at whose bind somebody acts, by the first of them, `with_volumes` those for which
-    volumes were chosen. `preempts` as it was sent, `preemptible`: a shard said that it may help.
+    """One attempt of a gang. `groups`: the remaining members, (signature, ids) in order. `asked`:
+    shard -> members to hold; `open_shards`: shards that have not answered yet. `bind_plugin_specs`:
+    members at whose bind plugins act, ordered by the first of them; `with_volumes`: members with
+    chosen volumes. `preempts`: as dispatched; `preemptible`: a shard says that preemption may help.
     """
 
     gang: int
@@ -68,37 +72,39 @@ class Attempt(Struct, array_like=True):
     phase: Phase = Phase.NEW
     plans: int = 0
     stale: bool = False
-    words: dict[int, ShardWord] = {}
+    offers: dict[int, ShardOffer] = {}
     asked: dict[int, list[int]] = {}
-    waiting: list[int] = []
+    open_shards: list[int] = []
     held: dict[int, Hold] = {}
-    shown: list[tuple[list[int], PodSpec]] = []
+    bind_plugin_specs: list[tuple[list[int], PodSpec]] = []
     with_volumes: list[int] = []
     preempts: bool = False
     preemptible: bool = False
 
     @property
     def key(self) -> Key:
-        """What holds of this attempt are known by."""
+        """Return the key of this attempt's holds."""
         return (self.gang, self.attempt)
 
     @property
     def live(self) -> int:
-        """Members that are still in play."""
+        """Return the number of remaining members."""
         return sum(len(ids) for _sig, ids in self.groups)
 
     @property
-    def broken(self) -> bool:
-        """It cannot commit any more, whatever the shards answer."""
+    def cannot_commit(self) -> bool:
+        """Return whether the attempt cannot commit any more, whatever the shards answer."""
         return self.stale or self.live < self.min_count
 
     @property
-    def enough(self) -> bool:
-        """Everything asked is answered, and it suffices."""
+    def can_commit(self) -> bool:
+        """Return whether all shards have answered and enough members are held."""
         return self.phase is Phase.ANSWERED and len(self.held) >= self.min_count
 
     def follow(self, event: str) -> None:
-        """Take the transition of `event`; AssertionError with the story when there is none."""
+        """Apply the transition of `event`. Raises AssertionError with the story if
+        there is none.
+        """
         story = (
             f"gang {self.gang} attempt {self.attempt} version {self.version}, plan {self.plans}, "
             f"{len(self.held)} of {self.live} members held, {self.min_count} needed"
@@ -106,25 +112,29 @@ class Attempt(Struct, array_like=True):
         self.phase = following(self.phase, event, story)
 
     def drop(self, pod: int) -> None:
-        """The pod is no member any more (gone, or it got a node without us)."""
+        """Remove a member that is deleted or has a node by other means."""
         for _sig, ids in self.groups:
             if pod in ids:
                 ids.remove(pod)
         self.held.pop(pod, None)
 
     def dump(self) -> list[Any]:
-        """Plain values in an order that does not depend on the order of answers."""
+        """Return plain values in an order that does not depend on the order of answers."""
         plain: list[Any] = msgspec.to_builtins(self)
         if not self.preempts:
             del plain[-2:]  # as in older snapshots
         return [
             sorted(value.items()) if isinstance(value, dict) else value
-            for value in [*plain[:_WAITING], sorted(self.waiting), *plain[_WAITING + 1 :]]
+            for value in [
+                *plain[:_OPEN_SHARDS],
+                sorted(self.open_shards),
+                *plain[_OPEN_SHARDS + 1 :],
+            ]
         ]
 
     @classmethod
     def load(cls, plain: list[Any]) -> "Attempt":
-        """Inverse of dump; old ones lack the last fields."""
+        """Restore what `dump` returned; old dumps lack the last fields."""
         columns = [
             dict(value) if name in _BY_NUMBER else value
             for name, value in zip(cls.__struct_fields__, plain, strict=False)
@@ -132,73 +142,75 @@ class Attempt(Struct, array_like=True):
         return msgspec.convert(columns, cls)
 
 
-_WAITING = Attempt.__struct_fields__.index("waiting")
-_BY_NUMBER = {"words", "asked", "held"}
+_OPEN_SHARDS = Attempt.__struct_fields__.index("open_shards")
+_BY_NUMBER = {"offers", "asked", "held"}
 RACES_MAX = 4
 DECIDABLE = (Phase.NEW, Phase.OFFERED, Phase.ANSWERED)
 
 
 class PermitState(MachineState):
-    """See the module's first lines."""
+    """Permit's state; see the module docstring."""
 
-    def __init__(self, sources: Sequence[str]) -> None:
-        """No gangs."""
+    def __init__(self, sources: Sequence[JournalName]) -> None:
+        """Create a state without gangs."""
         super().__init__(sources)
         self.config = Config()
         self.versions: dict[int, int] = {}
-        self.gates: dict[int, Gate] = {}
+        self.timeouts: dict[int, PermitTimeout] = {}
         self.attempts: dict[Key, Attempt] = {}
         self.settled = PodSet()
-        self.deleted = PodSet()  # groups, not pods; attempts at them may be on their way
+        self.deleted = PodSet()  # groups, not pods; attempts for them may be under way
         self.member_of: dict[int, Key] = {}
-        self.todo: set[Key] = set()
+        self.undecided: set[Key] = set()
         self.timers: list[tuple[int, int]] = []
 
     def open(self, attempt: Attempt) -> None:
-        """Take an attempt in."""
+        """Add an attempt."""
         self.attempts[attempt.key] = attempt
         for _sig, ids in attempt.groups:
             self.member_of.update(dict.fromkeys(ids, attempt.key))
         self.note(attempt)
 
     def close(self, attempt: Attempt) -> None:
-        """Forget an attempt that came to its end."""
+        """Remove an ended attempt."""
         del self.attempts[attempt.key]
-        self.todo.discard(attempt.key)
+        self.undecided.discard(attempt.key)
         for _sig, ids in attempt.groups:
             for pod in ids:
                 if self.member_of.get(pod) == attempt.key:
                     del self.member_of[pod]
 
     def note(self, attempt: Attempt) -> None:
-        """Keep `todo` true after a change of the attempt."""
-        if attempt.broken or attempt.phase in DECIDABLE:
-            self.todo.add(attempt.key)
+        """Update `undecided` after a change of the attempt."""
+        if attempt.cannot_commit or attempt.phase in DECIDABLE:
+            self.undecided.add(attempt.key)
         else:
-            self.todo.discard(attempt.key)
+            self.undecided.discard(attempt.key)
 
-    def set_gate(self, gang: int, gate: Gate) -> None:
-        """Start a gate or change it."""
-        self.end_gate(gang)
-        self.gates[gang] = gate
+    def set_timeout(self, gang: int, gate: PermitTimeout) -> None:
+        """Start or change a permit timeout."""
+        self.end_timeout(gang)
+        self.timeouts[gang] = gate
         insort(self.timers, (gate.due_ms, gang))
 
-    def end_gate(self, gang: int) -> None:
-        """Stop a gate's clock, if it runs."""
-        gate = self.gates.pop(gang, None)
+    def end_timeout(self, gang: int) -> None:
+        """End a permit timeout, if it runs."""
+        gate = self.timeouts.pop(gang, None)
         if gate is not None:
             self.timers.remove((gate.due_ms, gang))
 
-    def raced(self, attempt: Attempt) -> bool:
-        """Whether an attempt that came to nothing was offered room, and may at once try again."""
-        gate = self.gates.get(attempt.gang)
-        if attempt.broken or not attempt.plans or gate is None:
+    def lost_race(self, attempt: Attempt) -> bool:
+        """Return whether a failed attempt had offered room taken by others, so that it may retry at
+        once.
+        """
+        gate = self.timeouts.get(attempt.gang)
+        if attempt.cannot_commit or not attempt.plans or gate is None:
             return False
         return gate.attempt == attempt.attempt and gate.races < RACES_MAX
 
     def latest(self, gang: int) -> Attempt | None:
-        """The gang's open attempt that counts (older ones are stale already)."""
-        gate = self.gates.get(gang)
+        """Return the gang's newest open attempt (older ones are stale)."""
+        gate = self.timeouts.get(gang)
         return self.attempts.get((gang, gate.attempt)) if gate is not None else None
 
     def dump(self) -> Any:
@@ -206,19 +218,19 @@ class PermitState(MachineState):
         return [
             msgspec.to_builtins(self.config),
             sorted(self.versions.items()),
-            [[gang, msgspec.to_builtins(gate)] for gang, gate in sorted(self.gates.items())],
+            [[gang, msgspec.to_builtins(gate)] for gang, gate in sorted(self.timeouts.items())],
             [attempt.dump() for _key, attempt in sorted(self.attempts.items())],
             self.settled.dump(),
             self.deleted.dump(),
         ]
 
     def restore(self, body: Any) -> None:
-        """Become what `body` was made of."""
+        """Restore what `dump` returned."""
         config, versions, gates, attempts, settled, *more = body
         self.config = msgspec.convert(config, Config)
         self.versions = dict(versions)
         for gang, gate in gates:
-            self.set_gate(gang, msgspec.convert(gate, Gate))
+            self.set_timeout(gang, msgspec.convert(gate, PermitTimeout))
         self.settled = PodSet.load(settled)
         # Older snapshots have none.
         self.deleted = PodSet.load(more[0] if more else b"")

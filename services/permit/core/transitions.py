@@ -1,4 +1,4 @@
-"""The life of one attempt of a gang as a table; docs diagrams are generated from it.
+"""The life of one attempt of a gang, as a table; the docs' diagrams are generated from it.
 
 `hold` events come one per chosen shard, so they repeat; `all_*` is the last answer of its kind.
 """
@@ -7,11 +7,11 @@ from enum import IntEnum
 
 
 class Phase(IntEnum):
-    """Where an attempt stands. The last three are ends: the attempt is forgotten."""
+    """The phase of an attempt. The last three are ends: the attempt is forgotten."""
 
-    NEW = 0  # dispatched, nobody asked yet
-    OFFERING = 1  # every shard was asked what it could give
-    OFFERED = 2  # every shard answered: time for a plan
+    NEW = 0  # dispatched, no shard asked yet
+    OFFERING = 1  # every shard was asked for an offer
+    OFFERED = 2  # every shard answered: make a plan
     HOLDING = 3  # the plan's shards were asked to hold
     ANSWERED = 4  # all of them answered: commit, plan again, or release
     COMMITTED = 5
@@ -37,7 +37,13 @@ TRANSITIONS: dict[tuple[Phase, str], Phase] = {
 
 
 def following(phase: Phase, event: str, story: str) -> Phase:
-    """The phase after `event`. Raises AssertionError with the attempt's story when none is."""
+    """Return the phase after `event`. Raises AssertionError with the attempt's story if there is
+    none.
+    """
     after = TRANSITIONS.get((phase, event))
     assert after is not None, f"{story}: {event} is not allowed in {phase.name}"
     return after
+
+
+DIAGRAMS = {"An attempt of a gang": TRANSITIONS}
+"""Title -> table, for docs/reference/transitions.md."""

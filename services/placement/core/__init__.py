@@ -1,1 +1,1 @@
-"""Placement as a state machine: one shard's nodes and what is charged to them. Pure."""
+"""The core of placement: one shard's nodes and their charges, as a pure state machine."""

@@ -1,12 +1,12 @@
-"""PlacementCore: one shard's nodes as a state machine; the maps from events to what they do."""
+"""PlacementCore: one shard's nodes as a state machine, with a handler for each event."""
 
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from services.placement.core import decisions, snapshot
 from services.placement.core.books import facts, identity
-from services.placement.core.books.charges import mark_better
-from services.placement.core.config import Config, parse_config
+from services.placement.core.books.charges import mark_improved
+from services.placement.core.config import Config
 from services.placement.core.extenders import retries
 from services.placement.core.gangs import holds, member_volumes
 from services.placement.core.placing import (
@@ -16,8 +16,8 @@ from services.placement.core.placing import (
     sampling,
     wakeups,
 )
-from services.placement.core.placing.work_queue import Ask, Asked
-from services.placement.core.preemption import nominations as noms
+from services.placement.core.placing.work_queue import Task, TaskEvent
+from services.placement.core.preemption import nominations
 from services.placement.core.state import SOURCES, PlacementState
 from services.placement.core.volumes import other_shards, reservations
 from shared.events.base import Configured, Event
@@ -72,175 +72,178 @@ from shared.events.preemption import (
 )
 from shared.events.queueing import Dispatched, ReasonsAsked
 from shared.model.columns import size, unpack
-from shared.model.ids import placement
+from shared.model.ids import JournalName, placement
+from shared.model.options import read_options
 from shared.model.victims import Nominee
 
-__all__ = ["Config", "PlacementCore", "PlacementState", "parse_config"]
 
-
-def _configured(state: PlacementState, event: Configured) -> None:
-    before, state.config = state.config, parse_config(event.config.get("placement", {}))
-    sampling.configured(state)
+def _on_configured(state: PlacementState, event: Configured) -> None:
+    before, state.config = state.config, read_options("placement", event.config, Config)
+    sampling.configure(state)
     formulas = before.profiles, before.compatibility, before.extenders
     config = state.config
     if (config.profiles, config.compatibility, config.extenders) != formulas:
         # Refused pods may fit now, and every score changes.
         snapshot.derive(state)
-        mark_better(state, state.table.ids)
+        mark_improved(state, state.table.ids)
 
 
-def _asked(state: PlacementState, event: Asked) -> None:
+def _on_task(state: PlacementState, event: TaskEvent) -> None:
     if getattr(event, "shard", state.shard) == state.shard:
-        dispatches.admit_ask(state, Ask(event))
+        dispatches.admit_task(state, Task(event))
 
 
-def _answered(state: PlacementState, event: CandidatesFound | Nominated | NominationStale) -> None:
-    asked = identity.as_told(state, state.todo.asks.popleft())
+def _on_preemption_answer(
+    state: PlacementState, event: CandidatesFound | Nominated | NominationStale
+) -> None:
+    asked = identity.with_latest_sigs(state, state.work_queue.tasks.popleft())
     assert isinstance(asked, DryRunAsked | NominateAsked), f"{event} answers {asked}"
     assert (asked.ask, asked.pod) == (event.ask, event.pod), f"{event} answers {asked}"
     if isinstance(event, CandidatesFound) and isinstance(asked, DryRunAsked):
         found = len(event.series or event.candidates[:1])
-        preemption_wakeups.told(state, asked.sig, helps=event.cut or found > size(asked.others))
+        preemption_wakeups.note_whether_preemption_helps(
+            state, asked.sig, helps=event.cut or found > size(asked.others)
+        )
     if isinstance(event, Nominated):
         one = Nominee(event.ask, event.pod, event.sig, event.node, event.victims)
-        noms.nominate(state, one)
+        nominations.nominate(state, one)
 
 
-def _gang_answered(
+def _on_gang_preemption_answer(
     state: PlacementState, event: PlacesFound | GangNominated | GangNominationStale
 ) -> None:
-    asked = state.todo.asks.popleft().event
+    asked = state.work_queue.tasks.popleft().event
     assert isinstance(asked, GangDryRunAsked | GangNominateAsked), f"{event} answers {asked}"
     assert asked.ask == event.ask, f"{event} answers {asked}"
     if isinstance(event, GangNominated):
         for one in event.nominees:
-            noms.nominate(state, one, event.gang)
+            nominations.nominate(state, one, event.gang)
 
 
-def _ready(state: PlacementState, event: NominationReady) -> None:
+def _on_nomination_ready(state: PlacementState, event: NominationReady) -> None:
     state.nominations[event.ask].announced = True
 
 
-def _lost(state: PlacementState, event: NominationLost) -> None:
+def _on_nomination_lost(state: PlacementState, event: NominationLost) -> None:
     if event.refused:
-        retries.room_refused(state, state.nominations[event.ask].node)
-    noms.drop(state, event.ask)
+        retries.note_room_refused(state, state.nominations[event.ask].node)
+    nominations.drop(state, event.ask)
 
 
-def _cleared(state: PlacementState, event: NominationCleared) -> None:
+def _on_nomination_cleared(state: PlacementState, event: NominationCleared) -> None:
     if event.shard == state.shard:
-        noms.drop(state, event.ask)
-        state.todo.void_nomination(event.ask)
+        nominations.drop(state, event.ask)
+        state.work_queue.void_nomination(event.ask)
 
 
-def _volumes_bound(state: PlacementState, event: VolumesBound) -> None:
-    reservations.let_go(state, unpack(event.ids).tolist())
+def _on_volumes_bound(state: PlacementState, event: VolumesBound) -> None:
+    reservations.end_waits(state, unpack(event.ids).tolist())
 
 
-def _volumes_failed(state: PlacementState, event: VolumesFailed) -> None:
-    reservations.let_go(state, [event.pod])
+def _on_volumes_failed(state: PlacementState, event: VolumesFailed) -> None:
+    reservations.end_waits(state, [event.pod])
 
 
 HANDLERS: dict[type[Event], Callable[[PlacementState, Any], None]] = {
-    Configured: _configured,
-    SignatureDefined: facts.signature_defined,
-    SignaturesQueued: facts.signatures_queued,
-    SignatureRetired: facts.signature_retired,
-    NodesSet: facts.nodes_set,
-    ImagesCounted: facts.images_counted,
-    StorageSet: facts.storage_set,
-    StorageGone: facts.storage_gone,
-    NodesGone: facts.nodes_gone,
-    PodsAssigned: facts.pods_assigned,
-    PodsStarted: facts.pods_started,
-    PodsGone: facts.pods_gone,
-    PodsRelabelled: identity.relabelled,
-    NamespacesSet: identity.namespaces_set,
-    BudgetCovers: facts.budget_covers,
-    BudgetGone: facts.budget_gone,
-    Dispatched: dispatches.dispatched,
-    ReasonsAsked: wakeups.reasons_asked,
-    OfferAsked: _asked,
-    HoldAsked: _asked,
-    DryRunAsked: _asked,
-    NominateAsked: _asked,
-    GangDryRunAsked: _asked,
-    GangNominateAsked: _asked,
-    NominationCleared: _cleared,
-    GangCommitted: holds.committed,
-    GangReleased: holds.released,
-    GangTimedOut: holds.released,
-    Bound: dispatches.bound,
-    VolumesGranted: other_shards.granted,
-    VolumesOver: other_shards.over,
-    BindFailed: facts.bind_failed,
-    Reserved: dispatches.reserved,
-    ExtendersAsked: retries.asked,
-    ExtendersAnswered: retries.answered,
-    VolumesChosen: member_volumes.told,
-    VolumesBound: _volumes_bound,
-    VolumesFailed: _volumes_failed,
-    Refused: dispatches.refused,
-    Released: dispatches.released,
-    Improved: wakeups.looked,
-    ShardDigest: digest.digested,
-    GangOffered: holds.answered,
-    GangHeld: holds.answered,
-    GangRefused: holds.answered,
-    CandidatesFound: _answered,
-    Nominated: _answered,
-    NominationStale: _answered,
-    PlacesFound: _gang_answered,
-    GangNominated: _gang_answered,
-    GangNominationStale: _gang_answered,
-    NominationReady: _ready,
-    NominationLost: _lost,
+    Configured: _on_configured,
+    SignatureDefined: facts.on_signature_defined,
+    SignaturesQueued: facts.on_signatures_queued,
+    SignatureRetired: facts.on_signature_retired,
+    NodesSet: facts.on_nodes_set,
+    ImagesCounted: facts.on_images_counted,
+    StorageSet: facts.on_storage_set,
+    StorageGone: facts.on_storage_gone,
+    NodesGone: facts.on_nodes_gone,
+    PodsAssigned: facts.on_pods_assigned,
+    PodsStarted: facts.on_pods_started,
+    PodsGone: facts.on_pods_gone,
+    PodsRelabelled: identity.on_pods_relabelled,
+    NamespacesSet: identity.on_namespaces_set,
+    BudgetCovers: facts.on_budget_covers,
+    BudgetGone: facts.on_budget_gone,
+    Dispatched: dispatches.on_dispatched,
+    ReasonsAsked: wakeups.on_reasons_asked,
+    OfferAsked: _on_task,
+    HoldAsked: _on_task,
+    DryRunAsked: _on_task,
+    NominateAsked: _on_task,
+    GangDryRunAsked: _on_task,
+    GangNominateAsked: _on_task,
+    NominationCleared: _on_nomination_cleared,
+    GangCommitted: holds.on_gang_committed,
+    GangReleased: holds.on_gang_released,
+    GangTimedOut: holds.on_gang_released,
+    Bound: dispatches.on_bound,
+    VolumesGranted: other_shards.on_volumes_granted,
+    VolumesOver: other_shards.on_volumes_over,
+    BindFailed: facts.on_bind_failed,
+    Reserved: dispatches.on_reserved,
+    ExtendersAsked: retries.on_extenders_asked,
+    ExtendersAnswered: retries.on_extenders_answered,
+    VolumesChosen: member_volumes.on_volumes_chosen,
+    VolumesBound: _on_volumes_bound,
+    VolumesFailed: _on_volumes_failed,
+    Refused: dispatches.on_refused,
+    Released: dispatches.on_released,
+    Improved: wakeups.on_improved,
+    ShardDigest: digest.on_shard_digest,
+    GangOffered: holds.on_gang_answer,
+    GangHeld: holds.on_gang_answer,
+    GangRefused: holds.on_gang_answer,
+    CandidatesFound: _on_preemption_answer,
+    Nominated: _on_preemption_answer,
+    NominationStale: _on_preemption_answer,
+    PlacesFound: _on_gang_preemption_answer,
+    GangNominated: _on_gang_preemption_answer,
+    GangNominationStale: _on_gang_preemption_answer,
+    NominationReady: _on_nomination_ready,
+    NominationLost: _on_nomination_lost,
 }
-"""Every event that any source addresses to a shard, and the shard's own."""
+"""A handler for every event addressed to a shard, and for the shard's own."""
 
 
 class PlacementCore:
-    """One shard of `placements`. Holds nothing but which shard it is."""
+    """The core of one of `placements` shards. It holds only the shard's number."""
 
     def __init__(self, shard: int, placements: int = 1) -> None:
         """`shard` counts from 0."""
         assert 0 <= shard < placements, f"shard {shard} of {placements}"
         self.shard, self.placements = shard, placements
         self.journal = placement(shard)
-        self.sources = SOURCES
+        self.sources: tuple[JournalName, ...] = SOURCES
 
     def new(self) -> PlacementState:
-        """An empty shard."""
+        """Return an empty shard."""
         return PlacementState(self.shard, self.placements)
 
     def evolve(self, state: PlacementState, event: Event) -> None:
-        """Apply one event."""
+        """Apply one event to the state."""
         HANDLERS[type(event)](state, event)
 
     def decide(self, state: PlacementState) -> Iterator[Event]:
-        """The step's decisions."""
+        """Yield the step's decisions."""
         return decisions.decide(state)
 
     def due_ms(self, state: PlacementState) -> int | None:
-        """When there is something to decide without new input."""
+        """Return when there is something to decide without new input, ms."""
         return decisions.due_ms(state)
 
     def effects(self, state: PlacementState) -> Mapping[int, Event]:
-        """Questions that extenders have not answered yet."""
-        todo = state.todo
-        asked = todo.judging
-        if todo.asking is not None and todo.is_asking():
-            asked = todo.asking.asked
+        """Return the open extender calls by effect number."""
+        work_queue = state.work_queue
+        asked = work_queue.member_call
+        if work_queue.extender_call is not None and work_queue.has_open_call():
+            asked = work_queue.extender_call.asked
         return {} if asked is None else {asked.ask: asked}
 
     def dump(self, state: PlacementState) -> Any:
-        """What is true, canonical."""
+        """Return the true part of the state, in canonical form."""
         return snapshot.dump(state)
 
     def load(self, body: Any) -> PlacementState:
-        """What is true, and from it what is derived."""
+        """Restore the true part of the state and derive the rest."""
         return snapshot.load(self.shard, self.placements, body)
 
     def check(self, state: PlacementState) -> None:
-        """Recompute everything derived and compare."""
+        """Check that everything derived equals what is recomputed."""
         snapshot.check(state)

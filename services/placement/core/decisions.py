@@ -1,22 +1,16 @@
-"""One decide call: what was asked is answered, dispatches are placed, bounded by work units.
+"""One decide call: answers tasks and places dispatched pods, bounded by work units.
 
-Units are about microseconds and depend on the state alone, never on caches, so that the same
-inputs are cut into the same steps on every machine.
+A unit is about a microsecond. Units depend on the state only, never on caches, so the same inputs
+are cut into the same steps on every machine.
 """
 
 from collections.abc import Iterator
 
-import numpy as np
-
-from services.placement.core.books.charges import compiled
-from services.placement.core.books.identity import as_told
+from services.placement.core.books.identity import with_latest_sigs
 from services.placement.core.extenders import gang_members, questions, retries
 from services.placement.core.gangs import holds, member_volumes, places
-from services.placement.core.placing import digest, sampling, wakeups
-from services.placement.core.placing.answers import refuse, reserve, reserve_one
-from services.placement.core.placing.cycle import place, place_there
-from services.placement.core.placing.unsupported import obstacle
-from services.placement.core.placing.work_queue import Work
+from services.placement.core.placing import digest, wakeups
+from services.placement.core.placing.cycle import decide_cycle
 from services.placement.core.preemption import dry_run, nominations, post_filter
 from services.placement.core.state import PlacementState
 from services.placement.core.volumes import reservations
@@ -33,13 +27,11 @@ from shared.events.placement import (
     Nominated,
     NominationStale,
     PlacesFound,
-    Refused,
     Released,
     Reserved,
 )
 from shared.events.preemption import DryRunAsked, GangDryRunAsked, GangNominateAsked
-from shared.model.columns import I64, pack
-from shared.scheduling.table.layout import Held
+from shared.model.columns import pack
 
 LOOKS_MAX = 8
 DISPATCH_UNITS = 60
@@ -49,7 +41,7 @@ ASK_UNITS = 1_000
 NOMINATE_UNITS = 200
 DRY_RUN_UNITS_PER_NODE = 4
 DRY_RUN_UNITS_PER_POD = 50
-PLACE_UNITS = 1_000  # the next place of a gang
+PLACE_UNITS = 1_000  # one more place of a gang
 
 Answer = (
     ExtendersAsked
@@ -66,64 +58,69 @@ Answer = (
 
 
 def decide(state: PlacementState) -> Iterator[Event]:
-    """The step's events; each is applied before the next is asked for."""
+    """Yield the step's events; each is applied before the next is decided."""
     if state.failed:
         yield Released(pack(sorted(state.failed)))
-    if state.choices_to_tell:
-        yield from member_volumes.news(state)
+    if state.choices_to_report:
+        yield from member_volumes.decide_volumes_chosen(state)
     if state.volume_waits:
-        yield from reservations.news(state)
+        yield from reservations.decide_volume_outcomes(state)
     if state.nominations:
-        yield from questions.promise_refused(state)
-        yield from nominations.news(state)
-    todo = state.todo
+        yield from questions.decide_promise_refused(state)
+        yield from nominations.decide_nomination_news(state)
+    work_queue = state.work_queue
     units = state.config.slice_units
-    while units > 0 and _can_answer(state):
-        event = answer(state)
-        units -= _ask_units(state, event)
+    while units > 0 and work_queue.tasks and _can_do_task(state):
+        event = decide_task(state)
+        units -= _task_units(state, event)
         yield event
     dispatch_units = DISPATCH_UNITS + len(state.nodes) // NODES_PER_UNIT
-    worked = False  # asks never keep dispatches waiting altogether
-    while todo.can_place() and (units > dispatch_units or not worked):
+    worked = False  # tasks never block dispatches completely
+    while work_queue.can_place() and (units > dispatch_units or not worked):
         worked = True
         units -= dispatch_units
-        placed = place_next(state, max(1, units))
+        placed = decide_cycle(state, max(1, units))
         units -= len(placed.ids) >> 3 if isinstance(placed, Reserved) else REFUSAL_UNITS
         yield placed
     if state.nominations:
-        yield from nominations.news(state)
-    if state.refused and (state.better or retries.due(state)):
-        yield wakeups.improved(state)
-    for sig in sorted(state.looks)[:LOOKS_MAX]:
-        yield wakeups.look(state, sig)
+        yield from nominations.decide_nomination_news(state)
+    if state.refused and (state.improved_nodes or retries.due(state)):
+        yield wakeups.decide_improved(state)
+    for sig in sorted(state.reasons_wanted)[:LOOKS_MAX]:
+        yield wakeups.decide_reasons(state, sig)
     if digest.due_ms(state) == state.now_ms:
-        yield digest.shard_digest(state)
+        yield digest.decide_shard_digest(state)
 
 
-def _can_answer(state: PlacementState) -> bool:
-    """Whether something is asked that need not wait for extenders."""
-    if not state.todo.asks or state.todo.judging is not None:
+def _can_do_task(state: PlacementState) -> bool:
+    """Return whether the first task need not wait for extenders."""
+    if state.work_queue.member_call is not None:
         return False
     return not (state.config.extenders and gang_members.must_wait(state))
 
 
 def due_ms(state: PlacementState) -> int | None:
-    """Now while there is something to decide, else when the digest is due."""
-    if _can_answer(state) or state.todo.can_place() or state.looks or state.choices_to_tell:
+    """Return now while there is something to decide, else when the digest is due, ms."""
+    if (
+        (state.work_queue.tasks and _can_do_task(state))
+        or state.work_queue.can_place()
+        or state.reasons_wanted
+        or state.choices_to_report
+    ):
         return state.now_ms
     due_ms = digest.due_ms(state)
     if state.volume_waits:
         over_ms = reservations.due_ms(state)
         if over_ms is not None:
             due_ms = over_ms if due_ms is None else min(due_ms, over_ms)
-    if state.again:
-        again_ms = min(state.again.values())
+    if state.extender_retry_ms:
+        again_ms = min(state.extender_retry_ms.values())
         due_ms = again_ms if due_ms is None else min(due_ms, again_ms)
     return due_ms
 
 
-def _ask_units(state: PlacementState, event: Answer) -> int:
-    """What an answer costs."""
+def _task_units(state: PlacementState, event: Answer) -> int:
+    """Return the work units of an answer."""
     if isinstance(event, Nominated | NominationStale):
         return NOMINATE_UNITS
     if isinstance(event, CandidatesFound):
@@ -137,95 +134,19 @@ def _ask_units(state: PlacementState, event: Answer) -> int:
     return ASK_UNITS
 
 
-def answer(state: PlacementState) -> Answer:
-    """The answer to the first ask, or what extenders are asked before."""
-    ask = state.todo.asks[0]
-    event = as_told(state, ask)
+def decide_task(state: PlacementState) -> Answer:
+    """Return the answer to the first task, or the question that extenders must answer first."""
+    task = state.work_queue.tasks[0]
+    event = with_latest_sigs(state, task)
     if isinstance(event, OfferAsked):
-        question = None if ask.void else gang_members.question(state, event)
-        return question or holds.offer(state, event, ask.void)
+        question = None if task.void else gang_members.decide_question(state, event)
+        return question or holds.decide_offer(state, event, task.void)
     if isinstance(event, HoldAsked):
-        return holds.hold(state, event, ask.void)
+        return holds.decide_hold(state, event, task.void)
     if isinstance(event, DryRunAsked):
-        return post_filter.dry_run(state, event)
+        return post_filter.decide_candidates(state, event)
     if isinstance(event, GangDryRunAsked):
-        return places.dry_run(state, event)
+        return places.decide_places(state, event)
     if isinstance(event, GangNominateAsked):
-        return places.nominate(state, event, ask.void)
-    return dry_run.nominate(state, event, ask.void)
-
-
-def place_next(state: PlacementState, most: int) -> Reserved | Refused | ExtendersAsked:
-    """Place or refuse whose turn it is, or ask extenders about it."""
-    if state.todo.asking is not None:
-        return questions.conclude(state)
-    return place_head(state, state.todo.head(), most)
-
-
-def place_head(state: PlacementState, work: Work, most: int) -> Reserved | Refused | ExtendersAsked:
-    """Place or refuse the head's next pods, `most` at a time."""
-    ids = work.left()
-    if work.sig not in state.specs or obstacle(state, work.sig):
-        return refuse(state, work, ids, None)
-    if state.config.extenders and questions.concerned(state, work.sig):
-        return questions.ask(state, work)
-    held: Held | None = None
-    if state.nominations:
-        ids = _until_nominated(state, ids)
-        pod = int(ids[0])
-        if pod in state.nominated and state.tree is None:
-            event = _on_nominated_node(state, work, ids)
-            if event is not None:
-                return event
-        held = nominations.held_against(state, state.specs[work.sig].priority, pod)
-    if state.tree is not None:
-        return _sampled(state, work, ids[:1], held)
-    count = min(len(ids), most) if state.config.batch else 1
-    if reservations.chooses(state, work.sig):
-        count = 1  # what one gets, the next one finds taken
-    if count == 1 and state.config.batch:
-        pick = state.kernel.place_one(state.table, compiled(state, work.sig), held)
-        return (
-            refuse(state, work, ids, held) if pick is None else reserve_one(state, work, ids, pick)
-        )
-    picks = place(state, state.table, work.sig, count, held)
-    placed = len(picks.rows)
-    if placed:
-        return reserve(state, work, ids[:placed], picks)
-    return refuse(state, work, ids if state.config.batch else ids[:1], held)
-
-
-def _sampled(state: PlacementState, work: Work, ids: I64, held: Held | None) -> Reserved | Refused:
-    """Place or refuse one pod by a search that may end early."""
-    ask = state.nominated.get(int(ids[0]))
-    nominated = None if ask is None else state.table.row_of(state.nominations[ask].node)
-    found = sampling.place(state, work.sig, held, nominated)
-    if found.pick is None:
-        return refuse(state, work, ids, held, found.examined)
-    return reserve_one(state, work, ids, found.pick, found.examined)
-
-
-def _until_nominated(state: PlacementState, ids: I64) -> I64:
-    """The pods before the first nominated one; that one alone when it is first."""
-    if not state.nominated:
-        return ids
-    if int(ids[0]) in state.nominated:
-        return ids[:1]
-    own = np.isin(ids, np.array(sorted(state.nominated), np.int64))
-    if not own.any():
-        return ids
-    return ids[: int(np.argmax(own))]
-
-
-def _on_nominated_node(state: PlacementState, work: Work, ids: I64) -> Reserved | None:
-    """The nominated node is tried alone first, as kube-scheduler does."""
-    pod = int(ids[0])
-    node = state.nominations[state.nominated[pod]].node
-    row = state.table.row_of(node)
-    if row is None:
-        return None
-    held = nominations.held_by(
-        nominations.on(state, node), state, state.specs[work.sig].priority, pod
-    )
-    picks = place_there(state.table, compiled(state, work.sig), row, held)
-    return reserve(state, work, ids, picks) if len(picks.rows) else None
+        return places.decide_gang_nomination(state, event, task.void)
+    return dry_run.decide_nomination(state, event, task.void)

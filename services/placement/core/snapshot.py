@@ -1,7 +1,7 @@
-"""Dump and load of what is true, and the check that what is derived follows from it.
+"""Dumps and loads the true part of the state, and checks the derived part against it.
 
-Equal states give equal bytes: columns hold only rows that mean something, in id order; tables are
-sorted; caches, capacities and what can be derived are left out.
+Equal states give equal bytes: columns hold only used rows, in id order; tables are sorted; caches,
+capacities and everything derivable are left out.
 """
 
 from typing import Any
@@ -13,7 +13,7 @@ from services.placement.core.books import remade_nodes
 from services.placement.core.books.charges import charge_ledger, define, recount_capacity
 from services.placement.core.config import Config
 from services.placement.core.gangs import member_volumes
-from services.placement.core.placing.work_queue import dump_asking, load_asking, load_todo
+from services.placement.core.placing.work_queue import dump_call, load_call, load_queue
 from services.placement.core.preemption import nominations
 from services.placement.core.state import Deferred, Nomination, PlacementState
 from services.placement.core.transitions import State
@@ -29,12 +29,12 @@ from shared.scheduling.volumes.storage import Storage
 
 
 def dump(state: PlacementState) -> dict[str, Any]:
-    """Plain values."""
+    """Return plain values."""
     ledger = state.ledger
     rows = ledger.live()
-    # Queued pods are those in the queue, remembered ones those in `gone`.
+    # The queue has the queued pods, `gone` the remembered ones.
     derived = np.isin(ledger.kind[rows], (State.QUEUED, State.GONE)) & (ledger.budget[rows] == 0)
-    derived &= ledger.own_sig[rows] == 0
+    derived &= ledger.latest_sig[rows] == 0
     rows = rows[~derived]
     kinds = ledger.kind[rows]
     kinds = np.where(np.isin(kinds, (State.QUEUED, State.GONE)), 0, kinds).astype(np.int8)
@@ -46,7 +46,7 @@ def dump(state: PlacementState) -> dict[str, Any]:
         "volume_waits": reservations.dump(state),
         "volumes_over": [[pod, why] for pod, why in sorted(state.volumes_over.items())],
         **_member_volumes(state),
-        **({"elsewhere": other_shards.dump(state)} if state.elsewhere else {}),
+        **({"elsewhere": other_shards.dump(state)} if state.other_shard_volumes else {}),
         "nodes": [[node, state.nodes[node]] for node in sorted(state.nodes)],
         "specs": [[sig, state.specs[sig]] for sig in sorted(state.specs)],
         **({"orders": [list(one) for one in sorted(state.orders.items())]} if state.orders else {}),
@@ -59,10 +59,10 @@ def dump(state: PlacementState) -> dict[str, Any]:
         "devices": pack(ledger.devices[rows]),
         "start_ms": pack(ledger.start_ms[rows]),
         "budget": pack(ledger.budget[rows].astype(np.int64)),
-        "own_sig": pack(ledger.own_sig[rows].astype(np.int64)),
+        "own_sig": pack(ledger.latest_sig[rows].astype(np.int64)),
         "budgets_more": [[pod, more] for pod, more in sorted(state.budgets_more.items())],
         "gone": pack(state.gone),
-        "todo": state.todo.dump(),
+        "todo": state.work_queue.dump(),
         **_extending(state),
         **_judging(state),
         "deferred": [
@@ -75,43 +75,48 @@ def dump(state: PlacementState) -> dict[str, Any]:
         "withheld": [[node, state.withheld[node]] for node in sorted(state.withheld)],
         "refused": sorted(state.refused),
         **({"hopeless": sorted(state.hopeless)} if state.hopeless else {}),
-        "better": sorted(state.better),
-        "looks": sorted(state.looks),
+        "better": sorted(state.improved_nodes),
+        "looks": sorted(state.reasons_wanted),
         "digest": [*state.digest, state.digest_ms],
         "sampling": [] if state.tree is None else [state.start_index, state.tree.dump()],
     }
 
 
 def _member_volumes(state: PlacementState) -> dict[str, Any]:
-    """Nothing where no gang has any."""
+    """Return nothing if no gang has volumes."""
     saved = member_volumes.dump(state)
     return {"member_volumes": saved} if saved else {}
 
 
 def _extending(state: PlacementState) -> dict[str, Any]:
-    """Nothing of it before extenders were asked for the first time."""
+    """Return nothing before the first extender call."""
     if not state.extender_asks:
         return {}
-    asking = state.todo.asking
-    found: list[object] = [state.extender_asks, [list(one) for one in sorted(state.again.items())]]
+    call = state.work_queue.extender_call
+    found: list[object] = [
+        state.extender_asks,
+        [list(one) for one in sorted(state.extender_retry_ms.items())],
+    ]
     more: dict[str, Any] = {}
-    if state.told:
-        more["told"] = [one for _sig, one in sorted(state.told.items())]
-    if state.not_left:
-        more["not_left"] = [[*key, until_ms] for key, until_ms in sorted(state.not_left.items())]
-    return more | {"extending": found if asking is None else [*found, dump_asking(asking)]}
+    if state.extender_refusals:
+        more["told"] = [one for _sig, one in sorted(state.extender_refusals.items())]
+    if state.extender_vetoes:
+        more["not_left"] = [
+            [*key, until_ms] for key, until_ms in sorted(state.extender_vetoes.items())
+        ]
+    return more | {"extending": found if call is None else [*found, dump_call(call)]}
 
 
 def _judging(state: PlacementState) -> dict[str, Any]:
-    """Nothing where extenders judge no gang's members."""
-    if state.todo.judging is None and not state.judged:
+    """Return nothing if extenders are not asked about gang members."""
+    if state.work_queue.member_call is None and not state.member_answers:
         return {}
-    said = [[*key, sorted(of.items())] for key, of in sorted(state.judged.items())]
-    return {"judging": [state.todo.judging, said]}
+    answers = [[*key, sorted(of.items())] for key, of in sorted(state.member_answers.items())]
+    return {"judging": [state.work_queue.member_call, answers]}
 
 
 def _spread(state: PlacementState) -> list[object]:
-    """Empty without one."""
+    """Return an empty list without image counts."""
     if state.spread is None:
         return []
     holders = sorted(state.spread.holders.items())
@@ -128,7 +133,7 @@ def _holds(state: PlacementState) -> list[list[object]]:
 
 
 def load(shard: int, shards: int, body: dict[str, Any]) -> PlacementState:
-    """Inverse of dump."""
+    """Restore what `dump` returned."""
     state = PlacementState(shard, shards)
     state.config = msgspec.convert(body["config"], Config)
     state.nodes = {node: msgspec.convert(value, Node) for node, value in body["nodes"]}
@@ -152,21 +157,23 @@ def load(shard: int, shards: int, body: dict[str, Any]) -> PlacementState:
     state.last_sig = body["last_sig"]
     _load_ledger(state, body)
     state.budgets_more = {pod: tuple(more) for pod, more in body["budgets_more"]}
-    state.todo = load_todo(body["todo"])
+    state.work_queue = load_queue(body["todo"])
     if kept := body.get("extending", ()):
-        state.extender_asks, again, *asking = kept
-        state.again = dict(again)
-        state.todo.asking = load_asking(asking[0]) if asking else None
-    told = msgspec.convert(body.get("told", ()), list[Refused])
-    state.told = {one.sig: one for one in told}
-    state.not_left = {(sig, node): until_ms for sig, node, until_ms in body.get("not_left", ())}
+        state.extender_asks, retries, *asking = kept
+        state.extender_retry_ms = dict(retries)
+        state.work_queue.extender_call = load_call(asking[0]) if asking else None
+    refusals = msgspec.convert(body.get("told", ()), list[Refused])
+    state.extender_refusals = {one.sig: one for one in refusals}
+    state.extender_vetoes = {
+        (sig, node): until_ms for sig, node, until_ms in body.get("not_left", ())
+    }
     if kept := body.get("judging", ()):
-        state.todo.judging = msgspec.convert(kept[0], ExtendersAsked | None)
+        state.work_queue.member_call = msgspec.convert(kept[0], ExtendersAsked | None)
         for gang, attempt, said in kept[1]:
             answers = msgspec.convert(said, list[tuple[int, ExtendersAnswered]])
-            state.judged[gang, attempt] = dict(answers)
-    for ids in state.todo.queued():
-        rows = state.ledger.rows(ids)  # first: it may replace the columns
+            state.member_answers[gang, attempt] = dict(answers)
+    for ids in state.work_queue.queued():
+        rows = state.ledger.rows(ids)  # first: may replace the columns
         state.ledger.kind[rows] = State.QUEUED
     state.deferred = {pod: Deferred(*rest) for pod, *rest in body["deferred"]}
     state.failed = dict.fromkeys(body["failed"])
@@ -179,26 +186,26 @@ def load(shard: int, shards: int, body: dict[str, Any]) -> PlacementState:
     state.withheld = {node: msgspec.convert(value, Node) for node, value in kept}
     state.refused = set(body["refused"])
     state.hopeless = set(body.get("hopeless", ()))
-    state.looks = dict.fromkeys(body.get("looks", ()))
+    state.reasons_wanted = dict.fromkeys(body.get("looks", ()))
     *said, state.digest_ms = body["digest"]
     state.digest = (said[0], said[1], said[2], said[3])
     if kept := body.get("sampling", ()):
         state.start_index, zones = kept
         state.tree = load_tree(zones)
     derive(state)
-    state.better = set(body["better"])  # last: charges may mark nodes
+    state.improved_nodes = set(body["better"])  # last: charges mark nodes
     return state
 
 
 def derive(state: PlacementState) -> None:
-    """Everything that follows from what is true, from nothing."""
+    """Rebuild everything derived."""
     state.init_derived()
     state.table.set_nodes(state.nodes, list(state.nodes.values()))
     for sig, spec in sorted(state.specs.items(), key=lambda item: item[0]):
         define(state, sig, spec)
     for _, one in sorted(state.unsettled.items()):
         state.unsettled_on[one.name] = state.unsettled_on.get(one.name, 0) + 1
-    state.has_own_sigs = bool(state.ledger.own_sig.any())
+    state.has_latest_sigs = bool(state.ledger.latest_sig.any())
     for _, nomination in sorted(state.nominations.items()):
         nominations.add(state, nomination)
     recount_capacity(state)
@@ -212,7 +219,7 @@ def _load_ledger(state: PlacementState, body: dict[str, Any]) -> None:
     for name in ("node", "sig", "devices", "start_ms", "budget"):
         getattr(ledger, name)[rows] = unpack(body[name])
     if "own_sig" in body:
-        ledger.own_sig[rows] = unpack(body["own_sig"])
+        ledger.latest_sig[rows] = unpack(body["own_sig"])
     gone = unpack(body["gone"])
     state.gone.extend(gone.tolist())
     rows = ledger.rows(gone)
@@ -220,7 +227,9 @@ def _load_ledger(state: PlacementState, body: dict[str, Any]) -> None:
 
 
 def check(state: PlacementState) -> None:
-    """Everything derived equals what the ledger gives; raises AssertionError naming the part."""
+    """Check that everything derived equals what the ledger gives. Raises AssertionError naming the
+    part.
+    """
     twin = load(
         state.shard, state.shards, msgspec.msgpack.decode(msgspec.msgpack.encode(dump(state)))
     )
@@ -228,12 +237,12 @@ def check(state: PlacementState) -> None:
     order = other.rows_of(table.ids.tolist())
     assert table.size == other.size == len(order), "the table lost or invented a node"
     for name, index in sorted(table.resources.items()):
-        mine = table.requested[index]
-        theirs = other.requested[other.resources[name]] if name in other.resources else 0.0
-        wrong = np.flatnonzero(mine != theirs)
+        amounts = table.requested[index]
+        other_amounts = other.requested[other.resources[name]] if name in other.resources else 0.0
+        wrong = np.flatnonzero(amounts != other_amounts)
         assert not len(wrong), (
-            f"node {table.ids[wrong[0]]}: {name} charged is {mine[wrong[0]]}, "
-            f"the ledger gives {np.broadcast_to(theirs, mine.shape)[wrong[0]]}"
+            f"node {table.ids[wrong[0]]}: {name} charged is {amounts[wrong[0]]}, "
+            f"the ledger gives {np.broadcast_to(other_amounts, amounts.shape)[wrong[0]]}"
         )
     width = min(table.gpu_free.shape[1], other.gpu_free.shape[1])
     assert (table.gpu_free[:, :width] == other.gpu_free[:, :width]).all(), "GPU devices differ"
@@ -242,8 +251,8 @@ def check(state: PlacementState) -> None:
     counts, others = table.counters, other.counters
     assert counts.index.keys() == others.index.keys(), "counters differ from the signatures"
     for counter, at in counts.index.items():
-        theirs = others.counts[others.index[counter], order]
-        assert np.array_equal(counts.counts[at], theirs), f"{counter}: counts differ by node"
+        other_amounts = others.counts[others.index[counter], order]
+        assert np.array_equal(counts.counts[at], other_amounts), f"{counter}: counts differ by node"
     assert state.sig_pods == twin.sig_pods, "pods per signature differ from the ledger"
     assert state.strays == twin.strays, "strays differ from the ledger"
     assert state.unsettled_on == twin.unsettled_on, "unsettled pods by name differ from the pods"
@@ -254,9 +263,11 @@ def check(state: PlacementState) -> None:
         assert sorted(state.tree.listed().tolist()) == sorted(state.nodes), "the order of nodes"
     assert state.used == twin.used, f"used is {state.used}, the ledger gives {twin.used}"
     assert state.capacity == twin.capacity, "capacity differs from the nodes"
-    assert state.nominated == twin.nominated, "nominated pods differ from the nominations"
+    assert state.nomination_of_pod == twin.nomination_of_pod, (
+        "nominated pods differ from the nominations"
+    )
     for priority in sorted({*state.levels, *twin.levels}):
-        mine, theirs = (
+        amounts, other_amounts = (
             np.trim_zeros(s.levels.get(priority, np.zeros(0, np.int32)), "b") for s in (state, twin)
         )
-        assert np.array_equal(mine, theirs), f"pods of priority {priority} by node differ"
+        assert np.array_equal(amounts, other_amounts), f"pods of priority {priority} by node differ"

@@ -1,9 +1,9 @@
-"""The state of one shard: what is true (dumped) and what is derived from it (rebuilt on load).
+"""The state of one shard: the true part (dumped) and the derived part (rebuilt on load).
 
-True: configuration, nodes, storage, signatures, the pod ledger, work to do, holds, nominations,
-refusals, what may still be bound to nodes that went, and nodes withheld because of that; where
-searches end early, the order of nodes and where the next search begins.
-Derived: the node table's sums, pods per priority and node, totals, the kernel's caches.
+True: configuration, nodes, storage, signatures, the pod ledger, the work queue, holds, nominations,
+refusals, pods that may still be bound to deleted nodes, and the nodes withheld because of them; if
+searches end early, the order of nodes and the start of the next search. Derived: the node table's
+sums, pods per priority and node, totals, the kernel's caches.
 """
 
 from collections import deque
@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from services.placement.core.books.ledger import Ledger
 from services.placement.core.config import Config
-from services.placement.core.placing.work_queue import Todo
+from services.placement.core.placing.work_queue import WorkQueue
 from shared.events.observed import ExtendersAnswered
 from shared.events.placement import Refused
 from shared.machine.core import MachineState
@@ -32,14 +32,15 @@ from shared.scheduling.table.images import Spread
 from shared.scheduling.table.table import NodeTable
 from shared.scheduling.volumes.storage import Storage
 
-SOURCES: tuple[str, ...] = (INGEST, QUEUEING, PERMIT, PREEMPTION, BINDING)
+SOURCES = (INGEST, QUEUEING, PERMIT, PREEMPTION, BINDING)
 TIE_SEED = 0
 
 
 class Nomination(Struct):
-    """Space promised to `pod` on `node`, charged in Filter with devices `mask`; `victims` are those
-    still there. `announced` = NominationReady was said; `lost` = why it must be given up. `gang`:
-    the space is the whole gang's; `is_used` while it is held for one of its members.
+    """A nomination: space for `pod` on `node`, charged in Filter with devices `mask`.
+
+    `victims` are those still there. `announced`: NominationReady was sent. `lost`: why it must end.
+    `gang`: the space belongs to the whole gang; `is_used` while it is held for a member.
     """
 
     ask: int
@@ -55,12 +56,12 @@ class Nomination(Struct):
 
     @property
     def counts(self) -> bool:
-        """Whether others must leave room for it."""
+        """Return whether other pods must leave room for it."""
         return not self.lost and not self.is_used
 
 
-class Seen(Struct, frozen=True):
-    """What the table was when nominations were looked at last."""
+class TableMark(Struct, frozen=True):
+    """The table's version when nominations were last checked."""
 
     restarts: int = -1
     statics: int = -1
@@ -69,7 +70,7 @@ class Seen(Struct, frozen=True):
 
 
 class Deferred(Struct):
-    """A dispatch of a pod that this shard still charges for an older decision."""
+    """A dispatched pod that this shard still charges for an older decision."""
 
     attempt: int
     sig: int
@@ -77,8 +78,8 @@ class Deferred(Struct):
 
 
 class Unsettled(Struct):
-    """A pod decided for `node` called `name`, which went before its bind was settled; `gang` and
-    `attempt` while it is only held.
+    """A pod decided for `node` with this `name`, deleted before the bind was settled. `gang` and
+    `attempt` are set while it is only held.
     """
 
     name: str
@@ -88,9 +89,9 @@ class Unsettled(Struct):
 
 
 class VolumeWait(Struct):
-    """A pod reserved on `node` called `name` waits until the claims of `choices` are bound, no
-    longer than `until_ms` (None: it is held for a gang that is not committed yet). `shown`: claims
-    that the cluster showed with that node.
+    """A reserved pod that waits until the claims of `choices` are bound, no longer than `until_ms`
+    (None: held for a gang that is not committed yet). `shown`: claims that the cluster shows with
+    that node.
     """
 
     node: int
@@ -101,16 +102,16 @@ class VolumeWait(Struct):
 
 
 class MemberChoice(Struct, frozen=True):
-    """What a member of a gang gets with its node; `spec`, where somebody acts when it is bound."""
+    """A gang member's volumes on its node; `spec` is set if plugins act at its bind."""
 
     node: int
     choices: tuple[Choice, ...]
     spec: PodSpec | None
 
 
-class Elsewhere(Struct):
-    """What was chosen for a pod of another shard with the node called `name`; from position `world`
-    of the world journal on facts say what became of it (-1 = it is still open).
+class OtherShardVolumes(Struct):
+    """Volumes chosen for another shard's pod on the node of this `name`. From position `world` of
+    the world journal on, facts show the outcome (-1: still open).
     """
 
     name: str
@@ -127,32 +128,32 @@ class Totals(Struct):
 
 
 class PlacementState(MachineState):
-    """One shard."""
+    """The state of one shard."""
 
     def __init__(self, shard: int, shards: int = 1) -> None:
-        """Before any event."""
+        """Create the state before any event."""
         super().__init__(SOURCES)
         self.shard, self.shards = shard, shards
         self.config = Config()
         self.nodes: dict[int, Node] = {}
-        self.spread: Spread | None = None  # how the cluster has images; with several shards alone
+        self.spread: Spread | None = None  # image counts of the cluster; only with several shards
         self.namespaces: dict[str, Pairs] = {}  # labels by name; only once a rule selects by them
         self.storage = Storage()
         self.volume_waits: dict[int, VolumeWait] = {}
-        self.volumes_over: dict[int, str] = {}  # who need not wait longer, and why if it failed
-        self.waits_on: dict[tuple[str, str], list[int]] = {}  # by claim or volume; follows
+        self.volumes_over: dict[int, str] = {}  # pods that wait no longer -> why, if it failed
+        self.waits_on: dict[tuple[str, str], list[int]] = {}  # by claim or volume; derived
         self.member_choices: dict[tuple[int, int], dict[int, MemberChoice]] = {}  # by open attempt
-        self.choices_to_tell: dict[int, MemberChoice] = {}  # of members that are committed
-        self.elsewhere: dict[int, Elsewhere] = {}  # by number of the promise
-        self.elsewhere_over: list[int] = []  # those that facts may end
+        self.choices_to_report: dict[int, MemberChoice] = {}  # of committed members
+        self.other_shard_volumes: dict[int, OtherShardVolumes] = {}  # by number of the promise
+        self.ended_other_shard_volumes: list[int] = []  # those that a fact may end
         self.specs: dict[int, PodSpec] = {}
-        self.orders: dict[int, int] = {}  # what plugins of users put in place of the priority
+        self.orders: dict[int, int] = {}  # signature -> order set by a user's QueueSort
         self.retired: set[int] = set()
         self.last_sig = 0
         self.ledger = Ledger()
         self.budgets_more: dict[int, tuple[int, ...]] = {}
         self.gone: deque[int] = deque()
-        self.todo = Todo()
+        self.work_queue = WorkQueue()
         self.deferred: dict[int, Deferred] = {}
         self.failed: dict[int, None] = {}
         self.holds: dict[tuple[int, int], I64] = {}
@@ -160,24 +161,28 @@ class PlacementState(MachineState):
         self.unsettled: dict[int, Unsettled] = {}
         self.withheld: dict[int, Node] = {}
         self.refused: set[int] = set()
-        self.hopeless: set[int] = set()  # those of them that preemption does not help
-        self.better: set[int] = set()
-        self.extender_asks = 0  # how often extenders were asked
-        self.judged: dict[tuple[int, int], dict[int, ExtendersAnswered]] = {}
-        """(gang, attempt) of open ones -> what extenders say of members, by signature."""
-        self.again: dict[int, int] = {}  # refused by extenders: signature -> when to try anew
-        self.told: dict[int, Refused] = {}  # what was said of these then
-        self.not_left: dict[tuple[int, int], int] = {}
-        """(signature, node) -> until when nobody goes there for it: extenders refused the room."""
-        self.looks: dict[int, None] = {}  # refused signatures that queueing wants reasons for
-        self.tree: NodeTree | None = None  # the order of nodes; only where searches end early
+        self.hopeless: set[int] = set()  # refused signatures that preemption does not help
+        self.improved_nodes: set[int] = set()
+        self.extender_asks = 0  # number of extender calls so far
+        self.member_answers: dict[tuple[int, int], dict[int, ExtendersAnswered]] = {}
+        """(gang, attempt) of open attempts -> extenders' answers about members, by signature."""
+        self.extender_retry_ms: dict[
+            int, int
+        ] = {}  # refused by extenders: signature -> when to retry
+        self.extender_refusals: dict[int, Refused] = {}  # their last refusals
+        self.extender_vetoes: dict[tuple[int, int], int] = {}
+        """(signature, node) -> until when preemption avoids the node: extenders refused it, ms."""
+        self.reasons_wanted: dict[
+            int, None
+        ] = {}  # refused signatures whose reasons queueing asked for
+        self.tree: NodeTree | None = None  # the order of nodes; only if searches end early
         self.start_index = 0
         self.digest: tuple[int, int, int, int] = (0, 0, 0, 0)
         self.digest_ms = 0
         self.init_derived()
 
     def init_derived(self) -> None:
-        """What is derived, of a shard without nodes and signatures."""
+        """Reset the derived part to that of a shard without nodes and signatures."""
         version = self.config.compatibility
         self.plugins = {one.name: Plugins(one, version) for one in self.config.profiles}
         self.plugins_else = DEFAULT if version == V1_35 else Plugins(Profile(), version)
@@ -196,28 +201,30 @@ class PlacementState(MachineState):
         self.sig_pods: dict[int, int] = {}
         self.strays: dict[int, int] = {}
         self.unsettled_on: dict[str, int] = {}
-        self.has_own_sigs = False  # whether the ledger may hold any
+        self.has_latest_sigs = False  # whether the ledger may have latest signatures
         self.levels: dict[int, NDArray[np.int32]] = {}
         self.capacity = Totals()
         self.used = Totals()
-        self.nominated: dict[int, int] = {}
+        self.nomination_of_pod: dict[int, int] = {}
         self.nominations_on: dict[int, list[int]] = {}  # node -> asks, ascending
         self.nominations_of: dict[int, list[int]] = {}  # gang -> asks, ascending
         self.victims_of: dict[int, list[int]] = {}  # victim -> asks
-        self.stirred: set[int] = set()  # nodes whose nominations changed since they were looked at
-        self.seen = Seen()
+        self.changed_nomination_nodes: set[int] = (
+            set()
+        )  # nodes whose nominations changed since the last check
+        self.table_mark = TableMark()
 
     def plugins_of(self, spec: PodSpec) -> Plugins:
-        """Those that schedule the pod."""
+        """Return the plugins of the pod's profile."""
         return self.plugins.get(spec.scheduler, self.plugins_else)
 
     @property
     def world(self) -> int:
-        """Position of the world journal that this shard has applied."""
+        """Return the position of the world journal that this shard has applied."""
         return self.cursors[INGEST].next
 
     def free(self) -> tuple[int, int, int, int]:
-        """What a digest says now: nodes, free cpu (milli), memory (bytes), gpu (milli)."""
+        """Return the present digest: nodes, free cpu (milli), memory (bytes), gpu (milli)."""
         have, used = self.capacity, self.used
         return (
             len(self.nodes),

@@ -1,8 +1,8 @@
-"""What may happen to one pod in a shard's ledger, as plain data.
+"""The legal transitions of one pod in a shard's ledger, as plain data.
 
-The ledger applies events to whole columns through `NEXT`, made from the same table; the docs'
-diagram is drawn from it. Pairs that change nothing are listed too: late, duplicated and overtaken
-facts are normal between journals. A pair that is missing is a bug and raises with the pod's story.
+The ledger applies events to whole columns through `NEXT`, made from this table; the docs' diagram
+is drawn from it. Pairs that change nothing are listed too: late, duplicate and overtaken facts are
+normal between journals. A missing pair is a bug and raises with the pod's story.
 """
 
 from enum import IntEnum
@@ -11,7 +11,7 @@ import numpy as np
 
 
 class State(IntEnum):
-    """Where a pod stands in this shard. FREE is also every pod the shard never heard of."""
+    """The state of a pod in this shard. A pod that the shard never saw is FREE."""
 
     FREE = 0  # not here
     QUEUED = 1  # dispatched to this shard, not answered yet
@@ -20,15 +20,15 @@ class State(IntEnum):
     BOUND = 4  # our bind is definite
     ASSIGNED = 5  # the cluster shows it on the node: a fact
     STRAY = 6  # a fact about a node that is not known yet: charged when the node comes
-    FAILED = 7  # its bind definitely failed; still charged until Released
-    GONE = 8  # deleted, remembered for a while so that a late dispatch is not placed
+    FAILED = 7  # its bind failed; charged until Released
+    GONE = 8  # deleted; remembered so that a late dispatch is not placed
 
 
 CHARGED = (State.RESERVED, State.HELD, State.BOUND, State.ASSIGNED, State.FAILED)
-"""States whose pods are subtracted from their node."""
+"""States whose pods are charged to their node."""
 
 VICTIMS = (State.BOUND, State.ASSIGNED)
-"""States in which preemption may choose a pod: it runs, or will without doubt."""
+"""States in which a pod may be a victim: it runs, or certainly will."""
 
 _S = State
 _ALL = tuple(State)
@@ -66,8 +66,8 @@ TRANSITIONS: dict[tuple[State, str], State] = {
     **_to("NodesGone", _S.FREE, *CHARGED, _S.STRAY),
     **_to("NodesSet", _S.ASSIGNED, _S.STRAY),
 }
-"""(state, event) -> state. `PodsAssignedUnknownNode` is PodsAssigned for a node not seen yet,
-`Forgotten` the end of a deleted pod's remembrance; GangTimedOut acts as GangReleased.
+"""(state, event) -> state. `PodsAssignedUnknownNode` is PodsAssigned for an unknown node,
+`Forgotten` the end of remembering a deleted pod; GangTimedOut acts as GangReleased.
 """
 
 ILLEGAL = -1
@@ -82,4 +82,8 @@ def _columns() -> dict[str, "np.ndarray[tuple[int], np.dtype[np.int8]]"]:
 
 
 NEXT = _columns()
-"""Event -> next state by state, as a lookup column (ILLEGAL where the table has no pair)."""
+"""Event -> next state, as a lookup column by state (ILLEGAL if the table has no pair)."""
+
+
+DIAGRAMS = {"A pod in a shard's ledger": TRANSITIONS}
+"""Title -> table, for docs/reference/transitions.md."""

@@ -1,1 +1,1 @@
-"""Preemption as a state machine: victims and nominations over all shards. Pure."""
+"""The core of preemption: victims and nominations over all shards, as a pure state machine."""

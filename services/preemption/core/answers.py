@@ -1,4 +1,6 @@
-"""What shards and binding answer: candidates, nominations, evictions."""
+"""Answers of shards and binding: candidates, nominations, evictions."""
+
+from typing import assert_never
 
 from services.preemption.core import gang_preemption, shared_dry_runs
 from services.preemption.core.state import FAILED, FREED, LOST, Ask, PreemptionState
@@ -14,10 +16,10 @@ from shared.events.placement import (
 from shared.model.columns import few
 
 
-def candidates(state: PreemptionState, event: CandidatesFound, placements: int) -> None:
-    """A shard's candidates; the choice is made when every shard answered."""
+def on_candidates_found(state: PreemptionState, event: CandidatesFound, placements: int) -> None:
+    """Add a shard's candidates; the choice is made when every shard has answered."""
     if event.ask in state.runs:
-        shared_dry_runs.found(state, event, placements)
+        shared_dry_runs.on_shared_candidates(state, event, placements)
         return
     ask = state.asks.get(event.ask)
     if ask is None or ask.phase is not Phase.DRY_RUN or event.shard in ask.found:
@@ -28,27 +30,27 @@ def candidates(state: PreemptionState, event: CandidatesFound, placements: int) 
     state.note(ask)
 
 
-def nomination(
+def on_nomination_answer(
     state: PreemptionState, event: Nominated | NominationStale | NominationReady | NominationLost
 ) -> None:
-    """What became of the nomination in the owning shard."""
+    """Apply the outcome of a nomination in the owning shard."""
     ask = state.asks.get(event.ask)
     if ask is None or event.shard != ask.shard:
         return
     match event:
         case Nominated() if ask.phase is Phase.NOMINATING:
-            _nominated(state, ask, event)
+            _on_nominated(state, ask, event)
         case NominationStale() if ask.phase is Phase.NOMINATING:
             ask.follow("nomination_stale")
-            state.give_back(ask.ask, ask.victims)
+            state.release_victims(ask.ask, ask.victims)
             ask.victims, ask.nominated = [], False
             if event.freed:
-                # Filter has the next word: another round would evict where nobody need go.
+                # Filter decides next: another round would evict needlessly.
                 state.finish(ask, FREED)
         case NominationReady() if ask.phase in LEAVING and not ask.end:
             ask.follow("nomination_ready")
-            if ask.band:
-                gang_preemption.member_ready(state, ask)
+            if ask.gang_ask:
+                gang_preemption.on_member_ready(state, ask)
             else:
                 state.set_due(ask, state.now_ms + state.config.place_ms_max)
         case NominationLost() if ask.phase is Phase.READY:
@@ -58,23 +60,27 @@ def nomination(
         case NominationLost() if ask.phase in LEAVING:
             ask.nominated = False
             state.finish(ask, LOST)
+        case Nominated() | NominationStale() | NominationReady() | NominationLost():
+            pass  # late
+        case _:
+            assert_never(event)
     state.note(ask)
 
 
-def _nominated(state: PreemptionState, ask: Ask, event: Nominated) -> None:
-    """The shard has the last word on the victims: some may have left meanwhile."""
+def _on_nominated(state: PreemptionState, ask: Ask, event: Nominated) -> None:
+    """Apply the shard's final victims: some may have left meanwhile."""
     ask.follow("nominated")
     kept = few(event.victims)
-    state.give_back(ask.ask, [pod for pod in ask.victims if pod not in kept])
+    state.release_victims(ask.ask, [pod for pod in ask.victims if pod not in kept])
     ask.victims = [pod for pod in ask.victims if pod in kept and pod not in state.gone]
 
 
-def eviction(state: PreemptionState, event: Evicted | EvictionFailed) -> None:
-    """Binding's word on evictions, also on those of asks that are over."""
+def on_eviction_outcome(state: PreemptionState, event: Evicted | EvictionFailed) -> None:
+    """Apply binding's outcomes of evictions, also for ended asks."""
     ids = few(event.ids)
     ask = state.asks.get(event.ask)
     if isinstance(event, EvictionFailed):
-        state.give_back(event.ask, ids)
+        state.release_victims(event.ask, ids)
         if ask is not None and ask.phase in LEAVING:
             state.finish(ask, FAILED)
         return
@@ -83,11 +89,11 @@ def eviction(state: PreemptionState, event: Evicted | EvictionFailed) -> None:
         if victim is not None and victim.ask == event.ask:
             victim.evicted = True
     if ask is not None:
-        all_answered(state, ask)
+        start_victim_timeout(state, ask)
 
 
-def all_answered(state: PreemptionState, ask: Ask) -> None:
-    """The victims' time to leave starts when the last eviction is answered."""
-    if ask.phase is Phase.EVICTING and not state.unanswered(ask):
+def start_victim_timeout(state: PreemptionState, ask: Ask) -> None:
+    """Start the victims' time to leave, once the last eviction is answered."""
+    if ask.phase is Phase.EVICTING and not state.has_open_eviction(ask):
         ask.follow("all_evicted")
         state.set_due(ask, state.now_ms + state.config.victims_ms_max)

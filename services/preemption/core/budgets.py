@@ -1,8 +1,8 @@
-"""Disruption budgets: what they still allow, given the evictions of ours their status lacks.
+"""Disruption budgets: their allowances, minus our evictions that their status does not show yet.
 
-A budget's status lags behind our evictions. So a victim counts against its budgets from the moment
-it is chosen until the status must show it: it is named in `disrupted`, or it is gone and a status
-came after the API accepted its eviction.
+A budget's status lags behind our evictions. So a victim counts against its budgets from its choice
+until the status must show it: it is named in `disrupted`, or it is deleted and a status came after
+the API accepted its eviction.
 """
 
 from collections.abc import Container, Sequence
@@ -16,14 +16,14 @@ from shared.model.columns import I64, pack, unpack
 
 
 class Coverage:
-    """Which budgets cover a pod."""
+    """The budgets that cover each pod."""
 
     def __init__(self) -> None:
-        """Nothing is covered."""
+        """Create an empty coverage."""
         self._budgets: dict[int, tuple[int, ...]] = {}  # by pod, ascending
 
     def add(self, budget: int, ids: I64) -> None:
-        """These pods are covered, too."""
+        """Add pods to a budget."""
         alone, known = (budget,), self._budgets
         for pod in ids.tolist():
             before = known.setdefault(pod, alone)
@@ -31,24 +31,26 @@ class Coverage:
                 known[pod] = tuple(sorted((*before, budget)))
 
     def of(self, pod: int) -> tuple[int, ...]:
-        """The budgets of a pod, ascending."""
+        """Return the budgets of a pod, ascending."""
         return self._budgets.get(pod, ())
 
     def forget(self, ids: I64) -> None:
-        """Pods that are gone."""
+        """Forget deleted pods."""
         if self._budgets:
             for pod in ids.tolist():
                 self._budgets.pop(pod, None)
 
     def drop(self, budget: int) -> None:
-        """A budget that is gone."""
+        """Remove a deleted budget."""
         for pod in [pod for pod, budgets in self._budgets.items() if budget in budgets]:
             left = tuple(other for other in self._budgets.pop(pod) if other != budget)
             if left:
                 self._budgets[pod] = left
 
     def dump(self) -> Any:
-        """Covered pods ascending, each with its lowest budget; then the pods with more."""
+        """Return the covered pods, ascending, each with its lowest budget; then the pods with more
+        budgets.
+        """
         found = sorted(self._budgets.items())
         ids = np.array([pod for pod, _budgets in found], np.int64)
         lowest = np.array([budgets[0] for _pod, budgets in found], np.int64)
@@ -57,7 +59,7 @@ class Coverage:
 
     @classmethod
     def load(cls, body: Any) -> "Coverage":
-        """Inverse of dump."""
+        """Restore what `dump` returned."""
         ids, lowest, more = body
         found = cls()
         pairs = zip(unpack(ids).tolist(), unpack(lowest).tolist(), strict=True)
@@ -68,10 +70,10 @@ class Coverage:
 
 
 class Budgets:
-    """All budgets with our own evictions counted against them."""
+    """All budgets, with our own evictions counted against them."""
 
     def __init__(self) -> None:
-        """No budgets."""
+        """Create a state without budgets."""
         self.allowed: dict[int, int] = {}
         self.disrupted: dict[int, set[int]] = {}
         self.coverage = Coverage()
@@ -79,7 +81,9 @@ class Budgets:
         self.charges: dict[int, dict[int, bool]] = {}
 
     def set(self, event: BudgetSet, victims: dict[int, bool]) -> None:
-        """A status. `victims` are those still there, with whether their eviction was accepted."""
+        """Apply a budget's status. `victims`: victims still there -> whether their eviction was
+        accepted.
+        """
         self.allowed[event.budget] = event.allowed
         self.disrupted[event.budget] = set(unpack(event.disrupted).tolist())
         self.cover(event.budget, unpack(event.covered), victims)
@@ -91,46 +95,48 @@ class Budgets:
                 charged[pod] = True
 
     def cover(self, budget: int, ids: I64, victims: dict[int, bool]) -> None:
-        """More pods of a budget; some of them may be on their way out already."""
+        """Add pods to a budget; some may be victims already."""
         self.coverage.add(budget, ids)
         for pod in ids.tolist() if victims else ():
             if pod in victims:
                 self.charges.setdefault(budget, {}).setdefault(pod, False)
 
     def drop(self, budget: int) -> None:
-        """A deleted budget."""
+        """Remove a deleted budget."""
         self.allowed.pop(budget, None)
         self.disrupted.pop(budget, None)
         self.charges.pop(budget, None)
         self.coverage.drop(budget)
 
     def charge(self, pod: int) -> None:
-        """A victim was chosen."""
+        """Count a chosen victim."""
         for budget in self.coverage.of(pod):
             if pod not in self.disrupted.get(budget, ()):
                 self.charges.setdefault(budget, {}).setdefault(pod, False)
 
-    def give_back(self, pod: int) -> None:
-        """It is no victim after all."""
+    def release(self, pod: int) -> None:
+        """Stop counting a pod that is no victim after all."""
         for budget in sorted(self.charges):
             self.charges[budget].pop(pod, None)
 
-    def gone(self, pod: int) -> None:
-        """A victim left; where a status came since its eviction, that status knows."""
+    def forget_victim(self, pod: int) -> None:
+        """Stop counting a deleted victim in budgets whose status has come since its eviction."""
         for budget in sorted(self.charges):
             if self.charges[budget].get(pod, False):
                 del self.charges[budget][pod]
 
-    def left(self, budget: int) -> int:
-        """Disruptions still allowed, never below 0."""
+    def allowance(self, budget: int) -> int:
+        """Return the disruptions still allowed, at least 0."""
         return max(0, self.allowed.get(budget, 0) - len(self.charges.get(budget, ())))
 
-    def lefts(self) -> tuple[BudgetLeft, ...]:
-        """What every budget still allows, by number."""
-        return tuple(BudgetLeft(budget, self.left(budget)) for budget in sorted(self.allowed))
+    def allowances(self) -> tuple[BudgetLeft, ...]:
+        """Return the allowance of every budget, by number."""
+        return tuple(BudgetLeft(budget, self.allowance(budget)) for budget in sorted(self.allowed))
 
-    def named(self, victims: Container[int]) -> tuple[BudgetNamed, ...]:
-        """Pods that are still there, nobody's victims, and counted by the status of a budget."""
+    def counted_pods(self, victims: Container[int]) -> tuple[BudgetNamed, ...]:
+        """Return the pods still there, without our victims, that a budget's status counts as
+        disrupted.
+        """
         found = []
         for budget, pods in sorted(self.disrupted.items()):
             there = (pod for pod in sorted(pods) if pod not in victims)
@@ -140,7 +146,9 @@ class Budgets:
         return tuple(found)
 
     def violations(self, victims: Sequence[int]) -> int:
-        """Victims beyond what a budget of theirs allows (filterPodsWithPDBViolation)."""
+        """Return the number of victims beyond their budgets' allowances
+        (filterPodsWithPDBViolation).
+        """
         left: dict[int, int] = {}
         count = 0
         for pod in victims:
@@ -148,13 +156,13 @@ class Budgets:
             for budget in self.coverage.of(pod):
                 if pod in self.disrupted.get(budget, ()):
                     continue
-                left[budget] = left.get(budget, self.left(budget)) - 1
+                left[budget] = left.get(budget, self.allowance(budget)) - 1
                 is_violating = is_violating or left[budget] < 0
             count += is_violating
         return count
 
     def dump(self) -> Any:
-        """Canonical plain values."""
+        """Return canonical plain values."""
         return [
             [
                 [budget, allowed, sorted(self.disrupted.get(budget, ()))]
@@ -170,7 +178,7 @@ class Budgets:
 
     @classmethod
     def load(cls, body: Any) -> "Budgets":
-        """Inverse of dump."""
+        """Restore what `dump` returned."""
         budgets, coverage, charges = body
         found = cls()
         for budget, allowed, disrupted in budgets:

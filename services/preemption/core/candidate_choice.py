@@ -1,4 +1,4 @@
-"""Which candidate is taken: kube-scheduler's pickOneNodeForPreemption over all shards' answers."""
+"""Chooses a candidate: kube-scheduler's pickOneNodeForPreemption over all shards' answers."""
 
 from collections import Counter
 from collections.abc import Container, Iterable
@@ -10,8 +10,8 @@ from shared.model.columns import few, size
 
 
 class Choice(NamedTuple):
-    """A candidate of a shard, and the violations it has: those that the shard found, and more where
-    somebody else has used the budgets up since.
+    """A shard's candidate with its violations: those that the shard found, and more if others have
+    used the budgets since.
     """
 
     shard: int
@@ -21,9 +21,9 @@ class Choice(NamedTuple):
 
 
 def order(choice: Choice) -> tuple[int, ...]:
-    """Less is better: the plugin that is asked first; then DefaultPreemption's: fewest violations,
-    lowest highest victim, smallest priority sum, fewest victims, latest start of the highest
-    victims; then the first found.
+    """Return the sort key of a candidate, lower is better: the plugin that runs first; then
+    DefaultPreemption's criteria: fewest violations, lowest highest victim, smallest sum of
+    priorities, fewest victims, latest start of the highest victims; then the first found.
     """
     found = choice.candidate
     return (
@@ -40,7 +40,7 @@ def order(choice: Choice) -> tuple[int, ...]:
 def choices(
     answers: Iterable[CandidatesFound], budgets: Budgets, taken: Container[int]
 ) -> list[Choice]:
-    """Candidates that share no victim with other asks, best first."""
+    """Return the candidates that share no victim with other asks, best first."""
     found: list[Choice] = []
     for answer in answers:
         for candidate in answer.candidates:
@@ -51,15 +51,15 @@ def choices(
 
 
 def choice(answer: CandidatesFound, candidate: Candidate, budgets: Budgets) -> Choice:
-    """The candidate as it stands now."""
+    """Return the candidate with its present violations."""
     violations = budgets.violations(few(candidate.victims))
     worst = max(candidate.violations, violations)
     return Choice(answer.shard, candidate, worst, answer.rank)
 
 
 def message(answers: Iterable[CandidatesFound]) -> str:
-    """What PostFilter adds to the pod's message when no shard has a candidate: the texts of all
-    plugins there, each of them once, with DefaultPreemption's own in its place.
+    """Return PostFilter's text in the pod's message if no shard has a candidate: the texts of all
+    plugins, each once, with DefaultPreemption's own in its place.
     """
     answers = list(answers)
     texts = dict.fromkeys(text for answer in answers for text in answer.said or AS_BY_DEFAULT)
@@ -68,12 +68,12 @@ def message(answers: Iterable[CandidatesFound]) -> str:
 
 
 def default_message(answers: Iterable[tuple[tuple[tuple[str, int], ...], int]]) -> str:
-    """DefaultPreemption's own text of (reasons, nodes) of all shards."""
+    """Return DefaultPreemption's text for (reasons, nodes) of all shards."""
     reasons: Counter[str] = Counter()
     nodes = 0
-    for said, there in answers:
+    for counts, there in answers:
         nodes += there
-        for reason, count in said:
+        for reason, count in counts:
             reasons[reason] += count
     words = sorted(f"{count} {reason}" for reason, count in reasons.items() if count)
     tail = f" {', '.join(words)}." if words else ""

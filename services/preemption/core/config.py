@@ -1,27 +1,18 @@
-"""Preemption's options, their defaults and bounds; nothing else."""
-
-from typing import Any
+"""Preemption's options and their bounds."""
 
 from msgspec import Struct
 
-from shared.model.options import read_options, require_positive
+from shared.model.options import Positive
 
-KINDS_MAX = 8  # signatures that shards are asked about side by side
+KINDS_MAX = 8  # signatures whose dry runs go on in parallel
 
 
 class Config(Struct, frozen=True, forbid_unknown_fields=True):
-    """`rounds_max`: dry runs per ask. `victims_ms_max`: how long after its eviction a victim may
-    stay before the nomination is given up: longer than pods are commonly given to end, since
-    whoever comes first gets the room then. `place_ms_max`: how long a freed place is kept.
+    """Preemption's options. `rounds_max`: dry runs per ask. `victims_ms_max`: how long a victim may
+    stay after its eviction before the nomination is given up; longer than usual grace periods,
+    since the first pod to come gets the room then. `place_ms_max`: how long a freed place is kept.
     """
 
-    rounds_max: int = 3
-    victims_ms_max: int = 600_000
-    place_ms_max: int = 60_000
-
-
-def parse_config(options: dict[str, Any]) -> Config:
-    """Preemption's options, checked. Raises ValueError naming the option and the rule."""
-    config = read_options("preemption", options, Config)
-    require_positive("preemption", config, Config.__struct_fields__)
-    return config
+    rounds_max: Positive = 3
+    victims_ms_max: Positive = 600_000
+    place_ms_max: Positive = 60_000

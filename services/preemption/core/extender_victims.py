@@ -1,5 +1,5 @@
-"""Extenders have a say in who goes (preemptVerb): they are asked about all candidates before one is
-chosen, as kube-scheduler's callExtenders does. Binding asks, which knows the pods' names.
+"""Extenders that choose victims (preemptVerb): they are asked about all candidates before one is
+chosen, as in kube-scheduler's callExtenders. Binding calls them, as it knows the pods' names.
 """
 
 from msgspec.structs import replace
@@ -12,73 +12,75 @@ from shared.events.preemption import VictimsAsked
 from shared.model.columns import few, pack
 from shared.model.victims import NodeVictims, keys_of
 
-NOBODY_LEFT = "no candidate node for preemption"
+NO_CANDIDATE_LEFT = "no candidate node for preemption"
 
 
-def asked(ask: Ask, rank: int) -> VictimsAsked:
-    """The candidates of those shards that found them at this place among the plugins."""
+def decide_victims_asked(ask: Ask, rank: int) -> VictimsAsked:
+    """Return the question with the candidates of the shards that found them at this plugin."""
     found: list[NodeVictims] = []
     for answer in ask.answers():
         if answer.rank == rank:
             pairs = zip(answer.candidates, answer.lower, strict=True)
-            found += [_told(candidate, lower) for candidate, lower in pairs]
+            found += [_node_victims(candidate, lower) for candidate, lower in pairs]
     return VictimsAsked(ask.ask, ask.pod, tuple(found))
 
 
-def _told(candidate: Candidate, lower: LowerPods) -> NodeVictims:
+def _node_victims(candidate: Candidate, lower: LowerPods) -> NodeVictims:
     victims = few(candidate.victims)
     others = [pod for pod in few(lower.ids) if pod not in victims]
     return NodeVictims(candidate.node, candidate.victims, candidate.violations, pack(others))
 
 
-def judged(state: PreemptionState, event: VictimsJudged) -> None:
-    """What is left is chosen from as if the shards had found it; words stand where nothing is."""
+def on_victims_judged(state: PreemptionState, event: VictimsJudged) -> None:
+    """Replace the candidates by those that extenders left; keep the texts if none is left."""
     ask = state.asks.get(event.ask)
-    if ask is None or ask.phase is not Phase.JUDGING:
+    if ask is None or ask.phase is not Phase.ASKING_EXTENDERS:
         return
     left = {one.node: one for one in event.candidates}
-    ask.found = {shard: _left_of(found, left) for shard, found in sorted(ask.found.items())}
+    ask.found = {shard: _keep_candidates(found, left) for shard, found in sorted(ask.found.items())}
     if not any(found.candidates for found in ask.found.values()):
         ask.found = {
-            shard: replace(found, said=_said(found, event.error))
+            shard: replace(found, said=_post_filter_texts(found, event.error))
             for shard, found in ask.found.items()
         }
     ask.follow("victims_judged")
     state.note(ask)
 
 
-def _said(found: CandidatesFound, error: str) -> tuple[str, ...]:
-    """The words of all plugins at postFilter; an error is told alone."""
+def _post_filter_texts(found: CandidatesFound, error: str) -> tuple[str, ...]:
+    """Return the texts of all plugins at PostFilter; an error stands alone."""
     if error:
         return (f"preemption: {error}",)
-    own = f"preemption: {NOBODY_LEFT}"
-    return tuple(own if text == PREEMPTION else text for text in found.said or AS_BY_DEFAULT)
+    default_text = f"preemption: {NO_CANDIDATE_LEFT}"
+    return tuple(
+        default_text if text == PREEMPTION else text for text in found.said or AS_BY_DEFAULT
+    )
 
 
-def _left_of(found: CandidatesFound, left: dict[int, NodeVictims]) -> CandidatesFound:
+def _keep_candidates(found: CandidatesFound, left: dict[int, NodeVictims]) -> CandidatesFound:
     if not found.lower:
         return found
     pairs = zip(found.candidates, found.lower, strict=True)
     candidates = [
-        _changed(candidate, left[candidate.node], lower)
+        _with_victims(candidate, left[candidate.node], lower)
         for candidate, lower in pairs
         if candidate.node in left
     ]
     return replace(found, candidates=tuple(candidates), lower=())
 
 
-def _changed(candidate: Candidate, said: NodeVictims, lower: LowerPods) -> Candidate:
-    """With the keys of those who go now."""
+def _with_victims(candidate: Candidate, answer: NodeVictims, lower: LowerPods) -> Candidate:
+    """Return the candidate with the sort keys of its present victims."""
     rows = zip(few(lower.ids), few(lower.priorities), few(lower.starts_ms), strict=True)
     known = {pod: (priority, start_ms) for pod, priority, start_ms in rows}
-    chosen = [known[pod] for pod in few(said.victims)]
+    chosen = [known[pod] for pod in few(answer.victims)]
     highest, priority_sum, earliest_start_ms = keys_of(
         [priority for priority, _ in chosen], [start_ms for _, start_ms in chosen]
     )
     return Candidate(
         node=candidate.node,
-        victims=said.victims,
-        violations=said.violations,
+        victims=answer.victims,
+        violations=answer.violations,
         highest=highest,
         priority_sum=priority_sum,
         earliest_start_ms=earliest_start_ms,

@@ -1,6 +1,8 @@
-"""What the world and binding say about pods and budgets."""
+"""Facts of ingest and binding about pods and budgets."""
 
-from services.preemption.core.answers import all_answered
+from typing import assert_never
+
+from services.preemption.core.answers import start_victim_timeout
 from services.preemption.core.state import LEFT, Ask, PreemptionState
 from services.preemption.core.transitions import Phase
 from shared.events.binding import Bound
@@ -8,13 +10,13 @@ from shared.events.ingest import BudgetCovers, BudgetGone, BudgetSet, PodsAssign
 from shared.model.columns import unpack
 
 
-def pods(state: PreemptionState, event: PodsGone | PodsAssigned | Bound) -> None:
-    """Pods that left, or got a node: preemptors among them need nothing any more."""
+def on_pods_placed_or_gone(state: PreemptionState, event: PodsGone | PodsAssigned | Bound) -> None:
+    """Note pods that are deleted or have a node: preemptors among them need nothing more."""
     ids = unpack(event.ids)
     is_gone = isinstance(event, PodsGone)
     if is_gone:
         state.gone.add(ids)
-        state.placed.add(ids)  # or those that never had a node would stay outside for ever
+        state.placed.add(ids)  # pods that never had a node are added too
         state.budgets.coverage.forget(ids)
     else:
         state.placed.add(ids)
@@ -23,13 +25,15 @@ def pods(state: PreemptionState, event: PodsGone | PodsAssigned | Bound) -> None
     nodes = [0] * len(ids) if isinstance(event, PodsGone) else unpack(event.nodes).tolist()
     for pod, node in zip(ids.tolist(), nodes, strict=True):
         if pod in state.by_pod:
-            _preemptor_left(state, state.asks[state.by_pod[pod]], node)
+            _finish_preemptor(state, state.asks[state.by_pod[pod]], node)
         if is_gone and pod in state.victims:
-            _victim_left(state, pod)
+            _finish_victim(state, pod)
 
 
-def _preemptor_left(state: PreemptionState, ask: Ask, node: int) -> None:
-    """Gone (node 0: the shard sees that itself), or on a node: perhaps on the nominated one."""
+def _finish_preemptor(state: PreemptionState, ask: Ask, node: int) -> None:
+    """End a preemptor's ask: it is deleted (node 0: the shard sees that itself), or on a node,
+    perhaps the nominated one.
+    """
     if ask.phase is Phase.READY and node in (0, ask.node):
         ask.follow("preemptor_left")
         state.close(ask)
@@ -37,20 +41,22 @@ def _preemptor_left(state: PreemptionState, ask: Ask, node: int) -> None:
         state.finish(ask, LEFT)
 
 
-def _victim_left(state: PreemptionState, pod: int) -> None:
+def _finish_victim(state: PreemptionState, pod: int) -> None:
     victim = state.victims.pop(pod)
-    state.budgets.gone(pod)
+    state.budgets.forget_victim(pod)
     ask = state.asks.get(victim.ask)
     if ask is not None:
-        all_answered(state, ask)
+        start_victim_timeout(state, ask)
 
 
-def budget(state: PreemptionState, event: BudgetSet | BudgetCovers | BudgetGone) -> None:
-    """Disruption budgets and whom they cover."""
+def on_budget_changed(state: PreemptionState, event: BudgetSet | BudgetCovers | BudgetGone) -> None:
+    """Update disruption budgets and the pods they cover."""
     match event:
         case BudgetSet():
-            state.budgets.set(event, state.evicted())
+            state.budgets.set(event, state.eviction_accepted())
         case BudgetCovers():
-            state.budgets.cover(event.budget, unpack(event.ids), state.evicted())
+            state.budgets.cover(event.budget, unpack(event.ids), state.eviction_accepted())
         case BudgetGone():
             state.budgets.drop(event.budget)
+        case _:
+            assert_never(event)

@@ -1,4 +1,4 @@
-"""What preemption knows of a gang for which it looks for room; see bands for what it does."""
+"""The ask of a gang for room; see gang_preemption.py for its decisions."""
 
 from typing import Any
 
@@ -9,11 +9,11 @@ from services.preemption.core.transitions import GangPhase, gang_following
 from shared.events.placement import PlacesFound
 
 
-class Band(Struct, array_like=True):
-    """One search for places for `needed` of a gang's members, `groups` of (signature, pods). `asks`
-    are those of the members that were chosen, each a preemption of its own from its nomination on;
-    `waiting` are shards that have not answered theirs. `end` says why it must be closed, `is_again`
-    that places were stale: those that other shards keep are given back before the next round.
+class GangAsk(Struct, array_like=True):
+    """One search for places for `needed` members of a gang. `groups`: (signature, pods). `asks`:
+    those of the chosen members, each a preemption of its own from its nomination on. `open_shards`:
+    shards that have not answered. `end`: why it must be closed. `needs_new_round`: places were
+    stale, and those kept by other shards are released before the next round.
     """
 
     ask: int
@@ -24,39 +24,41 @@ class Band(Struct, array_like=True):
     rounds: int = 0
     found: dict[int, PlacesFound] = {}
     asks: list[int] = []
-    waiting: list[int] = []
+    open_shards: list[int] = []
     end: str = ""
-    is_again: bool = False
+    needs_new_round: bool = False
 
     def follow(self, event: str) -> None:
-        """Take the transition of `event`; AssertionError with the story when there is none."""
+        """Apply the transition of `event`. Raises AssertionError with the story if
+        there is none.
+        """
         self.phase = gang_following(self.phase, event, self)
 
     def __str__(self) -> str:
-        """What an assertion says about it."""
+        """Return the text for assertions."""
         return (
             f"ask {self.ask} for {self.needed} members of gang {self.gang}, round {self.rounds}, "
-            f"asks of members {self.asks}, shards {self.waiting} have not answered"
+            f"asks of members {self.asks}, shards {self.open_shards} have not answered"
         )
 
     def answers(self) -> list[PlacesFound]:
-        """What the shards found, by shard."""
+        """Return the shards' answers, by shard."""
         return [self.found[shard] for shard in sorted(self.found)]
 
     def dump(self) -> list[Any]:
-        """Plain values in an order that does not depend on the order of answers."""
+        """Return plain values in an order that does not depend on the order of answers."""
         plain: list[Any] = msgspec.to_builtins(self, builtin_types=(bytes,))
         plain[_FOUND] = sorted(plain[_FOUND].items())
-        plain[_WAITING] = sorted(plain[_WAITING])
+        plain[_OPEN_SHARDS] = sorted(plain[_OPEN_SHARDS])
         return plain
 
     @classmethod
-    def load(cls, plain: list[Any]) -> "Band":
-        """Inverse of dump."""
+    def load(cls, plain: list[Any]) -> "GangAsk":
+        """Restore what `dump` returned."""
         columns = list(plain)
         columns[_FOUND] = dict(columns[_FOUND])
         return msgspec.convert(columns, cls)
 
 
-_FOUND = Band.__struct_fields__.index("found")
-_WAITING = Band.__struct_fields__.index("waiting")
+_FOUND = GangAsk.__struct_fields__.index("found")
+_OPEN_SHARDS = GangAsk.__struct_fields__.index("open_shards")

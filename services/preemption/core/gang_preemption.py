@@ -1,16 +1,17 @@
-"""Room for a whole gang: places for all members that are needed, or nobody goes.
+"""Preemption for a whole gang: places for all needed members, or no victim at all.
 
-One gang after the other is tried out and nominated. Each shard says what it has for the members one
-after the other; what is cheapest of that over all shards is taken until there is enough. From the
-nominations on each member's ask is one like a single pod's (see core), but that nobody is evicted
-before every shard has charged its part, and that with one of them all are over.
+One gang at a time is tried and nominated. Each shard returns its places for the members one after
+the other; the cheapest of all shards' next places are chosen until there are enough. From the
+nominations on each member's ask is like a single pod's (see core.py), except that no victim is
+evicted before every shard has charged its part, and that the end of one ends all.
 """
 
 from collections.abc import Iterator, Sequence
+from typing import assert_never
 
 from services.preemption.core.budgets import Budgets
 from services.preemption.core.candidate_choice import choice, default_message, order
-from services.preemption.core.gang_ask import Band
+from services.preemption.core.gang_ask import GangAsk
 from services.preemption.core.state import Ask, PreemptionState
 from services.preemption.core.transitions import GangPhase, Phase
 from shared.events.placement import (
@@ -33,59 +34,65 @@ from shared.model.victims import Nominee
 RECALLED = "its group changed"
 BUSY = (GangPhase.DRY_RUN, GangPhase.ANSWERED, GangPhase.NOMINATING)
 
-Told = GangPreemptAsked | GangPreemptRecalled | PlacesFound | GangNominated | GangNominationStale
-Own = GangDryRunAsked | GangNominateAsked | GangRoomMade | GangPreemptionClosed
+GangInput = (
+    GangPreemptAsked | GangPreemptRecalled | PlacesFound | GangNominated | GangNominationStale
+)
+GangDecision = GangDryRunAsked | GangNominateAsked | GangRoomMade | GangPreemptionClosed
 Chosen = list[tuple[int, Place]]
-"""(shard, place) in the order in which they were taken"""
+"""(shard, place) in the order of choice"""
 
 
 # --------------------------------------------------------------- decisions
 
 
-def decide(state: PreemptionState) -> Iterator[Own]:
-    """Gangs that wait for nobody, in the order of their asks."""
-    while (band := next_band(state)) is not None:
-        if band.end and not band.asks:
-            yield GangPreemptionClosed(band.ask, band.gang, "")
-        elif band.phase is GangPhase.READY:
-            yield GangRoomMade(band.ask, band.gang)
-        elif band.phase is GangPhase.NEW:
-            yield _again(state, band)
+def decide_gang_asks(state: PreemptionState) -> Iterator[GangDecision]:
+    """Yield decisions for gangs that wait for no answer, in the order of their asks."""
+    while (gang_ask := next_gang_ask(state)) is not None:
+        if gang_ask.end and not gang_ask.asks:
+            yield GangPreemptionClosed(gang_ask.ask, gang_ask.gang, "")
+        elif gang_ask.phase is GangPhase.READY:
+            yield GangRoomMade(gang_ask.ask, gang_ask.gang)
+        elif gang_ask.phase is GangPhase.NEW:
+            yield _decide_dry_run(state, gang_ask)
         else:
-            yield from _choose(state, band)
+            yield from _decide_places(state, gang_ask)
 
 
-def next_band(state: PreemptionState) -> Band | None:
-    """The first that something is to be decided about."""
-    is_busy = any(band.phase in BUSY for band in state.bands.values())
-    for _ask, band in sorted(state.bands.items()):
-        if band.end:
-            is_due = not band.asks
-        elif band.phase is GangPhase.NEW:
+def next_gang_ask(state: PreemptionState) -> GangAsk | None:
+    """Return the first gang ask with something to decide."""
+    is_busy = any(gang_ask.phase in BUSY for gang_ask in state.gang_asks.values())
+    for _ask, gang_ask in sorted(state.gang_asks.items()):
+        if gang_ask.end:
+            is_due = not gang_ask.asks
+        elif gang_ask.phase is GangPhase.NEW:
             is_due = not is_busy
         else:
-            is_due = band.phase in (GangPhase.ANSWERED, GangPhase.READY)
+            is_due = gang_ask.phase in (GangPhase.ANSWERED, GangPhase.READY)
         if is_due:
-            return band
+            return gang_ask
     return None
 
 
-def _again(state: PreemptionState, band: Band) -> GangDryRunAsked | GangPreemptionClosed:
-    """A (further) round, while there is one left and there are members enough."""
-    groups = _there(state, band)
-    if band.rounds >= state.config.rounds_max or _members(groups) < band.needed:
-        return GangPreemptionClosed(band.ask, band.gang, "")
+def _decide_dry_run(
+    state: PreemptionState, gang_ask: GangAsk
+) -> GangDryRunAsked | GangPreemptionClosed:
+    """Yield another dry run while rounds are left and enough members remain."""
+    groups = _there(state, gang_ask)
+    if gang_ask.rounds >= state.config.rounds_max or _members(groups) < gang_ask.needed:
+        return GangPreemptionClosed(gang_ask.ask, gang_ask.gang, "")
     members = tuple(Members(sig, pack(ids)) for sig, ids in groups)
-    taken, named = pack(sorted(state.victims)), state.budgets.named(state.victims)
-    lefts = state.budgets.lefts()
-    return GangDryRunAsked(band.ask, band.gang, band.needed, members, lefts, taken, named)
+    taken, named = pack(sorted(state.victims)), state.budgets.counted_pods(state.victims)
+    lefts = state.budgets.allowances()
+    return GangDryRunAsked(
+        gang_ask.ask, gang_ask.gang, gang_ask.needed, members, lefts, taken, named
+    )
 
 
-def _there(state: PreemptionState, band: Band) -> list[tuple[int, list[int]]]:
-    """Groups as they were asked for, without those who need nothing any more."""
+def _there(state: PreemptionState, gang_ask: GangAsk) -> list[tuple[int, list[int]]]:
+    """Return the groups without members that need nothing any more."""
     return [
         (sig, [pod for pod in ids if pod not in state.gone and pod not in state.placed])
-        for sig, ids in band.groups
+        for sig, ids in gang_ask.groups
     ]
 
 
@@ -93,18 +100,20 @@ def _members(groups: Sequence[tuple[int, list[int]]]) -> int:
     return sum(len(ids) for _sig, ids in groups)
 
 
-def _choose(state: PreemptionState, band: Band) -> Iterator[Own]:
-    """Places for all that are needed, or another round, or nothing."""
-    groups = _there(state, band)
-    chosen = _cheapest(band, state.budgets, [len(ids) for _sig, ids in groups])
-    if len(chosen) < band.needed:
-        yield GangPreemptionClosed(band.ask, band.gang, message(band))
+def _decide_places(state: PreemptionState, gang_ask: GangAsk) -> Iterator[GangDecision]:
+    """Yield the nomination of all needed places, another round, or the end."""
+    groups = _there(state, gang_ask)
+    chosen = _cheapest(gang_ask, state.budgets, [len(ids) for _sig, ids in groups])
+    if len(chosen) < gang_ask.needed:
+        yield GangPreemptionClosed(gang_ask.ask, gang_ask.gang, message(gang_ask))
         return
     victims = [pod for _shard, place in chosen for pod in few(place.candidate.victims)]
-    said = sum(place.candidate.violations for _shard, place in chosen)
-    is_worse = state.budgets.violations(victims) > said and band.rounds < state.config.rounds_max
+    violations = sum(place.candidate.violations for _shard, place in chosen)
+    is_worse = (
+        state.budgets.violations(victims) > violations and gang_ask.rounds < state.config.rounds_max
+    )
     if is_worse or any(pod in state.victims for pod in victims):
-        yield _again(state, band)
+        yield _decide_dry_run(state, gang_ask)
         return
     parts: dict[int, list[Nominee]] = {}
     left = [iter(ids) for _sig, ids in groups]
@@ -114,16 +123,16 @@ def _choose(state: PreemptionState, band: Band) -> Iterator[Own]:
         nominee = Nominee(ask, pod, sig, found.node, found.victims)
         parts.setdefault(shard, []).append(nominee)
     for shard, nominees in sorted(parts.items()):
-        yield GangNominateAsked(band.ask, band.gang, shard, tuple(nominees))
+        yield GangNominateAsked(gang_ask.ask, gang_ask.gang, shard, tuple(nominees))
 
 
-def _cheapest(band: Band, budgets: Budgets, left: list[int]) -> Chosen:
-    """The cheapest of what the shards have next, until there is enough. A place counts on those
-    before it in its shard, so nothing of a shard is left out: it ends where its members do.
+def _cheapest(gang_ask: GangAsk, budgets: Budgets, left: list[int]) -> Chosen:
+    """Return the cheapest of the shards' next places until there are enough. A place depends on
+    those before it in its shard, so none is skipped: a shard ends where its members are used up.
     """
-    answers = {found.shard: list(found.places) for found in band.answers()}
+    answers = {found.shard: list(found.places) for found in gang_ask.answers()}
     chosen: Chosen = []
-    while len(chosen) < band.needed:
+    while len(chosen) < gang_ask.needed:
         heads = [
             (_cost(shard, places[0], budgets), shard)
             for shard, places in answers.items()
@@ -139,130 +148,138 @@ def _cheapest(band: Band, budgets: Budgets, left: list[int]) -> Chosen:
 
 
 def _cost(shard: int, place: Place, budgets: Budgets) -> tuple[int, ...]:
-    """Less is better: room before victims, and victims as for one pod."""
+    """Return the sort key of a place, lower is better: free room before victims, and victims as for
+    one pod.
+    """
     found = CandidatesFound(shard, 0, 0, ())
     return (size(place.candidate.victims) > 0, *order(choice(found, place.candidate, budgets)))
 
 
-def message(band: Band) -> str:
-    """What PostFilter would add: why there are not places enough."""
-    answers = band.answers()
+def message(gang_ask: GangAsk) -> str:
+    """Return PostFilter's text: why there are not enough places."""
+    answers = gang_ask.answers()
     return default_message((found.reasons, found.nodes) for found in answers)
 
 
 # ------------------------------------------------------------------ events
 
 
-def told(state: PreemptionState, event: Told, placements: int) -> None:
-    """What queueing and the shards say; what concerns no open band is ignored."""
+def on_gang_input(state: PreemptionState, event: GangInput, placements: int) -> None:
+    """Apply an event of queueing or a shard; events about no open gang ask are ignored."""
     match event:
         case GangPreemptAsked():
-            _asked(state, event)
+            _on_gang_preempt_asked(state, event)
         case GangPreemptRecalled():
-            for band in state.bands.values():
-                if band.gang == event.gang:
-                    _finish(state, band, RECALLED)
+            for gang_ask in state.gang_asks.values():
+                if gang_ask.gang == event.gang:
+                    _finish(state, gang_ask, RECALLED)
         case PlacesFound():
-            found = state.bands.get(event.ask)
+            found = state.gang_asks.get(event.ask)
             if found is not None and found.phase is GangPhase.DRY_RUN:
                 found.found[event.shard] = event
                 is_all = len(found.found) == placements
                 found.follow("all_places_found" if is_all else "places_found")
         case GangNominated():
-            _nominated(state, event)
+            _on_gang_nominated(state, event)
         case GangNominationStale():
-            _stale(state, event)
+            _on_gang_nomination_stale(state, event)
+        case _:
+            assert_never(event)
 
 
-def _asked(state: PreemptionState, event: GangPreemptAsked) -> None:
-    for band in state.bands.values():
-        if band.gang == event.gang:
-            _finish(state, band, RECALLED)
+def _on_gang_preempt_asked(state: PreemptionState, event: GangPreemptAsked) -> None:
+    for gang_ask in state.gang_asks.values():
+        if gang_ask.gang == event.gang:
+            _finish(state, gang_ask, RECALLED)
     state.last_ask += 1
     groups = [(part.sig, unpack(part.ids).tolist()) for part in event.members]
-    state.bands[state.last_ask] = Band(state.last_ask, event.gang, event.needed, groups)
+    state.gang_asks[state.last_ask] = GangAsk(state.last_ask, event.gang, event.needed, groups)
 
 
-def _finish(state: PreemptionState, band: Band, why: str) -> None:
-    """It must be closed, and what its members have given back first."""
-    band.end, band.is_again = band.end or why, False
-    for number in band.asks:
+def _finish(state: PreemptionState, gang_ask: GangAsk, why: str) -> None:
+    """Close the gang ask after its members' places are released."""
+    gang_ask.end, gang_ask.needs_new_round = gang_ask.end or why, False
+    for number in gang_ask.asks:
         state.finish(state.asks[number], why)
 
 
-def _nominated(state: PreemptionState, event: GangNominated) -> None:
-    """A shard charged its part. It has the last word on the victims."""
+def _on_gang_nominated(state: PreemptionState, event: GangNominated) -> None:
+    """Apply a shard's nominations, with the shard's final victims."""
     for one in event.nominees:
         ask = state.asks.get(one.ask)
         if ask is not None and ask.phase is Phase.NOMINATING:
             ask.follow("nominated")
             kept = few(one.victims)
-            state.give_back(ask.ask, [pod for pod in ask.victims if pod not in kept])
+            state.release_victims(ask.ask, [pod for pod in ask.victims if pod not in kept])
             ask.victims = [pod for pod in ask.victims if pod in kept and pod not in state.gone]
             state.note(ask)
-    band = state.bands.get(event.ask)
-    if band is None or event.shard not in band.waiting:
+    gang_ask = state.gang_asks.get(event.ask)
+    if gang_ask is None or event.shard not in gang_ask.open_shards:
         return
-    band.waiting.remove(event.shard)
-    if band.phase is GangPhase.NOMINATING and not band.is_again and not band.end:
-        band.follow("gang_nominated" if band.waiting else "all_gang_nominated")
-        for number in band.asks:
+    gang_ask.open_shards.remove(event.shard)
+    if gang_ask.phase is GangPhase.NOMINATING and not gang_ask.needs_new_round and not gang_ask.end:
+        gang_ask.follow("gang_nominated" if gang_ask.open_shards else "all_gang_nominated")
+        for number in gang_ask.asks:
             state.note(state.asks[number])
-        _all_ready(state, band)
+        _all_ready(state, gang_ask)
 
 
-def _stale(state: PreemptionState, event: GangNominationStale) -> None:
-    """Nothing is charged here; what other shards charged is given back, and all are asked anew."""
-    band = state.bands.get(event.ask)
-    if band is None or event.shard not in band.waiting:
+def _on_gang_nomination_stale(state: PreemptionState, event: GangNominationStale) -> None:
+    """Start another round after a stale nomination: places of other shards are released first."""
+    gang_ask = state.gang_asks.get(event.ask)
+    if gang_ask is None or event.shard not in gang_ask.open_shards:
         return
-    band.waiting.remove(event.shard)
-    band.is_again = not band.end
-    mine = [state.asks[number] for number in band.asks if state.asks[number].shard == event.shard]
-    for ask in mine:
-        state.give_back(ask.ask, ask.victims)
+    gang_ask.open_shards.remove(event.shard)
+    gang_ask.needs_new_round = not gang_ask.end
+    stale_asks = [
+        state.asks[number] for number in gang_ask.asks if state.asks[number].shard == event.shard
+    ]
+    for ask in stale_asks:
+        state.release_victims(ask.ask, ask.victims)
         ask.follow("nomination_cleared")
         state.close(ask)
 
 
-def member_ready(state: PreemptionState, ask: Ask) -> None:
-    """A member's last victim left."""
+def on_member_ready(state: PreemptionState, ask: Ask) -> None:
+    """Note that a member's last victim has left."""
     state.set_due(ask, 0)
-    _all_ready(state, state.bands[ask.band])
+    _all_ready(state, state.gang_asks[ask.gang_ask])
 
 
-def _all_ready(state: PreemptionState, band: Band) -> None:
-    asks = [state.asks[number] for number in band.asks]
-    if band.phase is GangPhase.LEAVING and all(ask.phase is Phase.READY for ask in asks):
-        band.follow("all_ready")
+def _all_ready(state: PreemptionState, gang_ask: GangAsk) -> None:
+    asks = [state.asks[number] for number in gang_ask.asks]
+    if gang_ask.phase is GangPhase.LEAVING and all(ask.phase is Phase.READY for ask in asks):
+        gang_ask.follow("all_ready")
 
 
-def went_on(state: PreemptionState, event: Own) -> None:
-    """The decisions that carry a gang's preemption forward."""
-    band = state.bands[event.ask]
+def on_gang_decision(state: PreemptionState, event: GangDecision) -> None:
+    """Apply the gang preemption's own decisions."""
+    gang_ask = state.gang_asks[event.ask]
     match event:
         case GangDryRunAsked():
-            band.follow("gang_dry_run_asked")
-            band.rounds += 1
-            band.found = {}
-            band.groups = [(part.sig, unpack(part.ids).tolist()) for part in event.members]
+            gang_ask.follow("gang_dry_run_asked")
+            gang_ask.rounds += 1
+            gang_ask.found = {}
+            gang_ask.groups = [(part.sig, unpack(part.ids).tolist()) for part in event.members]
         case GangNominateAsked():
-            band.follow("gang_nominate_asked")
-            band.found = {}
-            band.waiting.append(event.shard)
+            gang_ask.follow("gang_nominate_asked")
+            gang_ask.found = {}
+            gang_ask.open_shards.append(event.shard)
             for nominee in event.nominees:
-                _open(state, band, event.shard, nominee)
+                _open(state, gang_ask, event.shard, nominee)
         case GangRoomMade():
-            band.follow("gang_room_made")
-            for number in band.asks:
+            gang_ask.follow("gang_room_made")
+            for number in gang_ask.asks:
                 state.set_due(state.asks[number], state.now_ms + state.config.place_ms_max)
         case GangPreemptionClosed():
-            band.follow("gang_preemption_closed")
-            del state.bands[band.ask]
+            gang_ask.follow("gang_preemption_closed")
+            del state.gang_asks[gang_ask.ask]
+        case _:
+            assert_never(event)
 
 
-def _open(state: PreemptionState, band: Band, shard: int, nominee: Nominee) -> None:
-    """From here on it is a preemption for this member."""
+def _open(state: PreemptionState, gang_ask: GangAsk, shard: int, nominee: Nominee) -> None:
+    """Open a member's own ask."""
     ask = Ask(
         nominee.ask,
         nominee.pod,
@@ -271,20 +288,27 @@ def _open(state: PreemptionState, band: Band, shard: int, nominee: Nominee) -> N
         shard=shard,
         node=nominee.node,
         nominated=True,
-        band=band.ask,
+        gang_ask=gang_ask.ask,
     )
     state.last_ask = max(state.last_ask, ask.ask)
-    band.asks.append(ask.ask)
+    gang_ask.asks.append(ask.ask)
     state.open(ask)
-    state.take(ask, few(nominee.victims))
+    state.claim_victims(ask, few(nominee.victims))
 
 
 def check(state: PreemptionState) -> None:
-    """See Core.check."""
-    for band in state.bands.values():
-        for number in band.asks:
-            assert state.asks[number].band == band.ask, f"{band}: ask {number} is another's"
-        if band.phase in (GangPhase.LEAVING, GangPhase.READY, GangPhase.TOLD) and not band.end:
-            assert len(band.asks) == band.needed, f"{band}: not as many as are needed"
-    members = sum(ask.band != 0 for ask in state.asks.values())
-    assert members == sum(len(band.asks) for band in state.bands.values()), "members of no gang"
+    """Check the gang asks against the members' asks."""
+    for gang_ask in state.gang_asks.values():
+        for number in gang_ask.asks:
+            assert state.asks[number].gang_ask == gang_ask.ask, (
+                f"{gang_ask}: ask {number} is another's"
+            )
+        if (
+            gang_ask.phase in (GangPhase.LEAVING, GangPhase.READY, GangPhase.PLACING)
+            and not gang_ask.end
+        ):
+            assert len(gang_ask.asks) == gang_ask.needed, f"{gang_ask}: not as many as are needed"
+    members = sum(ask.gang_ask != 0 for ask in state.asks.values())
+    assert members == sum(len(gang_ask.asks) for gang_ask in state.gang_asks.values()), (
+        "members of no gang"
+    )

@@ -1,9 +1,9 @@
-"""Equal preemptors that ask together: one dry run in each shard for all of them.
+"""Equal preemptors share one dry run in each shard.
 
-A shard answers with what they would get one after the other on its nodes. Nodes of two shards have
-nothing in common but budgets. So, as long as these are left alone, the best of what the shards have
-next is what the next preemptor would have got by itself. Whoever cannot be served so is put off,
-to the next dry run; the first always is.
+A shard answers with the candidates that they would get one after the other on its nodes. Nodes of
+two shards share only budgets. So, as long as budgets are untouched, the best of the shards' next
+candidates is what the next preemptor would have got by itself. A preemptor that cannot be served so
+waits for the next dry run; the first always is served.
 """
 
 from collections import deque
@@ -16,8 +16,8 @@ from shared.events.placement import Candidate, CandidatesFound
 from shared.model.columns import few
 
 
-def found(state: PreemptionState, event: CandidatesFound, placements: int) -> None:
-    """A shard's answer; what is there is shared out when every shard answered."""
+def on_shared_candidates(state: PreemptionState, event: CandidatesFound, placements: int) -> None:
+    """Add a shard's answer; the candidates are shared out when every shard has answered."""
     run = state.runs[event.ask]
     run.found[event.shard] = event
     if len(run.found) == placements:
@@ -26,7 +26,7 @@ def found(state: PreemptionState, event: CandidatesFound, placements: int) -> No
 
 
 def _share_out(state: PreemptionState, run: Run) -> None:
-    """Those who still want a node get one each, in their order, as far as can be told."""
+    """Give the remaining preemptors a candidate each, in order, as far as the answers allow."""
     known = (state.asks[number] for number in run.asks if number in state.asks)
     asks = deque(ask for ask in known if ask.phase is Phase.DRY_RUN and not ask.end)
     answers = [run.found[shard] for shard in sorted(run.found)]
@@ -37,12 +37,12 @@ def _share_out(state: PreemptionState, run: Run) -> None:
     for ask in asks:
         ask.follow("put_off")
         ask.rounds -= 1
-        ask.lefts = {}
+        ask.allowances = {}
         state.note(ask)
 
 
 def _serve_first(state: PreemptionState, run: Run, asks: deque[Ask]) -> None:
-    """What extenders make of candidates nobody can tell beforehand."""
+    """Serve only the first preemptor: the extenders' answer is not predictable."""
     if asks and asks[0].ask == run.asks[0]:
         first = asks.popleft()
         first.found = run.found
@@ -51,7 +51,7 @@ def _serve_first(state: PreemptionState, run: Run, asks: deque[Ask]) -> None:
 
 
 def _serve(state: PreemptionState, asks: deque[Ask], answers: Sequence[CandidatesFound]) -> None:
-    """Take from `asks` whoever gets what shards have next, or hears that they have nothing."""
+    """Remove from `asks` the preemptors served with the shards' next candidates, or with none."""
     at = [0] * len(answers)
     while asks:
         next_ones = _next_ones(state, answers, at)
@@ -64,13 +64,13 @@ def _serve(state: PreemptionState, asks: deque[Ask], answers: Sequence[Candidate
         at[index] += 1
         _answer(state, asks.popleft(), [(answers[index], (best.candidate,))])
         if len(answers) > 1 and _is_covered(state, best.candidate):
-            return  # which the other shards did not count on
+            return  # the other shards did not expect that
 
 
 def _next_ones(
     state: PreemptionState, answers: Sequence[CandidatesFound], at: Sequence[int]
 ) -> list[tuple[Choice, int]] | None:
-    """What each shard has next; None where one of them did not look so far."""
+    """Return each shard's next candidate; None if a shard's search ended earlier."""
     found: list[tuple[Choice, int]] = []
     for index, (answer, position) in enumerate(zip(answers, at, strict=True)):
         if position < len(answer.series):
@@ -86,7 +86,7 @@ def _answer(
     ask: Ask,
     answers: Sequence[tuple[CandidatesFound, tuple[Candidate, ...]]],
 ) -> None:
-    """As if the ask had been alone."""
+    """Answer the ask as if it had been alone."""
     for one, candidates in answers:
         ask.found[one.shard] = CandidatesFound(
             one.shard,

@@ -1,1 +1,1 @@
-"""Queueing as a state machine: pending pods, their order and batches. Pure."""
+"""The core of queueing: pending pods, their order and batches, as a pure state machine."""

@@ -1,15 +1,17 @@
-"""Invariants that are too dear for every step: every counter and index against the pods."""
+"""Invariants that are too expensive for every step: checks every counter and index against the
+pods.
+"""
 
 import numpy as np
 
-from services.queueing.core.pods.table import HELD, STATES, backoff_ends
+from services.queueing.core.pods.table import PERMIT_REJECTED, STATES, backoff_ends
 from services.queueing.core.state import Gang, QueueingState, Sig
 from services.queueing.core.transitions import Pod
 from services.queueing.core.waiting import unschedulable_timeout
 
 
 def check(state: QueueingState) -> None:
-    """See Core.check."""
+    """Check every counter and index against the pods."""
     pods = state.pods
     codes = pods.state[: pods.top - pods.base]
     counts = np.bincount(codes, minlength=STATES).tolist()
@@ -22,10 +24,10 @@ def check(state: QueueingState) -> None:
     there = dict(zip(ends.tolist(), numbers.tolist(), strict=True))
     assert there == {end: one.live for end, one in state.backoff.items()}, "pods in backoff"
     held = waiting % 2 == 1
-    held &= pods.errors[pods.in_state(Pod.BACKOFF) - pods.base] == HELD
-    known = sorted(pod for pods in state.held.values() for pod in pods)
+    held &= pods.errors[pods.in_state(Pod.BACKOFF) - pods.base] == PERMIT_REJECTED
+    known = sorted(pod for pods in state.permit_rejected.values() for pod in pods)
     assert known == pods.in_state(Pod.BACKOFF)[held].tolist(), "held pods"
-    assert set(known).issuperset(state.roused), "held no more, and tried again for it"
+    assert set(known).issuperset(state.woken_by_event), "held no more, and tried again for it"
     for number in sorted(state.gangs):
         _check_gang(state, state.gangs[number])
     assert sorted(state.nominated) == pods.in_state(Pod.NOMINATED).tolist(), "nominated"
@@ -46,23 +48,23 @@ def check(state: QueueingState) -> None:
 def _check_sig(state: QueueingState, sig: Sig) -> None:
     pods = state.pods
     used = pods.top - pods.base
-    mine = pods.sig[:used] == sig.sig
-    codes = pods.state[:used][mine]
+    has_sig = pods.sig[:used] == sig.sig
+    codes = pods.state[:used][has_sig]
     assert sig.fifo.live == np.count_nonzero(codes == Pod.READY), f"signature {sig.sig} ready"
     parked = np.count_nonzero(codes == Pod.PARKED)
     assert sig.parked_live == parked, f"signature {sig.sig} parked"
-    ids = np.flatnonzero(mine) + pods.base
+    ids = np.flatnonzero(has_sig) + pods.base
     preempting = ids[codes == Pod.PREEMPTING].tolist()
     waits = sorted(state.preempting.get(sig.sig, ()))
     assert waits == preempting, f"signature {sig.sig} preempting"
-    unschedulable = unschedulable_timeout.counted(
+    unschedulable = unschedulable_timeout.count_ends(
         state, ids[(codes == Pod.PARKED) | (codes == Pod.PREEMPTING)]
     )
     assert sig.stays == unschedulable, f"signature {sig.sig}: pods among the unschedulable"
     assert sig.flush_ms == min(unschedulable, default=0), f"signature {sig.sig}: when it flushes"
-    left = sum(left.live for left in sig.left.values())
-    assert left == np.count_nonzero(codes == Pod.LEFT), f"signature {sig.sig} leftovers"
-    # No lost wake-up: whoever is parked is refused by every shard, or is about to be woken.
+    left = sum(leftovers.live for leftovers in sig.leftovers.values())
+    assert left == np.count_nonzero(codes == Pod.LEFTOVER), f"signature {sig.sig} leftovers"
+    # No lost wake-up: a parked pod is refused by every shard, or is about to be woken.
     refused = sig.mask == state.all_mask
     assert not (parked or preempting) or refused or sig.sig in state.wake, (
         f"signature {sig.sig} sleeps"
@@ -73,8 +75,10 @@ def _check_gang(state: QueueingState, gang: Gang) -> None:
     pods, number = state.pods, gang.gang
     rows = np.flatnonzero(pods.gang[: pods.top - pods.base] == number)
     codes = pods.state[rows]
-    assert gang.waiting == np.count_nonzero(codes == Pod.WAITING), f"gang {number} waiting"
-    assert gang.attempt or not np.count_nonzero(codes == Pod.TRYING), f"gang {number} trying"
+    assert gang.waiting == np.count_nonzero(codes == Pod.GANG_PENDING), f"gang {number} waiting"
+    assert gang.attempt or not np.count_nonzero(codes == Pod.GANG_IN_FLIGHT), (
+        f"gang {number} trying"
+    )
     live = rows[(codes != Pod.UNKNOWN) & (codes < Pod.BOUND)] + pods.base
     assert set(live.tolist()).issubset(gang.members), f"gang {number}: members that it lost"
     assert gang.place is None or gang.place in state.gangs_ready, f"gang {number} has no place"
@@ -88,7 +92,7 @@ def _check_attempts(state: QueueingState) -> None:
     for number, attempt in state.attempts.items():
         assert attempt.open == np.count_nonzero(flying == number) > 0, f"attempt {number} open"
     for number, shard in enumerate(state.shards):
-        mine = [attempt for attempt in state.attempts.values() if attempt.shard == number]
-        assert shard.open == sum(attempt.open for attempt in mine), f"shard {number} open"
-        units = sum(attempt.open + attempt.fixed for attempt in mine)
+        at_shard = [attempt for attempt in state.attempts.values() if attempt.shard == number]
+        assert shard.open == sum(attempt.open for attempt in at_shard), f"shard {number} open"
+        units = sum(attempt.open + attempt.fixed for attempt in at_shard)
         assert shard.units == units, f"shard {number}: {shard.units} credits taken, owed {units}"

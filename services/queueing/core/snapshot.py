@@ -1,7 +1,7 @@
-"""The state as plain values and back. Indexes are left out: they are made again from the pods.
+"""The state as plain values and back. Indexes are left out and rebuilt from the pods.
 
-Pods whose story is over and that lie below the first open one are left out too; of the others
-only that they are over is kept.
+Finished pods below the first unfinished one are left out too; of the other finished pods only that
+fact is kept.
 """
 
 from array import array
@@ -21,12 +21,12 @@ from services.queueing.core.state import (
     Attempt,
     Bucket,
     Gang,
-    Left,
+    Leftovers,
     QueueingState,
     Refusal,
     Sig,
+    add_pods,
     by_number,
-    put,
 )
 from services.queueing.core.transitions import Pod
 from services.queueing.core.waiting import unschedulable_timeout
@@ -34,19 +34,22 @@ from services.queueing.core.waiting.messages import workload_of
 
 SIG_FIELDS = (
     *("sig", "priority", "never_preempts", "cpu_milli", "memory_bytes", "gpu_milli"),
-    *("mask", "sent", "note", "flush_ms", "ask_ms", "look_ms", "looking", "looked"),
-    *("scheduler", "again"),
+    *("mask", "sent", "note", "flush_ms", "ask_ms", "refresh_ms", "refresh_mask"),
+    *("is_refreshed", "scheduler", "retry_mask"),
 )
 SHARD_FIELDS = ("nodes", "free_cpu_milli", "free_memory_bytes", "free_gpu_milli")
 ATTEMPT_FIELDS = ("attempt", "shard", "sig", "fixed", "tried", "rounds")
 GANG_FIELDS = (
     *("gang", "seq", "key", "exists", "committed", "improved", "min_count", "version"),
     *("timeout_ms", "attempt", "failures", "tried_ms", "failed_ms", "until_ms", "priority"),
-    *("message", "verdict", "running", "look_ms", "looked", "tell_ms"),
+    *("message", "verdict", "running", "refresh_ms", "is_refreshed"),
+    "message_ms",
 )
-PREEMPTING_FIELDS = ("gang", "preempting", "ask_ms", "room", "note", "asks", "told_ms")
+PREEMPTING_FIELDS = (
+    *("gang", "preempting", "ask_ms", "has_room", "note", "asks", "ask_closed_ms"),
+)
 INDEXED = (
-    *(Pod.READY, Pod.PARKED, Pod.LEFT, Pod.IN_FLIGHT, Pod.BACKOFF),
+    *(Pod.READY, Pod.PARKED, Pod.LEFTOVER, Pod.IN_FLIGHT, Pod.BACKOFF),
     *(Pod.ASKING, Pod.PREEMPTING),
 )
 LANE_FIELDS = ("gang", "priority", "until_ms")
@@ -54,7 +57,7 @@ RATE_FIELDS = ("since_ms", "count", "last", "at_ms")
 INT64_MIN, INT64_MAX = -(1 << 63), (1 << 63) - 1
 
 
-_SIG_VALUES = attrgetter(*SIG_FIELDS)  # of tens of thousands, while pods wait
+_SIG_VALUES = attrgetter(*SIG_FIELDS)  # for tens of thousands of signatures
 
 
 def _fields(record: Any, names: tuple[str, ...]) -> list[Any]:
@@ -68,21 +71,21 @@ def _fill(record: Any, names: tuple[str, ...], values: list[Any]) -> None:
 
 
 def _plain(amount: int) -> int | str:
-    """An amount as a snapshot holds it: a sum of requests beyond 64 bits as decimal text.
+    """Return an amount for a snapshot: a sum of requests beyond 64 bits as decimal text.
 
-    The sum stays exact in memory, and so is the same with or without a snapshot in between. A sum
-    that saturates would depend on the order of what comes and goes.
+    The sum stays exact in memory, so it is the same with or without a snapshot in between. A
+    saturating sum would depend on the order of changes.
     """
     return amount if INT64_MIN <= amount <= INT64_MAX else str(amount)
 
 
 def dump(state: QueueingState) -> dict[str, Any]:
-    """See Core.dump."""
+    """Return canonical plain values."""
     config: dict[str, Any] = msgspec.to_builtins(state.config)
     for name in ("wakes", "looks_per_s"):
         if not config[name]:
             del config[name]  # older dumps have none
-    held = [[plugin, sorted(pods)] for plugin, pods in sorted(state.held.items())]
+    held = [[plugin, sorted(pods)] for plugin, pods in sorted(state.permit_rejected.items())]
     return {
         "config": config,
         "numbers": [state.next_attempt, state.next_seq],
@@ -104,14 +107,18 @@ def dump(state: QueueingState) -> dict[str, Any]:
             if lives(state, pod)
         ],
         "nominated": [[pod, state.nominated[pod]] for pod in sorted(state.nominated)],
-        "closed": sorted(state.closed),
+        "closed": sorted(state.closed_asks),
         **_gang_preempting(state),
-        "heirs": [list(heir) for heir in state.heirs],
+        "heirs": [list(heir) for heir in state.relabelled],
         **({"errors": [list(one) for one in state.errors]} if state.errors else {}),
         **({"gates": [list(one) for one in sorted(state.gates.items())]} if state.gates else {}),
         **({"held": held} if held else {}),
-        **({"happened": dict(sorted(state.happened.items()))} if state.happened else {}),
-        **({"roused": [list(one) for one in sorted(state.roused.items())]} if state.roused else {}),
+        **({"happened": dict(sorted(state.last_events.items()))} if state.last_events else {}),
+        **(
+            {"roused": [list(one) for one in sorted(state.woken_by_event.items())]}
+            if state.woken_by_event
+            else {}
+        ),
         **({"leaving": sorted(state.leaving)} if state.leaving else {}),
         **({"retired": sorted(state.retired)} if state.retired else {}),
         **({"room": [list(one) for one in sorted(state.room.items())]} if state.room else {}),
@@ -124,7 +131,7 @@ def dump(state: QueueingState) -> dict[str, Any]:
 
 
 def _gang_preempting(state: QueueingState) -> dict[str, Any]:
-    """Nothing where preemption never had to do with a gang."""
+    """Return nothing if no gang ever asked preemption."""
     gangs = (state.gangs[number] for number in sorted(state.gangs))
     known = [_fields(gang, PREEMPTING_FIELDS) for gang in gangs]
     known = [values for values in known if any(values[1:])]
@@ -149,8 +156,11 @@ def _dump_pods(pods: Pods) -> list[Any]:
 def _dump_sig(sig: Sig) -> list[Any]:
     refusals = _dump_refusals(sig) if sig.refusals else []
     left = []
-    if sig.left:
-        left = [[key, sig.left[key].tried, sig.left[key].rounds] for key in sorted(sig.left)]
+    if sig.leftovers:
+        left = [
+            [key, sig.leftovers[key].tried, sig.leftovers[key].rounds]
+            for key in sorted(sig.leftovers)
+        ]
     return [*_SIG_VALUES(sig), refusals, left]
 
 
@@ -165,7 +175,7 @@ REFUSAL_NUMBERS = ("nodes", "world", "resolvable", "preemptible", "rejected")
 
 
 def load(state: QueueingState, body: Any) -> None:
-    """Fill a new state. See Core.load."""
+    """Fill a new state with what `dump` returned."""
     state.config = msgspec.convert(body["config"], Config)
     state.next_attempt, state.next_seq = body["numbers"]
     state.pods = _load_pods(body["pods"])
@@ -188,14 +198,14 @@ def load(state: QueueingState, body: Any) -> None:
     state.gang_recalls = dict.fromkeys(recalls)
     state.asks = {pod: Ask(sig, ended) for pod, sig, ended in body["asks"]}
     state.nominated = dict(body["nominated"])
-    state.closed = dict.fromkeys(body["closed"])
-    state.heirs = [(at, old, new) for at, old, new in body.get("heirs", ())]
+    state.closed_asks = dict.fromkeys(body["closed"])
+    state.relabelled = [(at, old, new) for at, old, new in body.get("heirs", ())]
     state.errors = [(sig, ids, message) for sig, ids, message in body.get("errors", ())]
     state.gates = dict(body.get("gates", ()))
-    state.held = {plugin: dict.fromkeys(pods) for plugin, pods in body.get("held", ())}
-    state.happened = dict(body.get("happened", {}))
-    state.roused = dict(body.get("roused", ()))
-    # Older snapshots have none: then nobody was tried while victims were leaving.
+    state.permit_rejected = {plugin: dict.fromkeys(pods) for plugin, pods in body.get("held", ())}
+    state.last_events = dict(body.get("happened", {}))
+    state.woken_by_event = dict(body.get("roused", ()))
+    # Older snapshots have none: their pods were not tried while victims were leaving.
     waits = state.pods.in_state(Pod.PREEMPTING).tolist()
     state.leaving = dict.fromkeys(body.get("leaving", waits))
     state.room = dict(body.get("room", ()))
@@ -210,7 +220,9 @@ def load(state: QueueingState, body: Any) -> None:
 
 
 def _load_uncut(pods: Pods, ends: list[int]) -> None:
-    """Older snapshots have when backoffs after errors end instead of the errors."""
+    """Convert older snapshots, which have the ends of backoffs after errors instead of
+    the errors.
+    """
     rows = pods.in_state(Pod.BACKOFF) - pods.base
     rows = rows[np.isin(pods.until_ms[rows], ends)]
     pods.errors[rows] = np.maximum(pods.refusals[rows], 1)
@@ -236,17 +248,17 @@ def _load_pods(body: list[Any]) -> Pods:
 def _load_sig(state: QueueingState, values: list[Any]) -> None:
     sig = Sig(0, 0, False)
     _fill(sig, SIG_FIELDS, values[:-2])
-    sig.flush_ms = 0  # counted by pods
+    sig.flush_ms = 0  # recomputed from the pods
     sig.fifo = Fifo(sig.sig)
     for shard, reasons, *numbers in values[-2]:
         sig.refusals[shard] = Refusal(tuple((text, count) for text, count in reasons), *numbers)
     for attempt, tried, rounds in values[-1]:
-        sig.left[attempt] = Left(tried, rounds)
+        sig.leftovers[attempt] = Leftovers(tried, rounds)
     state.sigs[sig.sig] = sig
 
 
 def _index_pods(state: QueueingState) -> None:
-    """Make the indexes that the pod columns imply, in the order in which pods were queued."""
+    """Build the indexes from the pod columns, in queue order."""
     pods = state.pods
     for code in INDEXED:
         ids = pods.in_state(code)
@@ -268,33 +280,35 @@ def _index_pods(state: QueueingState) -> None:
                 state.shards[attempt.shard].units += len(part) + attempt.fixed
         elif code is Pod.ASKING:
             for pod in ids.tolist():
-                put(state.askers, state.asks[pod].sig, (pod,))
+                add_pods(state.askers, state.asks[pod].sig, (pod,))
         elif code is Pod.PREEMPTING:
             for number, part in by_number(pods.sig[rows].astype(np.int64)):
-                put(state.preempting, number, ids[part].tolist())
+                add_pods(state.preempting, number, ids[part].tolist())
                 unschedulable_timeout.begin(state, state.sigs[number], pods.rows(ids[part]))
         else:
             for number, part in by_number(pods.sig[rows].astype(np.int64)):
                 _index_sig(state, state.sigs[number], code, ids[part])
     state.backoff_ends = sorted(state.backoff)
-    state.looks = sorted((sig.look_ms, sig.sig) for sig in state.sigs.values() if sig.look_ms)
-    state.looked = {sig: None for sig in sorted(state.sigs) if state.sigs[sig].looked}
+    state.refresh_heap = sorted(
+        (sig.refresh_ms, sig.sig) for sig in state.sigs.values() if sig.refresh_ms
+    )
+    state.refreshed = {sig: None for sig in sorted(state.sigs) if state.sigs[sig].is_refreshed}
     _index_gangs(state)
     for number in sorted(state.sigs):
         sig = state.sigs[number]
-        state.enlist(sig)
-        for key in sorted(sig.left):
-            state.enlist_left(sig, key, sig.left[key])
+        state.index_queue(sig)
+        for key in sorted(sig.leftovers):
+            state.index_leftovers(sig, key, sig.leftovers[key])
         state.refresh(sig)
 
 
 def reindex(state: QueueingState) -> None:
-    """Make all indexes again: pods have other signatures than when they were made."""
+    """Rebuild all indexes after pods got new signatures."""
     for sig in state.sigs.values():
         sig.fifo, sig.lane = Fifo(sig.sig), -1
         sig.stays, sig.flush_ms = {}, 0
         sig.parked, sig.parked_live, sig.askable = array("q"), 0, 0
-        sig.left = {at: Left(one.tried, one.rounds) for at, one in sig.left.items()}
+        sig.leftovers = {at: Leftovers(one.tried, one.rounds) for at, one in sig.leftovers.items()}
     for attempt in state.attempts.values():
         attempt.open = 0
     for shard in state.shards:
@@ -302,13 +316,19 @@ def reindex(state: QueueingState) -> None:
     for gang in state.gangs.values():
         gang.members, gang.waiting = array("q"), 0
         gang.due_ms = gang.timer_ms = gang.place = None
-    state.lanes, state.backoff, state.gangs_by_sig = {}, {}, {}
-    state.gangs_looked, state.wake, state.ask_next, state.say, state.trying = {}, {}, {}, {}, {}
+    state.heaps, state.backoff, state.gangs_by_sig = {}, {}, {}
+    state.gangs_refreshed, state.wake, state.ask_next, state.messages_due, state.gangs_in_flight = (
+        {},
+        {},
+        {},
+        {},
+        {},
+    )
     state.askers, state.preempting, state.ask_due, state.ask_later = {}, {}, [], []
-    state.gangs_ready, state.gang_timers, state.gang_tells, state.flushes = [], [], [], []
+    state.gangs_ready, state.gang_timers, state.gang_message_heap, state.flushes = [], [], [], []
     _index_pods(state)
     for sig in list(state.sigs.values()):
-        sig.left = {at: one for at, one in sig.left.items() if one.live}
+        sig.leftovers = {at: one for at, one in sig.leftovers.items() if one.live}
         state.drop_retired(sig)
 
 
@@ -324,8 +344,8 @@ def _index_sig(state: QueueingState, sig: Sig, code: Pod, ids: "np.ndarray[Any, 
         sig.askable = int(np.count_nonzero(pods.askable[rows]))
     else:
         for key, part in by_number(pods.attempt[rows]):
-            sig.left[key].ids.frombytes(ids[part].tobytes())
-            sig.left[key].live = len(part)
+            sig.leftovers[key].ids.frombytes(ids[part].tobytes())
+            sig.leftovers[key].live = len(part)
 
 
 def _index_gangs(state: QueueingState) -> None:
@@ -339,11 +359,11 @@ def _index_gangs(state: QueueingState) -> None:
             if gang is not None:
                 ids = (rows[part] + pods.base).astype(np.int64)
                 gang.members.frombytes(ids.tobytes())
-                gang.waiting = int(np.count_nonzero(codes[rows[part]] == Pod.WAITING))
+                gang.waiting = int(np.count_nonzero(codes[rows[part]] == Pod.GANG_PENDING))
     _index_workloads(state)
     for number in sorted(state.gangs):
-        if state.gangs[number].looked:
-            state.gangs_looked[number] = None
+        if state.gangs[number].is_refreshed:
+            state.gangs_refreshed[number] = None
         if not state.gangs[number].committed:
             members.index(state, state.gangs[number])
         preemption.index(state, state.gangs[number])

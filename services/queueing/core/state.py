@@ -1,7 +1,7 @@
-"""Queueing's state: pods, signatures, shards, attempts, gangs, preemptions; and its small helpers.
+"""Queueing's state: pods, signatures, shards, attempts, gangs, preemptions, and small helpers.
 
-What is derived (queues, heaps, counters, buckets) is rebuilt by `load` from the columns and the
-records, so nothing here may decide by the order in which something once happened.
+Everything derived (queues, heaps, counters, buckets) is rebuilt by `load` from the columns and the
+records, so nothing here may depend on the order of past events.
 """
 
 from array import array
@@ -26,9 +26,10 @@ from services.queueing.core.transitions import Pod
 from shared.events.placement import Refused
 from shared.machine.core import MachineState
 from shared.model.columns import I64
+from shared.model.ids import JournalName
 
 RESERVED = int(Pod.RESERVED)
-NO, WANTED, ASKED = range(3)  # what a gang has to do with preemption
+NOT_ASKED, ASK_WANTED, ASK_OPEN = range(3)  # a gang's state with preemption
 
 Entry = tuple[int, int, int, int]
 """(-priority, 0 leftovers or 1 queue, attempt or order number, signature): heap key, unique."""
@@ -46,18 +47,18 @@ class Refusal(Struct, frozen=True, array_like=True):
 
 
 def refusal_of(event: Refused) -> Refusal:
-    """What is kept of a shard's answer."""
+    """Return the part of a shard's answer that is kept."""
     helps = event.resolvable, event.preemptible, event.rejected
     return Refusal(event.reasons, event.nodes, event.world, *helps)
 
 
-class Left:
-    """Pods that one attempt left over. `tried` are this round's shards, as bits."""
+class Leftovers:
+    """The leftovers of one attempt. `tried`: this round's shards, as bits."""
 
     __slots__ = ("ids", "live", "rounds", "tried")
 
     def __init__(self, tried: int, rounds: int) -> None:
-        """No pods yet."""
+        """Start without pods."""
         self.tried, self.rounds = tried, rounds
         self.ids = array("q")
         self.live = 0
@@ -65,34 +66,34 @@ class Left:
 
 class Bucket:
     """Pods whose backoff ends at one time, after errors or not; `live` of `ids` are still in it.
-    `line`: in which order they are next, once somebody has asked (some may have left since).
+    `line`: their order for early pops, once computed (some may have left since).
     """
 
     __slots__ = ("ids", "line", "live")
 
     def __init__(self) -> None:
-        """No pods yet."""
+        """Start without pods."""
         self.ids = array("q")
         self.live = 0
         self.line: I64 | None = None
 
 
 class Sig:
-    """A signature: what queueing knows of its spec, its queue, and which shards refused it.
+    """A signature: the part of its spec that queueing needs, its queue, and the shards that refused
+    it.
 
-    `priority` is what the queue goes by: the pods' own, or what a plugin of a user says for it.
-    `mask` has a bit for each shard whose latest answer is a refusal, `again` for those of them that
-    are asked all the same, for pods that were refused long ago; `refusals` keeps the last of each
-    shard. `stays`: when how many of its unschedulable pods are tried again; `flush_ms` is the first
-    of these times. `sent` has a bit for each shard that got the signature. `note` is the text that
-    preemption added; it is not asked before `ask_ms`.
-    Shards are asked for their reasons again at `look_ms`; `looking` are those that owe an answer,
-    and once all have come it is `looked` at. `parked`, `left` are indexes over the pods.
+    `priority`: what the queue is ordered by: the pods' own, or a user's QueueSort. `mask`: shards
+    whose latest answer is a refusal, as bits; `retry_mask`: those of them that are asked anyway for
+    pods refused long ago; `refusals`: the last one of each shard. `stays`: when how many of its
+    unschedulable pods are tried again; `flush_ms`: the first of these times. `sent`: shards that
+    got the signature, as bits. `note`: preemption's text; preemption is not asked before `ask_ms`.
+    Shards are asked for their reasons again at `refresh_ms`; `refresh_mask`: those that owe an
+    answer; `is_refreshed`: all have answered. `parked`, `leftovers`: indexes over the pods.
     """
 
     __slots__ = (
         *(
-            "again",
+            "retry_mask",
             "ask_ms",
             "askable",
             "cpu_milli",
@@ -100,12 +101,12 @@ class Sig:
             "flush_ms",
             "gpu_milli",
             "lane",
-            "left",
+            "leftovers",
         ),
         *(
-            "look_ms",
-            "looked",
-            "looking",
+            "refresh_ms",
+            "is_refreshed",
+            "refresh_mask",
             "mask",
             "memory_bytes",
             "never_preempts",
@@ -118,78 +119,87 @@ class Sig:
     )
 
     def __init__(self, sig: int, priority: int, never_preempts: bool, scheduler: str = "") -> None:
-        """Nothing queued, nothing refused. Old snapshots do not tell the scheduler's name."""
+        """Create a signature without pods and refusals. Old snapshots lack the scheduler's name."""
         self.sig, self.priority, self.never_preempts = sig, priority, never_preempts
         self.scheduler = scheduler
         self.cpu_milli = self.memory_bytes = self.gpu_milli = 0
         self.fifo = Fifo(sig)
-        self.mask = self.again = self.sent = 0
+        self.mask = self.retry_mask = self.sent = 0
         self.stays: dict[int, int] = {}
         self.refusals: dict[int, Refusal] = {}
         self.note = ""
         self.parked = array("q")
         self.parked_live = self.askable = 0
         self.ask_ms = self.flush_ms = 0
-        self.look_ms = self.looking = 0
-        self.looked = False
-        self.left: dict[int, Left] = {}
-        self.lane = -1  # in which lane the queue's valid entry lies
+        self.refresh_ms = self.refresh_mask = 0
+        self.is_refreshed = False
+        self.leftovers: dict[int, Leftovers] = {}
+        self.lane = -1  # key of the heap with the queue's valid entry
 
-    def shut(self) -> int:
-        """Shards at which its pods are not tried now."""
-        return self.mask & ~self.again
+    def blocked_mask(self) -> int:
+        """Return the shards at which its pods are not tried now, as bits."""
+        return self.mask & ~self.retry_mask
 
 
 class Attempt:
-    """Pods of one signature at one shard; `fixed` work units beside one per open pod."""
+    """Pods of one signature at one shard; `fixed`: work units besides one per open pod."""
 
     __slots__ = ("attempt", "fixed", "open", "rounds", "shard", "sig", "tried")
 
     def __init__(self, attempt: int, shard: int, sig: int, fixed: int) -> None:
-        """No pods yet."""
+        """Start without pods."""
         self.attempt, self.shard, self.sig, self.fixed = attempt, shard, sig, fixed
         self.open = self.tried = self.rounds = 0
 
 
 class Shard:
-    """Work in flight at one shard, and what it will have left after that: its last digest less
-    what was dispatched since and not refused (`nodes` -1: no digest yet).
+    """Work in flight at one shard, and its free amounts after that: its last digest minus what was
+    dispatched since and not refused (`nodes` -1: no digest yet).
     """
 
     __slots__ = ("free_cpu_milli", "free_gpu_milli", "free_memory_bytes", "nodes", "open", "units")
 
     def __init__(self) -> None:
-        """Idle and unknown."""
+        """Create an idle shard without a digest."""
         self.units = self.open = 0
         self.nodes = -1
         self.free_cpu_milli = self.free_memory_bytes = self.free_gpu_milli = 0
 
-    def take(self, sig: Sig, count: int) -> None:
-        """So many pods of a signature are on their way to it (or, negative, come back)."""
+    def add_load(self, sig: Sig, count: int) -> None:
+        """Count `count` pods of a signature dispatched to it, or, if negative, returned."""
         self.free_cpu_milli -= sig.cpu_milli * count
         self.free_memory_bytes -= sig.memory_bytes * count
         self.free_gpu_milli -= sig.gpu_milli * count
 
 
 class Gang:
-    """A pod group and its members. `attempt` 0: none open. `seq` is its age.
+    """A pod group and its members. `attempt` 0: none open. `seq`: its age.
 
-    Times: tried at `tried_ms`, failed at `failed_ms`, `until_ms` ends the backoff, `improved` since
-    the last try. What a try says again is said (`looked`) from `look_ms` on. At `tell_ms` members
-    are told what is said of the gang. `due_ms`, `timer_ms` and `place` are what was put last on the
-    heaps of messages, of failed gangs and of those that can be tried; `members` is an index over
-    the pods, with some that are members no more. `has_workload`: some group of its workload exists.
-    `preempting` is one of the three above, again not before `ask_ms`: `asks` in a row, the last of
-    them until `told_ms`, were in vain. `note` is what preemption said last, `room` that it was made
-    and the gang not tried since.
+    Times: `tried_ms`, `failed_ms`, `until_ms` (end of backoff); `improved`: a shard improved since
+    the last try. The message of a repeated failure is confirmed (`is_refreshed`) from `refresh_ms`
+    on. At `message_ms` members get the gang's message. `due_ms`, `timer_ms` and `place` are its
+    last entries on the heaps of messages, failed gangs and gangs that can be tried. `members` is an
+    index over the pods and may hold former members. `has_workload`: a group of its workload exists.
+    `preempting` is one of the three constants above; it asks again from `ask_ms` on. `asks`: failed
+    asks in a row, the last one until `ask_closed_ms`. `note`: preemption's last text. `has_room`:
+    room was made and the gang not tried since.
     """
 
     __slots__ = (
         *("ask_ms", "attempt", "committed", "due_ms", "exists", "failed_ms", "failures", "gang"),
-        *("asks", "has_workload", "improved", "key", "note", "preempting", "room", "told_ms"),
         *(
-            "look_ms",
-            "looked",
+            "asks",
+            "has_workload",
+            "improved",
+            "key",
+            "note",
+            "preempting",
+            "has_room",
+            "ask_closed_ms",
+        ),
+        *(
+            "refresh_ms",
+            "is_refreshed",
             "members",
             "members_max",
             "message",
@@ -201,57 +211,57 @@ class Gang:
             "sigs",
             "timeout_ms",
         ),
-        *("tell_ms", "timer_ms", "tried_ms", "until_ms", "verdict", "version", "waiting"),
+        *("message_ms", "timer_ms", "tried_ms", "until_ms", "verdict", "version", "waiting"),
     )
 
     def __init__(self, gang: int, seq: int) -> None:
-        """A group that was only named by a member so far."""
+        """Create a group that only a member has named so far."""
         self.gang, self.seq = gang, seq
         self.key = ""
         self.exists = self.committed = self.improved = self.has_workload = False
         self.min_count = self.version = self.timeout_ms = 0
         self.attempt = self.failures = self.tried_ms = self.failed_ms = self.until_ms = 0
-        self.preempting, self.ask_ms, self.room, self.note = NO, 0, False, ""
-        self.asks = self.told_ms = 0
+        self.preempting, self.ask_ms, self.has_room, self.note = NOT_ASKED, 0, False, ""
+        self.asks = self.ask_closed_ms = 0
         self.priority = -(1 << 62)
         self.message = self.verdict = ""
-        self.look_ms = self.tell_ms = 0
+        self.refresh_ms = self.message_ms = 0
         self.due_ms: int | None = None
         self.timer_ms: int | None = None
         self.place: tuple[int, int, int] | None = None
-        self.looked = False
+        self.is_refreshed = False
         self.sigs: tuple[int, ...] = ()
         self.members, self.members_max = array("q"), MEMBERS_KEPT_MIN
         self.waiting = self.running = 0
 
 
 class Ask:
-    """A pod's dealings with preemption. `ended` is the highest ask known to be over."""
+    """A pod's asks of preemption. `ended`: the highest ask known to have ended."""
 
     __slots__ = ("ended", "sig")
 
     def __init__(self, sig: int, ended: int = 0) -> None:
-        """Asked for the first time."""
+        """Create the record at the first ask."""
         self.sig, self.ended = sig, ended
 
 
 class Lane:
-    """The one gang that nothing of its priority may pass; gang 0 = free."""
+    """The lane: the one gang that nothing of its priority may pass; gang 0: free."""
 
     __slots__ = ("gang", "priority", "until_ms")
 
     def __init__(self) -> None:
-        """Free."""
+        """Create a free lane."""
         self.gang = self.priority = self.until_ms = 0
 
 
 class BindRate:
-    """Binds in the present and the last full second of the journal's time."""
+    """Binds in the present and in the last full second of the journal's time."""
 
     __slots__ = ("at_ms", "count", "last", "since_ms")
 
     def __init__(self) -> None:
-        """Nothing measured."""
+        """Start without measurements."""
         self.since_ms = self.count = self.last = 0
         self.at_ms = -(1 << 40)  # of the last bind
 
@@ -265,15 +275,15 @@ class BindRate:
         self.at_ms = now_ms
 
     def per_second(self) -> int:
-        """The higher of both seconds."""
+        """Return the higher count of both seconds."""
         return max(self.last, self.count)
 
 
 class QueueingState(MachineState):
-    """See the module's first lines."""
+    """Queueing's state; see the module docstring."""
 
-    def __init__(self, sources: Sequence[str], placements: int) -> None:
-        """An empty queue before `placements` idle shards."""
+    def __init__(self, sources: Sequence[JournalName], placements: int) -> None:
+        """Create an empty queue for `placements` idle shards."""
         super().__init__(sources)
         self.config = Config()
         self.all_mask = (1 << placements) - 1
@@ -283,54 +293,58 @@ class QueueingState(MachineState):
         self.attempts: dict[int, Attempt] = {}
         self.gangs: dict[int, Gang] = {}
         self.asks: dict[int, Ask] = {}
-        self.asks_max = ASKS_KEPT_MIN  # beyond it, those of pods that are over are dropped
+        self.asks_max = ASKS_KEPT_MIN  # beyond it, asks of finished pods are dropped
         self.lane = Lane()
-        self.listing_ms = 0  # since when a world is listed for the first time; 0: it is known
+        self.listing_ms = 0  # since when the first list is open; 0: it is complete
         self.rate = BindRate()
         self.next_attempt = self.next_seq = 1
-        # Work that inputs brought and decided events take out.
+        # Work added by inputs and removed by own events.
         self.nominated: dict[int, int] = {}  # pod -> shard that made room for it
-        self.closed: dict[int, None] = {}  # pods whose preemption found nobody
-        self.leaving: dict[int, None] = {}  # pods for whom victims are leaving
-        self.room: dict[int, int] = {}  # pods tried elsewhere just then -> shard that made room
-        self.gates: dict[int, str] = {}  # signatures that a plugin of a user holds back, and why
-        self.retired: dict[int, None] = {}  # signatures to be forgotten with their last asking pod
-        self.gang_recalls: dict[int, None] = {}  # gangs whose preemption is to be taken back
-        self.heirs: list[tuple[int, int, int]] = []  # (world position, signature, one made of it)
-        # Tries that came to an error, to be told: signature, pods, what it said.
+        self.closed_asks: dict[int, None] = {}  # pods whose preemption found no victims
+        self.leaving: dict[int, None] = {}  # pods whose victims are leaving
+        self.room: dict[int, int] = {}  # pods in flight elsewhere -> shard that made room
+        self.gates: dict[int, str] = {}  # gated signatures -> reason of the PreEnqueue plugin
+        self.retired: dict[int, None] = {}  # signatures to forget with their last asking pod
+        self.gang_recalls: dict[int, None] = {}  # gangs whose preemption must be recalled
+        self.relabelled: list[
+            tuple[int, int, int]
+        ] = []  # (world position, signature, signature made of it)
+        # Tries that ended in an error, to be recorded: (signature, pods, message).
         self.errors: list[tuple[int, bytes, str]] = []
-        self.held: dict[str, dict[int, None]] = {}  # plugin -> pods; see the module `held`
-        self.happened: dict[str, int] = {}  # kind of event -> the first attempt after the last
-        self.roused: dict[int, str] = {}  # those of them that are tried again, and for what
+        self.permit_rejected: dict[
+            str, dict[int, None]
+        ] = {}  # plugin -> pods; see the module `held`
+        self.last_events: dict[str, int] = {}  # kind of event -> the first attempt after the last
+        self.woken_by_event: dict[int, str] = {}  # those of them that are tried again, and for what
         # Derived from the above.
-        self.lanes: dict[int, list[Entry]] = {}  # shards that cannot be tried (bits) -> heap
+        self.heaps: dict[int, list[Entry]] = {}  # shards that cannot be tried (bits) -> heap
         self.backoff: dict[int, Bucket] = {}  # see pods.backoff_ends
         self.backoff_ends: list[int] = []
         self.flushes: list[tuple[int, int]] = []
-        self.looks: list[tuple[int, int]] = []  # (when, signature)
-        self.looks_from_ms = self.flush_from_ms = 0  # the next steps that ask or flush
-        self.looked: dict[int, None] = {}  # signatures with a message to confirm
-        self.gangs_looked: dict[int, None] = {}  # gangs with one
+        self.refresh_heap: list[tuple[int, int]] = []  # (when, signature)
+        self.looks_from_ms = self.flush_from_ms = 0  # the next steps that refresh or flush
+        self.refreshed: dict[int, None] = {}  # signatures with a message to confirm
+        self.gangs_refreshed: dict[int, None] = {}  # gangs with a message to confirm
         self.wake: dict[int, None] = {}  # signatures with pods that wait and a shard to try
         self.ask_next: dict[int, None] = {}  # signatures in one of these two, once each:
-        self.ask_due: list[tuple[int, int]] = []  # (-priority, signature) that may be asked for
+        self.ask_due: list[tuple[int, int]] = []  # (-priority, signature) that may ask
         self.ask_later: list[tuple[int, int]] = []  # (when, signature)
-        # Signature -> pods for which preemption looks for victims, and whose victims are leaving.
+        # Signature -> pods whose preemption searches, and whose victims are leaving.
         self.askers: dict[int, dict[int, None]] = {}
         self.preempting: dict[int, dict[int, None]] = {}
-        self.say: dict[int, None] = {}  # gangs whose message changed
+        self.messages_due: dict[int, None] = {}  # gangs whose message changed
         self.gangs_ready: list[tuple[int, int, int]] = []  # (-priority, age, gang)
         self.gang_timers: list[tuple[int, int]] = []
-        self.gang_tells: list[tuple[int, int]] = []  # when members are told, gang
+        self.gang_message_heap: list[tuple[int, int]] = []  # (when members get the message, gang)
         self.gang_asks: dict[int, None] = {}  # gangs that want to ask preemption, or did
-        self.trying: dict[int, None] = {}  # gangs with an open attempt
-        self.workloads: dict[str, dict[int, None]] = {}  # workload -> gangs that are named of it
+        self.gangs_in_flight: dict[int, None] = {}  # gangs with an open attempt
+        self.workloads: dict[str, dict[int, None]] = {}  # workload -> its gangs
         self.gangs_by_sig: dict[int, dict[int, None]] = {}  # signature -> gangs tried with it
 
     # ------------------------------------------------------------- signatures
 
     def refresh(self, sig: Sig) -> None:
-        """Bring the indexes in line after the mask, the parked pods or the asks changed."""
+        """Update the indexes after a change of the mask, the parked pods or the asks."""
         if (sig.parked_live or sig.sig in self.preempting) and sig.mask != self.all_mask:
             self.wake[sig.sig] = None
         else:
@@ -342,70 +356,70 @@ class QueueingState(MachineState):
             heappush(self.ask_later, (sig.ask_ms, sig.sig))
 
     def drop_retired(self, sig: Sig) -> None:
-        """Forget a signature that no pod has once preemption looks for nobody under it."""
+        """Forget a retired signature once preemption searches for none of its pods."""
         if sig.sig in self.retired and sig.sig not in self.askers:
             del self.sigs[sig.sig], self.retired[sig.sig]
 
-    def enlist(self, sig: Sig) -> None:
-        """Give the signature's queue its place among the lanes."""
-        if sig.fifo.live and sig.lane != sig.shut():
-            sig.lane = sig.shut()
+    def index_queue(self, sig: Sig) -> None:
+        """Add the signature's queue to the heap of its blocked shards."""
+        if sig.fifo.live and sig.lane != sig.blocked_mask():
+            sig.lane = sig.blocked_mask()
             entry = (-sig.priority, 1, sig.fifo.head_seq(self.pods), sig.sig)
-            heappush(self.lanes.setdefault(sig.lane, []), entry)
+            heappush(self.heaps.setdefault(sig.lane, []), entry)
 
-    def lane_of(self, sig: Sig, left: Left) -> int:
-        """Shards at which these leftovers cannot be tried; all of them = park.
+    def tried_mask(self, sig: Sig, leftovers: Leftovers) -> int:
+        """Return the shards at which these leftovers cannot be tried; all shards: park.
 
-        When every shard was tried and one has improved since its refusal, a new round begins at
-        once, a few times: parking would lose that wake-up.
+        If every shard was tried and one has improved since its refusal, a new round begins at once,
+        a few times: parking would lose that wake-up.
         """
-        tried = sig.shut() | left.tried
-        if tried == self.all_mask and left.rounds < URGENT_ROUNDS_MAX:
-            return sig.shut()
+        tried = sig.blocked_mask() | leftovers.tried
+        if tried == self.all_mask and leftovers.rounds < URGENT_ROUNDS_MAX:
+            return sig.blocked_mask()
         return tried
 
-    def enlist_left(self, sig: Sig, attempt: int, left: Left) -> None:
-        """Give leftovers their place among the lanes."""
+    def index_leftovers(self, sig: Sig, attempt: int, leftovers: Leftovers) -> None:
+        """Add leftovers to the heap of their tried shards."""
         entry = (-sig.priority, 0, attempt, sig.sig)
-        heappush(self.lanes.setdefault(self.lane_of(sig, left), []), entry)
+        heappush(self.heaps.setdefault(self.tried_mask(sig, leftovers), []), entry)
 
-    def set_mask(self, sig: Sig, mask: int, again: int) -> None:
-        """Other shards refuse the signature now, or others of them are asked all the same."""
-        again &= mask
-        if mask == sig.mask and again == sig.again:
+    def set_mask(self, sig: Sig, mask: int, retry_mask: int) -> None:
+        """Set the refusing shards, and those of them that are asked anyway."""
+        retry_mask &= mask
+        if mask == sig.mask and retry_mask == sig.retry_mask:
             return
-        sig.mask, sig.again = mask, again
-        self.enlist(sig)
-        for attempt in sorted(sig.left):
-            self.enlist_left(sig, attempt, sig.left[attempt])
+        sig.mask, sig.retry_mask = mask, retry_mask
+        self.index_queue(sig)
+        for attempt in sorted(sig.leftovers):
+            self.index_leftovers(sig, attempt, sig.leftovers[attempt])
         self.refresh(sig)
 
     # ------------------------------------------------------------- counters
 
-    def blocked(self) -> bool:
-        """Whether so many reserved pods wait for their bind that nothing more is dispatched."""
+    def is_bind_limited(self) -> bool:
+        """Return whether dispatching stops because too many reserved pods wait for their bind."""
         limit = max(self.config.unbound_max, self.rate.per_second())
         return self.pods.counts[RESERVED] >= limit
 
     def fixed_units(self, sig: Sig, shard: int) -> int:
-        """What a dispatch of the signature costs the shard before the first pod."""
+        """Return the shard's work units of a dispatch before its first pod."""
         if sig.sent >> shard & 1:
             return 0
         return UNITS_NEW_SIGNATURE + max(self.shards[shard].nodes, 0) // UNITS_NODES_DIVISOR
 
     def free_mask(self) -> int:
-        """Shards with credits for at least one small dispatch, as bits."""
+        """Return the shards with credits for at least one small dispatch, as bits."""
         mask = 0
         for number, shard in enumerate(self.shards):
             if not shard.units or shard.units + UNITS_DISPATCH_MIN <= self.config.credit_units:
                 mask |= 1 << number
         return mask
 
-    def answered(self, attempt: Attempt, count: int, placed: bool = False) -> None:
-        """Credits of `count` pods come back; the attempt ends with its last pod."""
+    def return_credits(self, attempt: Attempt, count: int, placed: bool = False) -> None:
+        """Return the credits of `count` pods; the attempt ends with its last pod."""
         shard = self.shards[attempt.shard]
         if not placed and attempt.sig in self.sigs:
-            shard.take(self.sigs[attempt.sig], -count)
+            shard.add_load(self.sigs[attempt.sig], -count)
         attempt.open -= count
         shard.open -= count
         shard.units -= count
@@ -416,19 +430,19 @@ class QueueingState(MachineState):
         assert shard.units >= 0
         assert shard.open >= 0
 
-    def line_up(self, rows: Rows, count: int) -> I64:
-        """Pods came, or failed: they are behind all that did before, and stay there whatever moves
-        them meanwhile (kube-scheduler's Timestamp). Returns their numbers.
+    def assign_order(self, rows: Rows, count: int) -> I64:
+        """Give arrived or failed pods new order numbers, after all others, and return them. They
+        keep them whatever moves them (kube-scheduler's Timestamp).
         """
         seqs = np.arange(self.next_seq, self.next_seq + count, dtype=np.int64)
         self.pods.seq[rows] = seqs
         self.next_seq += count
-        # Those that were there before anybody looked have all waited for us alike.
+        # Pods that existed before the first list have all waited equally.
         self.pods.order_ms[rows] = self.listing_ms or self.now_ms
         return seqs
 
     def delay(self, ids: I64, end: int) -> None:
-        """Put pods into a bucket of those in backoff."""
+        """Put pods into a backoff bucket."""
         bucket = self.backoff.get(end)
         if bucket is None:
             bucket = self.backoff[end] = Bucket()
@@ -438,7 +452,7 @@ class QueueingState(MachineState):
         bucket.line = None
 
     def undelay(self, end: int, count: int) -> None:
-        """Pods left the bucket; it goes with the last."""
+        """Count pods that left the bucket; remove an empty one."""
         bucket = self.backoff[end]
         bucket.live -= count
         assert bucket.live >= 0
@@ -446,20 +460,20 @@ class QueueingState(MachineState):
             del self.backoff[end]
 
 
-def put(index: dict[int, dict[int, None]], sig: int, pods: Iterable[int]) -> None:
-    """Pods of a signature are in the index from here on."""
+def add_pods(index: dict[int, dict[int, None]], sig: int, pods: Iterable[int]) -> None:
+    """Add pods of a signature to the index."""
     index.setdefault(sig, {}).update(dict.fromkeys(pods))
 
 
-def take(index: dict[int, dict[int, None]], sig: int, pod: int) -> None:
-    """A pod is not any more; the signature goes with its last."""
+def remove_pod(index: dict[int, dict[int, None]], sig: int, pod: int) -> None:
+    """Remove a pod from the index, and its signature with the last one."""
     del index[sig][pod]
     if not index[sig]:
         del index[sig]
 
 
 def by_number(numbers: I64) -> list[tuple[int, I64]]:
-    """Distinct values in ascending order, each with the places where it stands."""
+    """Return the distinct values, ascending, each with its places."""
     if np.count_nonzero(numbers == numbers[0]) == len(numbers):
         return [(int(numbers[0]), np.arange(len(numbers)))]
     order = numbers.argsort(kind="stable")

@@ -1,31 +1,40 @@
-"""One line that explains where a pod stands, from the state alone; for people."""
+"""One line that explains where a pod stands, from the state alone."""
+
+from typing import assert_never
 
 from services.queueing.core.state import QueueingState, Sig
 from services.queueing.core.transitions import Pod
 from services.queueing.core.waiting import permit_rejections
-from services.queueing.core.waiting.messages import GATED, gang_message, listed, parked_message
+from services.queueing.core.waiting.messages import (
+    GATED,
+    gang_message,
+    parked_message,
+    sorted_counts,
+)
 
 
 def why(state: QueueingState, pod: int) -> str:
-    """Why this pod is where it is, with the numbers that say so."""
+    """Return why this pod is where it is, with the numbers."""
     pods = state.pods
     code = pods.state_of(pod)
     if code is Pod.UNKNOWN:
         return "not known to queueing"
-    if code in (Pod.BOUND, Pod.GONE):
-        return "bound" if code is Pod.BOUND else "bound or gone"
+    if code is Pod.BOUND:
+        return "bound"
+    if code is Pod.GONE:
+        return "bound or gone"
     row = pod - pods.base
     attempt = int(pods.attempt[row])
     match code:
         case Pod.GATED:
             return f"gated: {gated_message(state, pod)}"
         case Pod.READY:
-            return f"ready: {_held_back(state, state.sigs[int(pods.sig[row])])}"
+            return f"ready: {_dispatch_wait(state, state.sigs[int(pods.sig[row])])}"
         case Pod.IN_FLIGHT:
             return f"in flight: attempt {attempt} at shard {state.attempts[attempt].shard}"
-        case Pod.LEFT:
+        case Pod.LEFTOVER:
             sig = state.sigs[int(pods.sig[row])]
-            return f"left over by attempt {attempt}: {_held_back(state, sig)}; {_refusals(sig)}"
+            return f"left over by attempt {attempt}: {_dispatch_wait(state, sig)}; {_refusals(sig)}"
         case Pod.PARKED:
             sig = state.sigs[int(pods.sig[row])]
             return f"unschedulable: {parked_message(sig, state.config)} {_refusals(sig)}"
@@ -35,8 +44,8 @@ def why(state: QueueingState, pod: int) -> str:
             return "waiting for the preemption for this pod to be finished"
         case Pod.NOMINATED:
             return f"its victims are gone: to be tried at shard {state.nominated[pod]}"
-        case Pod.BACKOFF if permit_rejections.is_held(state, row):
-            return _held(state, pod)
+        case Pod.BACKOFF if permit_rejections.is_permit_rejected(state, row):
+            return _permit_wait(state, pod)
         case Pod.BACKOFF:
             errors = int(pods.errors[row])
             return (
@@ -44,16 +53,18 @@ def why(state: QueueingState, pod: int) -> str:
                 f"refused {int(pods.refusals[row])} times"
                 + (f", then failed {errors} times" if errors else "")
             )
-        case Pod.WAITING:
+        case Pod.GANG_PENDING:
             return _gang(state, int(pods.gang[row]))
-        case Pod.TRYING:
+        case Pod.GANG_IN_FLIGHT:
             return f"gang {int(pods.gang[row])} is being tried: attempt {attempt}"
-        case _:
+        case Pod.RESERVED:
             return "reserved: waits for its bind"
+        case _:
+            assert_never(code)
 
 
-def _held(state: QueueingState, pod: int) -> str:
-    """What it waits for."""
+def _permit_wait(state: QueueingState, pod: int) -> str:
+    """Return what a rejected pod waits for."""
     plugin = permit_rejections.plugin_of(state, pod)
     kinds = state.config.wakes.get(plugin, ())
     until_ms = int(state.pods.until_ms[pod - state.pods.base])
@@ -62,32 +73,32 @@ def _held(state: QueueingState, pod: int) -> str:
 
 
 def gated_message(state: QueueingState, pod: int) -> str:
-    """What keeps a pod out of the queue: a plugin of a user, or gates of its own."""
+    """Return what keeps a pod out of the queue: a user's plugin, or its own gates."""
     sig = int(state.pods.sig[pod - state.pods.base])
     return state.gates.get(sig, GATED)
 
 
-def _held_back(state: QueueingState, sig: Sig) -> str:
-    """What a ready signature waits for."""
-    if state.blocked():
+def _dispatch_wait(state: QueueingState, sig: Sig) -> str:
+    """Return what a ready signature waits for."""
+    if state.is_bind_limited():
         limit = max(state.config.unbound_max, state.rate.per_second())
         return f"{state.pods.counts[Pod.RESERVED]} reserved pods wait for binds, limit {limit}"
     lane = state.lane
     if lane.gang and sig.priority <= lane.priority:
         return f"gang {lane.gang} has the lane until {lane.until_ms} ms"
     free = state.free_mask()
-    if not free & ~sig.shut():
+    if not free & ~sig.blocked_mask():
         units = ", ".join(str(shard.units) for shard in state.shards)
         return f"no credits: work in flight by shard {units} of {state.config.credit_units}"
     return "waits for its turn by priority and age"
 
 
 def _refusals(sig: Sig) -> str:
-    """What each shard said last."""
+    """Return each shard's last refusal."""
     texts = []
     for shard in sorted(sig.refusals):
         refusal = sig.refusals[shard]
-        reasons = listed(refusal.reasons) or "no reason"
+        reasons = sorted_counts(refusal.reasons) or "no reason"
         stands = "" if sig.mask >> shard & 1 else ", improved since"
         texts.append(f"shard {shard} ({refusal.nodes} nodes{stands}): {reasons}")
     return f"[{'; '.join(texts)}]"

@@ -1,7 +1,7 @@
 """The bus over Kafka: a topic per service, a partition per service partition, offsets as positions.
 
-Kafka cannot refuse a record at a stale position; the offset it returns tells, and the record stays
-(WrongPosition with `landed`). No groups, no transactions.
+Kafka cannot refuse a record at a stale position; the returned offset shows it, and the record stays
+(WrongPosition with `landed`). No consumer groups, no transactions.
 """
 
 import asyncio
@@ -18,23 +18,23 @@ from shared.bus.kafka.reader import KafkaReader
 from shared.bus.kafka.settings import KafkaSettings
 from shared.bus.kafka.topics import MESSAGE_BYTES_MAX, TopicWatch, delete_records, ensure_topics
 from shared.bus.watches import Watches
+from shared.model.ids import JournalName
 from shared.ports.bus import (
     AppendUnknown,
     BusCorrupt,
     BusUnavailable,
-    JournalName,
     WrongPosition,
     check_record,
     split_journal,
 )
 
-# A call that takes longer than this makes the client look whether its topics are still there.
+# A call that takes longer than this makes the client check that its topics still exist.
 SLOW_S = 3.0
 
 
 class KafkaBus:
-    """One client. `start` first; `partitions` are the services whose topics must be there,
-    `rest_ms` is how long the journals of a service rest after each news: what follows may wait.
+    """One client. Call `start` first. `partitions`: the services whose topics must exist.
+    `rest_ms`: how long the journals of a service rest after new records, by service.
     """
 
     def __init__(
@@ -55,10 +55,10 @@ class KafkaBus:
         self._reader = KafkaReader(
             settings, client_id, self._watches, self.bounds, rest_ms, self._topics.doubt
         )
-        # One per journal: throwing one away must not disturb the others' appends.
+        # One producer per journal: discarding one must not disturb the others' appends.
         self._producers: dict[JournalName, Any] = {}
         self._producer_lock = asyncio.Lock()
-        # Asks for bounds on a connection of its own: a waiting fetch blocks the one it is on.
+        # A separate connection for bounds: a waiting fetch blocks the one it is on.
         self._asker: Any = None
         self._asker_lock = asyncio.Lock()
         self._abandoned: set[asyncio.Task[None]] = set()
@@ -77,7 +77,7 @@ class KafkaBus:
 
     @asynccontextmanager
     async def _kept(self) -> AsyncIterator[None]:
-        """Around a call, which does not outlast its topic. Raises BusCorrupt."""
+        """Guard a call so that it does not outlast its topic. Raises BusCorrupt."""
         if self._lost is not None:
             raise self._lost
         slow = asyncio.get_running_loop().call_later(SLOW_S, self._topics.doubt)
@@ -96,7 +96,7 @@ class KafkaBus:
             slow.cancel()
 
     async def append(self, journal: JournalName, expected: int, payload: bytes) -> int:
-        """See Bus.append. Any failure also throws the producer away, so nothing is sent twice."""
+        """See Bus.append. Any failure also discards the producer, so nothing is sent twice."""
         check_record(journal, payload)
         async with self._kept():
             return await self._append(journal, expected, payload)
@@ -147,8 +147,8 @@ class KafkaBus:
         partition = TopicPartition(self._settings.topic(service), number)
         async with self._kept():
             asker = await self._get_asker()
-            # The beginning first: a cut in between must not make the journal look longer than
-            # it is.
+            # The beginning first: a cut in between must not make the journal look longer than it
+            # is.
             first, end = await self._settings.reach(
                 _bounds(asker, partition), 2 * self._settings.request_timeout_ms
             )

@@ -1,6 +1,6 @@
-"""Ending aiokafka's clients for certain, where their own `stop` may wait for ever or give up.
+"""Ends aiokafka's clients reliably, where their own `stop` may wait for ever or give up.
 
-The one place that reaches into the library; its version is pinned.
+The only module that uses the library's internals; its version is pinned.
 """
 
 import asyncio
@@ -11,11 +11,11 @@ STOP_TIMEOUT_S = 5.0
 
 
 async def abandon_producer(producer: Any) -> None:
-    """Close a producer without delivering what it still holds.
+    """Close a producer without delivering the records it still holds.
 
-    Its own `stop` waits for delivery, which a dead broker never lets end and which nobody wants.
-    So the sender is stopped and then the connections, which ends the requests it still waits for.
-    Whoever waits for a record is left waiting: callers bound their wait.
+    Its own `stop` waits for delivery, which never ends with a dead broker and which no caller
+    needs. So the sender is stopped and then the connections, which ends the open requests. A caller
+    that waits for a record keeps waiting: callers bound their wait.
     """
     producer._closed = True
     sender = producer._sender
@@ -30,10 +30,10 @@ async def abandon_producer(producer: Any) -> None:
 
 
 async def stop_consumer(consumer: Any) -> None:
-    """Stop a consumer, also one whose broker is away.
+    """Stop a consumer, even if its broker is away.
 
-    Its own `stop` awaits requests that it has cancelled, and then ends as if it had been cancelled
-    itself, half-way: so it runs in a task, and the connections are closed in any case.
+    Its own `stop` awaits requests that it has cancelled, and then ends half-way as if it had been
+    cancelled itself: so it runs in a task, and the connections are closed in any case.
     """
     await _bounded(consumer.stop())
     await close_client(consumer._client)
@@ -42,8 +42,8 @@ async def stop_consumer(consumer: Any) -> None:
 async def close_client(client: Any) -> None:
     """Close every connection.
 
-    Its own `close` waits for the other side, which over TLS has to answer. Where that wait was
-    given up before, it ends at once, as if it had been cancelled itself.
+    Its own `close` waits for the other side, which must answer over TLS. If that wait was given up
+    before, it ends at once, as if cancelled.
     """
     await _bounded(client.close())
 

@@ -1,25 +1,25 @@
-"""What a Kafka client holds of one journal: a window of consecutive records that moves forward.
+"""A Kafka client's window of consecutive records of one journal, which moves forward.
 
-Pure bookkeeping; the consumer that fills it is in kafka_bus_reader.
+Pure bookkeeping; the consumer that fills it is in reader.py.
 """
 
 import asyncio
 
-from shared.ports.bus import JournalName
+from shared.model.ids import JournalName
 
 
 class Feed:
-    """The records [first, next) of a journal, fetched and not yet left behind by the reader."""
+    """The records [first, next) of a journal: fetched, and not yet passed by the reader."""
 
     def __init__(self, journal: JournalName, start: int) -> None:
         self.journal = journal
         self.lock = asyncio.Lock()  # one reader at a time may move the window
-        self.unread = 0  # answers of the broker since somebody last read
+        self.unread = 0  # broker answers since the last read
         self.full = False
         self.rests = False
-        self.paused = False  # as the consumer was told: for one of these reasons
-        # Whether the window once reached the journal's end since it was moved: from then on an
-        # empty window means that nothing has arrived, not that nobody has asked yet.
+        self.paused = False  # whether the consumer is paused, for one of these reasons
+        # Whether the window has reached the journal's end since it was moved: from then on an empty
+        # window means that nothing has arrived, not that nothing was requested.
         self.caught_up = False
         self.error: Exception | None = None
         self._arrived = asyncio.Event()
@@ -30,7 +30,7 @@ class Feed:
         self.size_bytes = 0
 
     def move(self, start: int) -> None:
-        """Forget the records; the window starts anew at `start`."""
+        """Drop the records; the window starts again at `start`."""
         self._records = []
         self._head = 0
         self.first = self.next = start
@@ -39,22 +39,22 @@ class Feed:
         self.error = None
 
     def add(self, payload: bytes) -> None:
-        """The record at `next` has arrived."""
+        """Add the record at `next`."""
         self._records.append(payload)
         self.next += 1
         self.size_bytes += len(payload)
 
     def announce(self) -> None:
-        """Wake whoever waits in `arrived`."""
+        """Wake the callers that wait in `arrived`."""
         self._arrived.set()
 
     async def arrived(self) -> None:
-        """Until the next `announce`."""
+        """Wait for the next `announce`."""
         self._arrived.clear()
         await self._arrived.wait()
 
     def covers(self, position: int) -> bool:
-        """Whether the record at this position is held."""
+        """Return whether the record at this position is in the window."""
         return self.first <= position < self.next
 
     def leave_behind(self, below: int) -> None:
@@ -69,8 +69,8 @@ class Feed:
             del self._records[: self._head]
             self._head = 0
 
-    def take(self, start: int, limit_bytes: int) -> list[tuple[int, bytes]]:
-        """The held records from `start`, at least one; they stay until left behind."""
+    def read(self, start: int, limit_bytes: int) -> list[tuple[int, bytes]]:
+        """Return the records from `start`, at least one; they stay in the window."""
         out: list[tuple[int, bytes]] = []
         total_bytes = 0
         for position in range(start, self.next):

@@ -1,8 +1,8 @@
-"""Reading Kafka: one consumer per client, partitions assigned by hand, a feed per journal.
+"""Reads Kafka: one consumer per client, partitions assigned by hand, a feed per journal.
 
-No consumer groups: who reads what is the machine's business, and its cursors are in its journals.
-A pump moves what arrives into the feeds, wakes the watches, and builds a new consumer when the
-old one fails or falls silent (known to happen after a broker's restart).
+No consumer groups: the machine decides who reads what, and its cursors are in its journals. A pump
+moves arriving records into the feeds, wakes the watches, and builds a new consumer if the old one
+fails or falls silent (it happens after a broker's restart).
 """
 
 import asyncio
@@ -17,17 +17,18 @@ from shared.bus.kafka.closing import stop_consumer
 from shared.bus.kafka.feed import Feed
 from shared.bus.kafka.settings import KafkaSettings
 from shared.bus.watches import Watches
-from shared.ports.bus import BusCorrupt, BusUnavailable, CutAway, JournalName, split_journal
+from shared.model.ids import JournalName
+from shared.ports.bus import BusCorrupt, BusUnavailable, CutAway, split_journal
 
 log = logging.getLogger("muster.bus.kafka")
 
-# Small: a new position is only asked for when the broker has answered the request before it.
+# Small: a new position is only requested after the broker has answered the request before it.
 FETCH_MAX_WAIT_MS = 50
-# A feed is not filled beyond this (and one more answer) until its reader has moved on.
+# A feed is not filled beyond this (plus one answer) until its reader has advanced.
 FEED_BYTES_MAX = 16 << 20
 PARTITION_FETCH_BYTES = 4 << 20
 RETRY_S = 0.25
-# How often it is asked whether a feed that stands still should not.
+# How often feeds without progress are checked.
 STALL_CHECK_S = 3.0
 CANCEL_AGAIN_S = 1.0
 
@@ -35,9 +36,9 @@ Bounds = Callable[[JournalName], Awaitable[tuple[int, int]]]
 
 
 class KafkaReader:
-    """The feeds of one client. `bounds` asks the broker where a journal begins and ends;
-    `rest_ms` is how long the journals of a service are left alone after they brought something;
-    `doubt` is called when a topic may be gone.
+    """The feeds of one client. `bounds` returns where a journal begins and ends; `rest_ms`: how
+    long the journals of a service are not read after they had records; `doubt` is called if a topic
+    may be gone.
     """
 
     def __init__(
@@ -64,7 +65,7 @@ class KafkaReader:
         self._seen: dict[TopicPartition, tuple[int, int]] = {}  # (feed's next, journal's end)
 
     def feed(self, journal: JournalName, start: int) -> Feed:
-        """The journal's feed; new ones begin at `start`."""
+        """Return the journal's feed; a new one begins at `start`."""
         partition = self._partition(journal)
         feed = self._feeds.get(partition)
         if feed is None:
@@ -82,7 +83,7 @@ class KafkaReader:
         feed.unread = 0
         if not self._ready(feed, start):
             async with feed.lock:
-                # Bounded by two answers of the broker: the bounds, then the records themselves.
+                # Bounded by two answers of the broker: the bounds, then the records.
                 timeout_ms = 2 * self._settings.request_timeout_ms
                 if not await self._settings.reach(self._wait_for(feed, start), timeout_ms):
                     return []
@@ -91,16 +92,16 @@ class KafkaReader:
         if not feed.covers(start):
             return []
         self._leave_behind(feed, start)
-        return feed.take(start, limit_bytes)
+        return feed.read(start, limit_bytes)
 
     def cut(self, journal: JournalName, below: int) -> None:
-        """This client cut the journal: what its feed holds below is gone as well."""
+        """Drop the records below a cut of this client from its feed."""
         feed = self._feeds.get(self._partition(journal))
         if feed is not None and feed.first < below:
             self._leave_behind(feed, min(below, feed.next))
 
     def fail(self, error: BusCorrupt) -> None:
-        """Whoever reads or waits for records learns of a loss; nothing is fetched any more."""
+        """Fail all readers and waiters with a loss; fetch nothing any more."""
         self._closed = True
         if self._pump_task is not None:
             self._pump_task.cancel()
@@ -110,13 +111,13 @@ class KafkaReader:
             self._watches.wake_all(feed.journal)
 
     def _ready(self, feed: Feed, start: int) -> bool:
-        """Whether the feed can answer without asking the broker."""
+        """Return whether the feed can answer without the broker."""
         if feed.covers(start) or feed.error is not None:
             return True
         return feed.caught_up and start == feed.next and self._watches.has(feed.journal)
 
     async def _wait_for(self, feed: Feed, start: int) -> bool:
-        """Wait for the record at `start`; False when the journal ends before it."""
+        """Wait for the record at `start`; return False if the journal ends before it."""
         while not self._ready(feed, start):
             first, end = await self._bounds(feed.journal)
             if start < first:
@@ -144,7 +145,7 @@ class KafkaReader:
             self._consumer.seek(partition, start)
         self.regulate(feed)
         if forward:
-            # What was skipped exists, and a watch may have waited for it.
+            # The skipped records exist, and a watch may have waited for them.
             self._watches.wake(feed.journal, start)
 
     def _leave_behind(self, feed: Feed, below: int) -> None:
@@ -152,8 +153,8 @@ class KafkaReader:
         self.regulate(feed)
 
     def regulate(self, feed: Feed) -> None:
-        """Ask the broker for a journal, or do not: while its feed is full or rests, or when nobody
-        watches it and its reader is an answer behind (a journal's writer reads it only to begin).
+        """Pause or resume fetching a journal: paused while its feed is full or rests, or without a
+        watch while its reader is an answer behind (a journal's writer reads it only at the start).
         """
         feed.full = feed.size_bytes > (FEED_BYTES_MAX // 2 if feed.full else FEED_BYTES_MAX)
         idle = feed.unread > 1 and not self._watches.has(feed.journal)
@@ -166,7 +167,7 @@ class KafkaReader:
             change(self._partition(feed.journal))
 
     def _rest(self, feed: Feed) -> None:
-        """Leave the journal alone for a while: what comes meanwhile comes together."""
+        """Do not read the journal for a while, so that more records come in one fetch."""
         rest_ms = self._rest_ms.get(split_journal(feed.journal)[0], 0)
         if rest_ms and not feed.rests:
             feed.rests = True
@@ -181,7 +182,7 @@ class KafkaReader:
         return TopicPartition(self._settings.topic(service), partition)
 
     def _assign(self) -> None:
-        """Assigning replaces everything, so every position is set again."""
+        """Assign all partitions. Assigning replaces everything, so every position is set again."""
         if self._consumer is None:
             return
         self._consumer.assign(list(self._feeds))
@@ -205,7 +206,7 @@ class KafkaReader:
                 for partition, records in arrived.items():
                     self._take_in(partition, records)
                 if arrived:
-                    # The next fetch brings more for the same work, here and at the broker.
+                    # The next fetch brings more records for the same work, here and at the broker.
                     await asyncio.sleep(self._settings.gather_ms / 1_000)
                 if loop.time() - self._checked_at > STALL_CHECK_S:
                     self._checked_at = loop.time()
@@ -213,7 +214,7 @@ class KafkaReader:
             except OffsetOutOfRangeError as error:
                 await self._out_of_range(error)
             except Exception as error:
-                # Whatever the library failed with, its readers must not wait for ever.
+                # After any error of the library, readers must not wait for ever.
                 self._doubt()
                 expected = isinstance(error, KafkaError | OSError | BusUnavailable)
                 log.warning(
@@ -237,7 +238,7 @@ class KafkaReader:
             **self._settings.client_arguments(),
         )
         try:
-            # Before the start, so that it fetches the topics' metadata at once.
+            # Before the start, so that the topics' metadata is fetched at once.
             consumer.assign(list(self._feeds))
             await self._settings.reach(self._start(consumer))
         except BaseException:
@@ -246,7 +247,7 @@ class KafkaReader:
             raise
 
     async def _start(self, consumer: Any) -> None:
-        """Its fetcher runs from now on, and must find the positions set at its first turn."""
+        """Start a consumer. Its fetcher must find the positions set at its first turn."""
         await consumer.start()
         self._consumer = consumer
         self._assign()
@@ -272,17 +273,17 @@ class KafkaReader:
         self._rest(feed)
         self.regulate(feed)
         if feed.full:
-            # A watch further on would never hear of more: let it come and move the window.
+            # A watch further on would never be notified: notify it, so that it moves the window.
             self._watches.wake_all(feed.journal)
         feed.announce()
         self._watches.wake(feed.journal, feed.next)
 
     async def _out_of_range(self, error: OffsetOutOfRangeError) -> None:
-        """A feed stands below what was cut, or above the end."""
+        """Handle a feed that is below a cut or above the end."""
         for partition in error.args[0]:
             feed = self._feeds[partition]
             first, end = await self._bounds(feed.journal)
-            # A watch may stand past the end; what was reached or held must still be there.
+            # A watch may be past the end; records reached or held must still be there.
             reached = feed.caught_up or feed.first != feed.next
             if feed.next > end and reached:
                 feed.error = BusCorrupt(
@@ -296,12 +297,13 @@ class KafkaReader:
             self._watches.wake_all(feed.journal)
 
     async def _check_stall(self) -> None:
-        """Raises KafkaError when a feed has not moved since the last check, when there was more.
+        """Check for a feed that has not moved since the last check although there are records.
+        Raises KafkaError.
 
-        Only feeds that stand still cost a question, so a busy client asks none.
+        Only feeds without progress cost a request, so a busy client makes none.
         """
         for partition, feed in list(self._feeds.items()):
-            # The library leaves out a topic that the broker does not know, and asks for ever.
+            # The library omits a topic that the broker does not know, and asks for ever.
             if self._consumer.partitions_for_topic(partition.topic) is None:
                 self._doubt()
             at, end = self._seen.get(partition, (-1, -1))
@@ -317,8 +319,8 @@ class KafkaReader:
         self._closed = True
         pump = self._pump_task
         while pump is not None and not pump.done():
-            # Once is not enough: the library may be waiting for several things at a time, and
-            # swallow what reaches it between two of them.
+            # Once is not enough: the library may be waiting for several things at once and swallow
+            # a cancellation between two of them.
             pump.cancel()
             await asyncio.wait({pump}, timeout=CANCEL_AGAIN_S)
         if self._building is not None:

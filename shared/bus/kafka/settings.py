@@ -1,4 +1,4 @@
-"""How to reach Kafka: addresses, TLS, SASL, timeouts. It holds paths of secrets, never secrets."""
+"""Kafka settings: addresses, TLS, SASL, timeouts. They hold paths of secrets, never secrets."""
 
 import asyncio
 import ssl
@@ -15,10 +15,10 @@ T = TypeVar("T")
 
 
 class KafkaSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A cluster and how to talk to it. Files are read when a client starts.
+    """A cluster and how to connect to it. Files are read when a client starts.
 
-    The defaults keep acknowledged records through the loss of one broker of three. `gather_ms` is
-    the pause between fetches: news for a reader come together then.
+    The defaults keep acknowledged records through the loss of one broker of three. `gather_ms`: the
+    pause between fetches, so that more records come in one.
     """
 
     bootstrap: str
@@ -40,13 +40,14 @@ class KafkaSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     gather_ms: int = 1
 
     def topic(self, service: str) -> str:
-        """The topic of a service's journals; the partition is the service's partition."""
+        """Return the topic of a service's journals; the partition is the service's partition."""
         return f"{self.prefix}.{service}"
 
     def client_arguments(self) -> dict[str, object]:
-        """What every aiokafka client takes. Raises BusUnavailable naming a file that is no use.
+        """Return the arguments of every aiokafka client. Raises BusUnavailable naming an unusable
+        file.
 
-        The result holds secrets: hand it to clients only.
+        The result holds secrets: pass it to clients only.
         """
         arguments: dict[str, object] = {
             "bootstrap_servers": self.bootstrap,
@@ -78,7 +79,7 @@ class KafkaSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
             if self.ssl_key_password_file is not None:
                 password = _secret("ssl_key_password_file", self.ssl_key_password_file)
             try:
-                # An empty password instead of none: OpenSSL would otherwise ask on the terminal.
+                # An empty password instead of none: OpenSSL would otherwise prompt on the terminal.
                 context.load_cert_chain(self.ssl_cert_file, self.ssl_key_file, password or "")
             except (OSError, ssl.SSLError) as error:
                 raise BusUnavailable(
@@ -90,7 +91,7 @@ class KafkaSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         return context
 
     def unreachable(self, error: BaseException) -> BusUnavailable:
-        """The one line for a cluster that does not answer."""
+        """Return the error for a cluster that does not answer."""
         reason = str(error) or type(error).__name__
         return BusUnavailable(
             f"Kafka at {self.bootstrap} ({self.security_protocol}): {reason}; check that the "
@@ -100,8 +101,8 @@ class KafkaSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     async def reach(self, call: Awaitable[T], timeout_ms: int | None = None) -> T:
         """Await a call to the cluster for a bounded time. Raises BusUnavailable.
 
-        Not by asyncio.wait_for, which before Python 3.12 loses a cancellation that comes together
-        with the answer: whoever was told to stop then went on for ever.
+        Not by asyncio.wait_for: before Python 3.12 it loses a cancellation that comes together with
+        the answer, and the task then ran for ever.
         """
         asked = asyncio.ensure_future(call)
         try:

@@ -1,8 +1,7 @@
-"""The journals' topics: created with the settings that journals need, checked when they exist.
+"""The journals' topics: created with the settings that journals need, checked if they exist.
 
-It never changes a topic that is there: whoever set it otherwise must decide. A client looks at
-the topics again while it runs: they may be deleted or set otherwise, or the broker may come back
-with an empty disk.
+An existing topic is never changed: its owner must decide. A client checks the topics again while it
+runs: they may be deleted or changed, or the broker may return with an empty disk.
 """
 
 import asyncio
@@ -27,19 +26,21 @@ _NO_ERROR = 0
 _ALREADY_EXISTS = 36
 _INVALID_REPLICATION_FACTOR = 38
 _LEADER_WAIT_S = 0.05
-# How often a client looks at its topics, and how soon again when something made it doubt.
+# How often a client checks its topics, and how soon again after a doubt.
 LOOK_S = 120.0
 DOUBT_S = 2.0
-# A broker that starts may not know its topics at once: it is asked twice.
+# A starting broker may not know its topics at once: it is asked twice.
 ASK_AGAIN_S = 3.0
 
 
 class TopicDiffers(BusUnavailable):
-    """A topic is there, but not as journals need it."""
+    """A topic exists with settings that journals cannot use."""
 
 
 def topic_settings(settings: KafkaSettings) -> dict[str, str]:
-    """What a journal's topic must have: nothing expires, nothing is compacted or lost quietly."""
+    """Return the required topic settings: nothing expires, nothing is compacted or lost
+    silently.
+    """
     return {
         "cleanup.policy": "delete",
         "retention.ms": "-1",
@@ -52,9 +53,9 @@ def topic_settings(settings: KafkaSettings) -> dict[str, str]:
 
 
 async def ensure_topics(settings: KafkaSettings, partitions: Mapping[str, int]) -> None:
-    """Create the services' topics that are missing; check all. `partitions` is by service.
+    """Create missing topics of the services and check all. `partitions` is by service.
 
-    Raises BusUnavailable when the cluster cannot be reached or a topic differs.
+    Raises BusUnavailable if the cluster cannot be reached or a topic differs.
     """
     wanted = {settings.topic(service): count for service, count in partitions.items()}
     admin = AIOKafkaAdminClient(**settings.client_arguments())
@@ -68,11 +69,11 @@ async def ensure_topics(settings: KafkaSettings, partitions: Mapping[str, int]) 
 
 
 class TopicWatch:
-    """Looks at the topics while a client runs. `lost` is told once when one of them is gone; a
-    setting that was changed is a warning after each look, since records may expire by it.
+    """Checks the topics while a client runs. `lost` is called once when one is gone; a changed
+    setting is a warning at each check, since records may expire.
     """
 
-    # Several clients of a process look at the same topics: one tells.
+    # Several clients of a process check the same topics: one reports.
     _told_at: ClassVar[dict[str, float]] = {}
 
     def __init__(
@@ -87,11 +88,11 @@ class TopicWatch:
         self._doubted = asyncio.Event()
 
     def doubt(self) -> None:
-        """Something failed or is slow, as it is when a topic is gone: look soon."""
+        """Request an early check after a failure or a slow call."""
         self._doubted.set()
 
     async def run(self) -> None:
-        """Look until a topic is gone; a broker that does not answer is asked again."""
+        """Check until a topic is gone; retry if the broker does not answer."""
         while True:
             doubt = asyncio.ensure_future(self._doubted.wait())
             try:
@@ -105,10 +106,10 @@ class TopicWatch:
                 self._lost(error)
                 return
             except TopicDiffers as error:
-                self._warn(f"{error}; records may be lost: set it as it was")
+                self._warn(f"{error}; records may be lost: set it back")
             except BusUnavailable:
                 self._doubted.set()
-            except Exception:  # whatever the library failed with, later looks must not end
+            except Exception:  # no error of the library may end later checks
                 log.warning("looking at the topics of %s failed", self._settings.bootstrap)
             await asyncio.sleep(DOUBT_S)
 
@@ -132,7 +133,9 @@ class TopicWatch:
             await close_client(admin)
 
     async def _missing(self, admin: AIOKafkaAdminClient) -> list[str]:
-        """All topics are listed: a broker may create one that is asked for by its name."""
+        """Return the missing topics. All topics are listed, because a broker may create one that is
+        requested by name.
+        """
         present = set(await self._settings.reach(admin.list_topics()))
         return [topic for topic in self._wanted if topic not in present]
 

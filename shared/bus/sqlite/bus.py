@@ -1,9 +1,9 @@
 """The embedded bus: every journal in one SQLite file (WAL, synchronous=FULL).
 
-A table per journal, its rowid the position, so that an append always extends the table's last
+Each journal is a table whose rowid is the position, so an append always extends the table's last
 page. Appends commit in the loop's thread: handing a commit of 0.15 ms to another thread costs more
-than it saves (measured again with a thread of its own: waiting for the interpreter makes it slower
-yet). Appends of one turn of the loop are committed together.
+than it saves (measured twice: waiting for the interpreter makes it slower). Appends of one turn of
+the loop are committed together.
 """
 
 import asyncio
@@ -19,11 +19,11 @@ from shared.bus.sqlite.file import SqliteFile, is_damage
 from shared.bus.sqlite.newest_records import Ring
 from shared.bus.sqlite.packing import Packing
 from shared.bus.watches import Watches
+from shared.model.ids import JournalName
 from shared.ports.bus import (
     AppendUnknown,
     BusCorrupt,
     CutAway,
-    JournalName,
     WrongPosition,
     check_record,
     split_journal,
@@ -32,7 +32,7 @@ from shared.ports.bus import (
 RING_BYTES = 64 << 20
 POLL_S = 0.001
 LOOK_S = 1.0
-"""Between looks whether the file still stands under its name."""
+"""Milliseconds between checks that the file still has its name."""
 # Rows deleted before the loop gets a turn.
 _CUT_ROWS = 256
 
@@ -42,16 +42,16 @@ class _Journal:
 
     def __init__(self, name: JournalName) -> None:
         self.name = name
-        self.table: str | None = None  # None until its first record, which may be another's
+        self.table: str | None = None  # None until its first record
         self.insert = ""
         self.first = 0
         self.end = 0
 
     def found(self, journal_id: int, first: int) -> None:
-        """It exists in the file."""
+        """Note that the journal exists in the file."""
         self.table = table = f"journal_{journal_id}"
-        # Refused unless it follows the last record: true for every process that has the file open,
-        # and cutting keeps the last row so that this can always be asked.
+        # Refused unless it follows the last record: true for every process that has the file open;
+        # cutting keeps the last row so that this can always be checked.
         self.insert = (
             f"INSERT INTO {table} SELECT ?1,?2,?3"
             f" WHERE coalesce((SELECT max(position) FROM {table}),-1)=?1-1"
@@ -62,8 +62,8 @@ class _Journal:
 class SqliteLog:
     """One process's access to the file; its clients share it and one thread.
 
-    With `exclusive` no other process writes, and nothing is ever polled. Without, other processes'
-    records are noticed by polling while a watch is open.
+    With `exclusive` no other process writes, and nothing is polled. Otherwise, other processes'
+    records are found by polling while a watch is open.
     """
 
     def __init__(
@@ -92,7 +92,7 @@ class SqliteLog:
             raise
 
     def get_meta(self, key: str) -> bytes | None:
-        """A value of the run's metadata, or None."""
+        """Return a value of the run's metadata, or None."""
         return self.file.get_meta(key)
 
     def put_meta(self, key: str, value: bytes) -> None:
@@ -100,12 +100,12 @@ class SqliteLog:
         self.file.put_meta(key, value)
 
     def journals(self) -> list[JournalName]:
-        """The journals that exist, sorted."""
+        """Return the existing journals, sorted."""
         self._refresh()
         return sorted(name for name, held in self._journals.items() if held.table is not None)
 
     def close(self) -> None:
-        """Close the file. Idempotent; its clients are of no use afterwards."""
+        """Close the file. Idempotent; its clients cannot be used afterwards."""
         for client in self._clients:
             client._watches.clear()
         self._clients.clear()
@@ -135,7 +135,7 @@ class SqliteLog:
         return answer
 
     def _show(self, held: _Journal, position: int, payload: bytes) -> None:
-        """The record can be read by this process's clients."""
+        """Make the record readable for this process's clients."""
         if held.end != position:
             self._ring.restart(held.name, position)
         held.end = position + 1
@@ -144,7 +144,7 @@ class SqliteLog:
             client._watches.wake(held.name, held.end)
 
     def _commit(self, appends: list[Waiting]) -> None:
-        """Write what follows its journal's end; answer everybody."""
+        """Write the appends that follow their journals' ends; answer all."""
         for one in appends:
             held = self._journal(one.journal)
             if held.table is None:
@@ -159,7 +159,7 @@ class SqliteLog:
                 one.fail(self._refused(one.journal, one.expected))
 
     def _write(self, appends: list[Waiting]) -> list[Waiting]:
-        """One transaction; returns the appends that were at their journals' ends."""
+        """Write one transaction; return the appends that were at their journals' ends."""
         connection = self.file.connection
         landed = []
         try:
@@ -203,7 +203,7 @@ class SqliteLog:
         cached = self._ring.read(name, start, limit_bytes)
         if cached:
             return cached
-        self._commits.flush()  # what is read from the file must be in it
+        self._commits.flush()  # the file must have everything that is read
         return self._read_rows(held, start, limit_bytes)
 
     def _bounds(self, name: JournalName) -> tuple[int, int]:
@@ -212,7 +212,7 @@ class SqliteLog:
         return held.first, held.end
 
     def _cut_first(self, name: JournalName, below: int) -> int:
-        """Move the first position kept, durably; returns it."""
+        """Move the first position kept, durably; return it."""
         self._refresh()
         held = self._journal(name)
         first = min(max(below, held.first), held.end)
@@ -225,7 +225,9 @@ class SqliteLog:
         return first
 
     def _cut_rows(self, name: JournalName, first: int) -> bool:
-        """Delete some rows below `first`; whether there may be more. The last row always stays."""
+        """Delete some rows below `first`; return whether there may be more. The last row always
+        stays.
+        """
         table = self._journal(name).table
         if table is None:
             return False
@@ -290,7 +292,7 @@ class SqliteLog:
         return held.end
 
     def _refresh(self, force: bool = False) -> None:
-        """Take in what other processes wrote."""
+        """Read what other processes wrote."""
         if self.file.exclusive and not force:
             return
         version = self.file.fetch("PRAGMA data_version")[0][0]
@@ -324,7 +326,7 @@ class SqliteLog:
             self._look_handle = None
 
     def _look(self) -> None:
-        """End appends and reads where the file has gone, idle readers' too."""
+        """Fail appends and reads, also of idle readers, if the file has lost its name."""
         self._look_handle = None
         watched = [client._watches for client in self._clients if len(client._watches)]
         if not watched:
@@ -394,7 +396,7 @@ class SqliteBus:
         return cancel
 
     async def cut(self, journal: JournalName, below: int) -> None:
-        """See Bus.cut. The rows go a few at a time, so that the loop goes on meanwhile."""
+        """See Bus.cut. Rows are deleted a few at a time, so that the loop continues meanwhile."""
         first = self._log._cut_first(journal, below)
         more = True
         while more:

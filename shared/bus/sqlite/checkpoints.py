@@ -1,8 +1,8 @@
-"""Copies the WAL of a file back into it beside the loop, where no other process writes.
+"""Copies the WAL of a file back into it in a thread, if no other process writes.
 
 SQLite would do it inside a commit, which then takes 2-3 ms instead of 0.3; at 1,000 pods/s two pods
-of a hundred wait for that. A thread copies while commits go on (SQLite lets it), and the loop only
-copies what came meanwhile, after which the next commit begins the WAL anew.
+in a hundred wait for that. A thread copies while commits continue (SQLite allows it), the loop only
+copies the rest, and the next commit restarts the WAL.
 """
 
 import asyncio
@@ -15,14 +15,14 @@ from shared.ports.bus import BusUnavailable
 
 PAGES = 2_000
 PAGE_BYTES = 4_096
-COPY = "PRAGMA wal_checkpoint(PASSIVE)"  # never waits for anybody
+COPY = "PRAGMA wal_checkpoint(PASSIVE)"  # never waits
 
 log = logging.getLogger("muster.bus.sqlite")
 
 
 class Checkpoints:
-    """One per file. Errors are told, once each, and left to the next commit, which meets the same
-    disk.
+    """Checkpoints of one file. Each error is logged once and left to the next commit, which meets
+    the same disk.
     """
 
     def __init__(self, file: SqliteFile) -> None:
@@ -34,7 +34,7 @@ class Checkpoints:
         self._told = ""
 
     def wrote(self, sizes_bytes: list[int]) -> None:
-        """A commit with records of these sizes is in the WAL."""
+        """Count a commit with records of these sizes."""
         self._pages += sum(2 + size_bytes // PAGE_BYTES for size_bytes in sizes_bytes)
         if self._pages < PAGES or self._copying:
             return
@@ -50,7 +50,7 @@ class Checkpoints:
         copying.add_done_callback(self._finish)
 
     def _copy(self) -> str:
-        """What went wrong."""
+        """Copy the WAL; return the error text, empty if none."""
         assert self._connection is not None
         try:
             self._connection.execute(COPY)

@@ -1,20 +1,21 @@
-"""Group commit: appends that come together are written in one transaction, in their order.
+"""Group commit: appends that come together are written in one transaction, in order.
 
-Services of one process move in step, so several journals grow at once; one sync of the disk is
-enough for all of them. Every append keeps its own answer. Where nobody else writes the file, its
-records are readable ahead of their commit (docs/adr/0011): then none can be withdrawn any more, and
-after a commit that failed nothing is written ever again.
+Services of one process move in step, so several journals grow at once, and one sync of the disk
+serves all of them. Every append keeps its own answer. If no other process writes the file, its
+records are readable before their commit (docs/adr/0011): then none can be withdrawn any more, and
+after a failed commit nothing is ever written again.
 """
 
 import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from shared.ports.bus import BusUnavailable, JournalName
+from shared.model.ids import JournalName
+from shared.ports.bus import BusUnavailable
 
 QUIET_TURNS = 4
-"""Turns of the loop without another append, after which nobody is on the way to one: from an append
-to that of its reader it takes two.
+"""Turns of the loop without another append before a commit: an append of a reader follows two turns
+after the append it read.
 """
 
 
@@ -28,7 +29,7 @@ class Waiting:
     answer: asyncio.Future[int]
 
     def fail(self, error: Exception) -> None:
-        """Answer with an error, unless nobody waits any more."""
+        """Answer with an error, unless the caller was cancelled."""
         if not self.answer.done():
             self.answer.set_exception(error)
 
@@ -44,7 +45,7 @@ class Commits:
         self._failure: Exception | None = None
 
     def add(self, journal: JournalName, expected: int, payload: bytes) -> asyncio.Future[int]:
-        """The answer to come: the position, or what `Bus.append` raises."""
+        """Return the future answer: the position, or the errors of `Bus.append`."""
         if self._failure is not None:
             raise self._failure
         loop = asyncio.get_running_loop()
@@ -56,7 +57,7 @@ class Commits:
         return answer
 
     def _look(self) -> None:
-        """Flush when no more come."""
+        """Flush when no more appends come."""
         if not self._waiting:
             return
         self._quiet = self._quiet + 1 if self._seen == len(self._waiting) else 0
@@ -67,10 +68,10 @@ class Commits:
             self.flush()
 
     def flush(self) -> None:
-        """Commit what waits, now."""
+        """Commit the waiting appends now."""
         waiting, self._waiting = self._waiting, []
         if not self._ahead:
-            # Whoever was cancelled meanwhile is gone, and nobody has read its record.
+            # Skip cancelled appends: no reader has seen them.
             waiting = [one for one in waiting if not one.answer.done()]
         if not waiting:
             return
@@ -83,14 +84,14 @@ class Commits:
                 one.fail(error)
 
     def fail(self, error: Exception) -> None:
-        """Write nothing any more."""
+        """Fail all appends from now on."""
         self._failure = error
         waiting, self._waiting = self._waiting, []
         for one in waiting:
             one.fail(error)
 
     def close(self) -> None:
-        """Records that others may have read are written; what else still waits is not."""
+        """Write the records that others may have read; drop the other waiting appends."""
         if self._ahead and self._failure is None:
             self.flush()
         waiting, self._waiting = self._waiting, []

@@ -1,6 +1,6 @@
-"""The SQLite file behind the embedded bus: opening, locks, checks, run metadata.
+"""The SQLite file of the embedded bus: opening, locks, checks, run metadata.
 
-It knows no journals. Every error of SQLite leaves here as one that names the file.
+It knows no journals. Every error of SQLite leaves this module as one that names the file.
 """
 
 import fcntl
@@ -14,27 +14,26 @@ from typing import Any
 
 from shared.ports.bus import BusCorrupt, BusUnavailable
 
-APPLICATION_ID = 0x4D555354  # "MUST": tells our files from other people's databases
+APPLICATION_ID = 0x4D555354  # "MUST": marks our files
 FORMAT_VERSION = 1
 BUSY_TIMEOUT_MS = 2_000
 OPENING_S = 2.0
 POLL_S = 0.01
 WAL_HEADER_BYTES = 32
-# Frames (4 KiB) after which a commit also copies the WAL back. Small and often: a commit waits
-# 1-3 ms for it now and then, where the default of 1,000 makes it 6 ms with large records. A WAL
-# that is never copied back is slower still, because each commit then extends a file.
+# Frames (4 KiB) after which a commit also copies the WAL back. Small and often: a commit then takes
+# 1-3 ms now and then, where the default of 1,000 makes it 6 ms with large records. A WAL that is
+# never copied back is slower still, because each commit then extends a file.
 CHECKPOINT_PAGES = 400
-# As many prepared statements stay cached as a run has journals times statements.
+# The number of cached prepared statements: journals times statements of a run.
 _CACHED_STATEMENTS = 1_024
 _DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 
 
 class SqliteFile:
-    """One connection, used from one thread; `another` for whoever works beside it.
+    """One connection, used from one thread; `another` makes more for other threads.
 
-    `exclusive` keeps every other writer out; otherwise several processes may write. `readonly`
-    takes no lock and changes nothing, so a run can be looked at while it goes on. Of a file that
-    was closed it leaves nothing behind.
+    `exclusive` locks out every other writer; otherwise several processes may write. `readonly`
+    takes no lock and changes nothing, so that a live run can be read; it leaves no files behind.
     """
 
     def __init__(
@@ -57,8 +56,8 @@ class SqliteFile:
             if not self.path.exists():
                 raise BusUnavailable(f"{self.path}: no such file")
             self._check_header()
-            # Who is the last to close a file takes its WAL away, but not with a connection that may
-            # only read. Where the WAL holds something, that is left to the next writer.
+            # The last connection to close a file removes its WAL, unless it is read-only. A WAL
+            # with content is left to the next writer.
             self._connect("ro" if self._has_wal() else "rw")
             self.execute("PRAGMA query_only=ON")
             self._check_format()
@@ -73,11 +72,12 @@ class SqliteFile:
         self._check_format()
         self._files = self._found()
         assert self._lock_fd is not None
-        # Whoever created the file alone now lets others in, unless it is to stay alone.
+        # The creator lets other processes in now, unless it is exclusive.
         fcntl.flock(self._lock_fd, fcntl.LOCK_EX if self.exclusive else fcntl.LOCK_SH)
 
     def _lock(self) -> None:
-        """Alone while opening if possible: then an empty file is a torn one, not a new one.
+        """Lock the file, alone while opening if possible: then an empty file is a torn one, not a
+        new one.
 
         The lock ends with the process, however it ends.
         """
@@ -92,7 +92,8 @@ class SqliteFile:
             return
         except BlockingIOError:
             pass
-        # Another holds it: share it. That one may be alone in it for the moment of its opening.
+        # Another process holds it: share it. That process may be alone in it for the moment of its
+        # opening.
         end_s = time.monotonic() + OPENING_S
         while not self.exclusive and time.monotonic() < end_s:
             try:
@@ -105,13 +106,13 @@ class SqliteFile:
         )
 
     def another(self) -> sqlite3.Connection:
-        """One more connection, for any one thread."""
+        """Return one more connection, for any one thread."""
         return self._open_connection(self.path, "rw")
 
     def _connect(self, mode: str) -> None:
         self._connection = self._open_connection(self.path, mode)
         if not self.readonly:
-            # Alone in the file its bus sees to it, beside the loop.
+            # An exclusive bus does it beside the loop.
             pages = 0 if self.exclusive else CHECKPOINT_PAGES
             self.execute(f"PRAGMA wal_autocheckpoint={pages}")
 
@@ -130,7 +131,9 @@ class SqliteFile:
             return connection
 
     def _check_header(self) -> None:
-        """SQLite takes an empty file for a new database; for us it is a torn one."""
+        """Check the header. SQLite takes an empty file for a new database; for us it is
+        a torn one.
+        """
         try:
             with self.path.open("rb") as file:
                 head = file.read(100)
@@ -146,20 +149,24 @@ class SqliteFile:
             raise BusCorrupt(f"{self.path}: is truncated, its last page is not whole")
 
     def _has_wal(self) -> bool:
-        """Whether pages lie in the WAL: who dies while it is empty leaves it behind."""
+        """Return whether the WAL has pages: a process that dies with an empty WAL leaves the file
+        behind.
+        """
         try:
             return os.stat(f"{self.path}-wal").st_size > WAL_HEADER_BYTES
         except FileNotFoundError:
             return False
 
     def _found(self) -> list[tuple[int, int]]:
-        """Which files stand under the names of the database and of its WAL. Raises OSError."""
+        """Return the identities of the files under the names of the database and its WAL. Raises
+        OSError.
+        """
         found = (os.stat(f"{self.path}{rest}") for rest in ("", "-wal"))
         return [(one.st_dev, one.st_ino) for one in found]
 
     def check_place(self) -> None:
-        """Whether the files still stand under their names: what is written into a file that has
-        lost its name is gone with the process. Raises BusCorrupt.
+        """Check that the files still have their names: data written to a file without a name is
+        lost with the process. Raises BusCorrupt.
         """
         try:
             if self._found() == self._files:
@@ -175,8 +182,8 @@ class SqliteFile:
         )
 
     def _create(self) -> None:
-        """Under another name until it is whole: whoever looks meanwhile finds no file, not a torn
-        one, and neither does the next one where this process is killed.
+        """Create the file under another name until it is complete: another process finds no file
+        instead of a torn one, and so does the next one if this process is killed.
         """
         making = Path(f"{self.path}-new")
         for rest in ("", "-journal", "-wal", "-shm"):
@@ -213,12 +220,12 @@ class SqliteFile:
                 f"{self.path}: format {version} is newer than {FORMAT_VERSION}, the newest this "
                 "version reads; use a newer Muster"
             )
-        # Reads the schema and, through it, whether the file is as long as it says.
+        # Reads the schema, and checks the length of the file through it.
         self.execute("SELECT count(*) FROM sqlite_master").fetchone()
 
     @contextmanager
     def errors(self) -> Iterator[None]:
-        """Turn SQLite's errors into ours."""
+        """Turn SQLite's errors into BusCorrupt and BusUnavailable."""
         try:
             yield
         except sqlite3.Error as error:
@@ -228,24 +235,24 @@ class SqliteFile:
 
     @property
     def connection(self) -> sqlite3.Connection:
-        """For hot paths, which map errors themselves."""
+        """Return the connection for hot paths, which map errors themselves."""
         if self._connection is None:
             raise BusUnavailable(f"{self.path}: is closed")
         return self._connection
 
     def execute(self, sql: str, parameters: tuple[Any, ...] = ()) -> sqlite3.Cursor:
-        """One statement. Raises BusCorrupt, BusUnavailable."""
+        """Run one statement. Raises BusCorrupt, BusUnavailable."""
         with self.errors():
             return self.connection.execute(sql, parameters)
 
     def fetch(self, sql: str, parameters: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
-        """One query's rows. Raises BusCorrupt, BusUnavailable."""
+        """Return the rows of one query. Raises BusCorrupt, BusUnavailable."""
         with self.errors():
             return self.connection.execute(sql, parameters).fetchall()
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
-        """All of the statements inside, or none."""
+        """Commit all statements inside, or none."""
         self.execute("BEGIN IMMEDIATE")
         try:
             yield
@@ -256,7 +263,7 @@ class SqliteFile:
             raise
 
     def get_meta(self, key: str) -> bytes | None:
-        """A value of the run's metadata, or None."""
+        """Return a value of the run's metadata, or None."""
         rows = self.fetch("SELECT value FROM meta WHERE key=?", (key,))
         return bytes(rows[0][0]) if rows else None
 
@@ -281,6 +288,6 @@ class SqliteFile:
 
 
 def is_damage(error: sqlite3.Error) -> bool:
-    """Whether the file's content is at fault."""
+    """Return whether the file is damaged."""
     code = getattr(error, "sqlite_errorcode", None)
     return code is not None and (code & 0xFF) in _DAMAGED

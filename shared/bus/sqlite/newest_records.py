@@ -1,14 +1,14 @@
-"""The newest records of all journals, kept in memory so that readers in the process need no SQL.
+"""A cache of the newest records of all journals, so that readers in the process need no SQL.
 
-Bounded by bytes over all journals together: the oldest go first, whichever journal they are of.
-It is a cache: what it does not hold is read from the file.
+Bounded by bytes over all journals together: the oldest records leave first, whichever journal they
+belong to. Other records are read from the file.
 """
 
 from collections import deque
 
-from shared.ports.bus import JournalName
+from shared.model.ids import JournalName
 
-# A consumed head is cut off a list when it is this long and half of the list: amortised O(1).
+# The consumed head of a list is removed when it is this long and half of the list: amortised O(1).
 _COMPACT_RECORDS = 1_024
 # Bounds the eviction order, in which records without bytes and void entries cost memory too.
 _RECORDS_MAX = 1 << 20
@@ -23,11 +23,11 @@ class _Tail:
         self.first = first
         self.head = 0
         self.records: list[bytes] = []
-        # Entries of the shared eviction order that a restart or a cut has made void.
+        # Entries of the shared eviction order that a restart or a cut made void.
         self.restarts = 0
 
     def pop(self) -> int:
-        """Drop the oldest; returns its size in bytes."""
+        """Drop the oldest record; return its size in bytes."""
         size_bytes = len(self.records[self.head])
         self.records[self.head] = b""
         self.head += 1
@@ -39,7 +39,7 @@ class _Tail:
 
 
 class Ring:
-    """See the module. Positions are pushed in order; `restart` says where a gap ends."""
+    """The cache. Positions are pushed in order; `restart` sets the end of a gap."""
 
     def __init__(self, limit_bytes: int) -> None:
         self._limit_bytes = limit_bytes
@@ -49,7 +49,7 @@ class Ring:
 
     @property
     def size_bytes(self) -> int:
-        """The payload bytes held."""
+        """Return the payload bytes held."""
         return self._size_bytes
 
     def push(self, journal: JournalName, position: int, payload: bytes) -> None:
@@ -61,7 +61,8 @@ class Ring:
         tail.records.append(payload)
         self._order.append(tail)
         self._size_bytes += len(payload)
-        # Void entries at the front go at once; those behind a live one wait for it to be evicted.
+        # Void entries at the front are removed at once; those behind a live one wait until it is
+        # evicted.
         while self._order and (
             self._order[0].restarts
             or self._size_bytes > self._limit_bytes
@@ -96,7 +97,7 @@ class Ring:
             self._drop(tail, min(held, max(0, below - tail.first)))
 
     def read(self, journal: JournalName, start: int, limit_bytes: int) -> list[tuple[int, bytes]]:
-        """The records from `start`, at least one, if it is held; else []."""
+        """Return the records from `start`, at least one, if the first is held; else []."""
         tail = self._tails.get(journal)
         if tail is None or start < tail.first:
             return []

@@ -1,16 +1,16 @@
-"""Which records are stored compressed."""
+"""Decides which records are stored compressed."""
 
 import time
 
 import cramjam
 
 ABOVE_BYTES = 64 << 10
-"""Measured in a flood: at 30 kB it costs a quarter of the speed, at 110 kB and more the pages that
-need not be written and synced pay for it.
+"""Records of this size are always compressed, bytes. Measured in a flood: at 30 kB it costs a
+quarter of the speed; at 110 kB and more the saved writes and syncs pay for it.
 """
 CALM_ABOVE_BYTES = 512
 CALM_BYTES = 128 << 10
-"""While no more than so much is written in two seconds there is time to compress smaller records.
+"""While at most this many bytes are written in two seconds, smaller records are compressed too.
 Records about many waiting pods repeat their messages and shrink to a quarter or less.
 """
 WINDOW_S = 1.0
@@ -18,15 +18,15 @@ _ZSTD_LEVEL = 1
 
 
 class Packing:
-    """Knows how much was written in this second and in the one before."""
+    """Counts the bytes written in this second and in the one before."""
 
     def __init__(self) -> None:
-        """Nothing was written."""
+        """Start with nothing written."""
         self._began_s = 0.0
         self._bytes = self._bytes_before = 0
 
     def pack(self, payload: bytes) -> tuple[bytes, int]:
-        """(what is stored, the payload's size if that is compressed, else -1)."""
+        """Return (stored bytes, the payload's size if compressed, else -1)."""
         above_bytes = CALM_ABOVE_BYTES if self._is_calm(len(payload)) else ABOVE_BYTES
         if len(payload) > above_bytes:
             packed = bytes(cramjam.zstd.compress(payload, _ZSTD_LEVEL))

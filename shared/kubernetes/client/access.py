@@ -1,11 +1,13 @@
-"""What a live cluster must allow us, and what of it is missing (SelfSubjectAccessReview)."""
+"""The permissions that Muster needs on a live cluster, and which of them are missing
+(SelfSubjectAccessReview).
+"""
 
 import asyncio
 from typing import NamedTuple
 
 import msgspec
 
-from shared.adapters.structured_gather import together
+from shared.adapters.structured_gather import gather_all
 from shared.kubernetes.client.client import ApiError, KubeClient, Response
 from shared.kubernetes.client.discovery import WORKLOADS
 from shared.kubernetes.client.kinds import OTHER_KINDS
@@ -16,16 +18,16 @@ UNAUTHORIZED = 401
 TOO_MANY = 429
 SERVER_ERROR = 500
 AT_ONCE = 4
-"""Reviews asked side by side: they are writes to the server, which lets few in at a time."""
+"""The number of concurrent reviews: each is a write to the server, which admits few at a time."""
 TRIES = 30
 BUSY_S = 1.0
 
 GROUPS = "groups"
-"""Stands for the resource that the server has pod groups in."""
+"""Stands for the resource that the server has for pod groups."""
 
 
 class Permission(NamedTuple):
-    """A resource's attributes in a review; without a namespace in all of them."""
+    """The resource attributes of a review; no namespace means all namespaces."""
 
     verb: str
     group: str
@@ -35,7 +37,7 @@ class Permission(NamedTuple):
     namespace: str = ""
 
     def __str__(self) -> str:
-        """As in `create pods/binding` or `list nodes`."""
+        """Return for example `create pods/binding` or `list nodes`."""
         sub = f"/{self.subresource}" if self.subresource else ""
         return f"{self.verb} {self.resource}{sub}{'.' + self.group if self.group else ''}"
 
@@ -60,7 +62,9 @@ NEEDED = (
 
 
 def of_election(election: Election) -> list[Permission]:
-    """What it takes to stand by and to lead. Of creates a review cannot ask by name."""
+    """Return the permissions for standing by and leading. A review of `create` cannot
+    carry a name.
+    """
     group, where = "coordination.k8s.io", election.namespace
     return [
         Permission("create", group, "leases", namespace=where),
@@ -79,8 +83,9 @@ class _Review(msgspec.Struct):
 async def missing_permissions(
     client: KubeClient, groups_as: str = WORKLOADS, election: Election | None = None
 ) -> list[str]:
-    """In words, such as `create pods/binding`; a busy server is asked again. With an election also
-    what that takes. Raises ApiError, ConnectionError, TimeoutError.
+    """Return the missing permissions in words, such as `create pods/binding`, with those for the
+    election if there is one. A busy server is asked again. Raises ApiError, ConnectionError,
+    TimeoutError.
     """
     asked = [
         needed._replace(resource=groups_as) if needed.resource == GROUPS else needed
@@ -88,7 +93,7 @@ async def missing_permissions(
     ]
     asked += [] if election is None else of_election(election)
     room = asyncio.Semaphore(AT_ONCE)
-    allowed = await together(*(_is_allowed(client, room, needed) for needed in asked))
+    allowed = await gather_all(*(_is_allowed(client, room, needed) for needed in asked))
     return [
         str(needed) for needed, is_allowed in zip(asked, allowed, strict=True) if not is_allowed
     ]
@@ -106,11 +111,13 @@ async def _is_allowed(client: KubeClient, room: asyncio.Semaphore, needed: Permi
         return msgspec.json.decode(response.body, type=_Review).status.allowed
     if response.status in (UNAUTHORIZED, TOO_MANY) or response.status >= SERVER_ERROR:
         raise ApiError(response.status, response.message())
-    return True  # Whoever may not ask finds out by trying.
+    return True  # Without permission to ask, the requests themselves will tell.
 
 
 async def _answered(client: KubeClient, review: bytes) -> Response:
-    """The last answer, where the server stays too busy or broken for all tries."""
+    """Return the answer to a review; the last one if the server stays too busy or broken for all
+    tries.
+    """
     for _ in range(TRIES - 1):
         response = await client.request("POST", REVIEWS, review)
         if response.status != TOO_MANY and response.status < SERVER_ERROR:

@@ -1,7 +1,7 @@
 """Raw requests to a Kubernetes API server: bytes in, bytes out, over kept connections.
 
-It tells a request that certainly was not sent from one of which nothing is known. It decodes no
-objects (kubernetes-asyncio's models cost a hundred times what msgspec does) and retries nothing.
+It distinguishes a request that certainly was not sent from one whose outcome is unknown. It decodes
+no objects (kubernetes-asyncio's models cost a hundred times what msgspec does) and retries nothing.
 """
 
 import asyncio
@@ -32,10 +32,10 @@ log = logging.getLogger("muster.kube")
 
 
 class ApiError(ConnectionError):
-    """The server answered, but not with what was asked for."""
+    """The server answered with something other than what was asked for."""
 
     def __init__(self, status: int, message: str) -> None:
-        """`message` is the Status object's."""
+        """`message` is that of the Status object."""
         super().__init__(f"{status}: {quoted(message)}")
         self.status = status
 
@@ -52,7 +52,7 @@ _status = msgspec.json.Decoder(Status)
 
 
 class Response(NamedTuple):
-    """An answer, whatever its status; `is_stale`: to credentials that were replaced meanwhile."""
+    """An answer of any status. `is_stale`: the credentials it answers were replaced meanwhile."""
 
     status: int
     body: bytes
@@ -61,11 +61,11 @@ class Response(NamedTuple):
 
     @property
     def ok(self) -> bool:
-        """Whether the server did what was asked."""
+        """Return whether the server did what was asked."""
         return 200 <= self.status < 300
 
     def message(self) -> str:
-        """What a Status object says, else the body's beginning."""
+        """Return the message of a Status object, else the beginning of the body."""
         try:
             return _status.decode(self.body).message
         except msgspec.DecodeError:
@@ -73,18 +73,18 @@ class Response(NamedTuple):
 
 
 class KubeClient:
-    """A session with one API server; it connects with the first request."""
+    """A session with one API server. It connects with the first request."""
 
     def __init__(self, credentials: Credentials) -> None:
-        """Nothing is read or opened yet."""
+        """Keep the credentials; read and open nothing yet."""
         self.credentials = credentials
-        # Waited for before whatever is not a GET.
+        # Awaited before each request other than a GET.
         self.may_write: Callable[[], Awaitable[None]] | None = None
         self._session: aiohttp.ClientSession | None = None
         self._is_closed = False
         self._tls: ssl.SSLContext | bool = True
         self._certificate = b""
-        # None where a proxy is to be used, which only aiohttp can.
+        # None behind a proxy, which only aiohttp supports.
         self._wire: Wire | None = None
         self._opening = asyncio.Lock()
         self._timeout = aiohttp.ClientTimeout(
@@ -92,7 +92,7 @@ class KubeClient:
         )
 
     async def close(self) -> None:
-        """Close every connection, and make no more until `open`. Idempotent."""
+        """Close every connection and open none until `open`. Idempotent."""
         self._is_closed = True
         session, self._session = self._session, None
         wire, self._wire = self._wire, None
@@ -100,7 +100,7 @@ class KubeClient:
             wire.close()
         if session is not None:
             await session.close()
-        # What was cut off is closed at the loop's next turn.
+        # Aborted connections are closed in the loop's next turn.
         await asyncio.sleep(0)
 
     async def open(self) -> None:
@@ -118,11 +118,11 @@ class KubeClient:
             self._session = aiohttp.ClientSession(
                 connector=aiohttp.TCPConnector(limit=0),
                 read_bufsize=READ_BUFFER_BYTES,
-                # There are no cookies, and looking for them costs a third of a request.
+                # There are no cookies; looking for them costs a third of a request.
                 cookie_jar=aiohttp.DummyCookieJar(),
                 # Compressing lists costs the server more than the network gains.
                 headers={"Accept": JSON, "Accept-Encoding": "identity", "User-Agent": "muster"},
-                # Else every request asks for netrc and proxies in two threads.
+                # Otherwise each request looks for netrc and proxies in two threads.
                 trust_env=False,
             )
 
@@ -133,8 +133,8 @@ class KubeClient:
         body: bytes | None = None,
         content_type: str = JSON,
     ) -> Response:
-        """One request, or a second one where our credentials had gone stale. Raises NotSent,
-        ConnectionError or TimeoutError (nothing is known then).
+        """Send a request, and once more if our credentials were stale. Raises NotSent, and
+        ConnectionError or TimeoutError when the outcome is unknown.
         """
         if self.may_write is not None and method != "GET":
             await self.may_write()
@@ -189,19 +189,19 @@ class KubeClient:
             raise ConnectionError(f"{type(error).__name__}: {error}") from error
 
     async def _renewed(self, used: int) -> bool:
-        """The server refused these credentials: whether there are others by now."""
+        """Return whether there are other credentials than the ones that the server refused."""
         await self.credentials.renew(refused=used)
         self._show_certificate()
         return self.credentials.version != used
 
     def _show_certificate(self) -> None:
-        """A new certificate is for new connections; those in use end with their use."""
+        """Use a new certificate for new connections; open ones end with their use."""
         if self.credentials.certificate == self._certificate:
             return
         try:
             self._tls = self.credentials.tls()
         except OSError as error:
-            # Perhaps its key is still to be written: then later.
+            # Perhaps its key has not been written yet: try later.
             log.warning("%s: the new certificate cannot be used: %s", self.credentials.host, error)
             return
         self._certificate = self.credentials.certificate
@@ -217,7 +217,7 @@ class KubeClient:
 
     @asynccontextmanager
     async def stream(self, path: str, silent_s: float) -> AsyncIterator[aiohttp.ClientResponse]:
-        """GET that goes on; TimeoutError when nothing at all comes for so long."""
+        """GET a stream. Raises TimeoutError after `silent_s` without a byte."""
         session, headers = await self._ready(), self._headers()
         version = self.credentials.version
         timeout = aiohttp.ClientTimeout(
@@ -235,12 +235,13 @@ class KubeClient:
                     _cut_off(answer)
         except aiohttp.ClientError as error:
             if isinstance(error, TimeoutError):
-                raise TimeoutError(f"nothing came for {silent_s:.0f} s") from error
+                raise TimeoutError(f"no data for {silent_s:.0f} s") from error
             raise ConnectionError(f"{type(error).__name__}: {error}") from error
 
     async def _ready(self) -> aiohttp.ClientSession:
         if self._is_closed:
-            # Whoever has not heard of the end yet would connect again, and nobody would close that.
+            # A reader that has not seen the end yet would connect again, and nobody would close
+            # that.
             raise NotSent("this client is closed")
         if self._session is None:
             await self.open()
@@ -267,8 +268,8 @@ class KubeClient:
 
 
 def _cut_off(answer: aiohttp.ClientResponse) -> None:
-    """End the connection of an answer that was not read to its end: a polite end of TLS waits for a
-    server that has more to say, and the client may be closed, or its loop, before that is over.
+    """Abort the connection of an answer that was not read to its end. An orderly end of TLS waits
+    for a server that has more to send; the client or its loop may be closed before that.
     """
     connection = answer.connection
     if connection is not None and connection.transport is not None:
@@ -281,7 +282,7 @@ def _context(tls: ssl.SSLContext | bool) -> ssl.SSLContext | None:
 
 @lru_cache(maxsize=16)
 def _fields(authorization: str, content_type: str) -> str:
-    """Header lines. Raises KubeconfigError when the credentials are no header."""
+    """Return header lines. Raises KubeconfigError when the credentials are not a valid header."""
     lines = []
     for name, value in (("Authorization", authorization), ("Content-Type", content_type)):
         if not value.isprintable():
@@ -292,7 +293,7 @@ def _fields(authorization: str, content_type: str) -> str:
 
 
 def _retry_after_s(header: str) -> float:
-    """Seconds to wait, spread a little so that not everybody comes back at once."""
+    """Return the seconds to wait, with jitter so that clients do not return together."""
     if not header or not header.isdigit():
         return 0.0
     return min(float(header[:6]), RETRY_AFTER_MAX_S) * (1.0 + 0.2 * random.random())

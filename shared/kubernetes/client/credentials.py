@@ -1,5 +1,5 @@
-"""Who we are to a Kubernetes API server: a kubeconfig (tokens, certificates, exec plug-ins), or the
-service account of the pod we run in. Reading and renewing is kubernetes-asyncio's; it asks nothing.
+"""Our identity for a Kubernetes API server: a kubeconfig (tokens, certificates, exec plug-ins) or
+the service account of our pod. kubernetes-asyncio reads and renews it and never prompts.
 """
 
 import asyncio
@@ -11,6 +11,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from shared.adapters import bounded_yaml
+from shared.kubernetes.client.credential_library import library
 from shared.model.text import quoted
 
 IN_CLUSTER = "in-cluster"
@@ -21,7 +22,7 @@ _warned: dict[tuple[str, str], bool] = {}
 
 
 class KubeconfigError(ValueError):
-    """No usable credentials; one line for people."""
+    """There are no usable credentials; the text is one line for people."""
 
 
 class Credentials:
@@ -34,7 +35,7 @@ class Credentials:
         self.host = ""
         self._configuration: Any = None
         self._loader: Any = None
-        # Counts what we were; 0 = nobody yet.
+        # Counts our identities; 0 = none yet.
         self.version = 0
         self.certificate = b""
         self._shown: tuple[str, bytes] | None = None
@@ -42,62 +43,59 @@ class Credentials:
         self._renewing = asyncio.Lock()
 
     def check(self) -> None:
-        """Look whether there is something to read. Raises KubeconfigError."""
+        """Check that there is something to read. Raises KubeconfigError."""
         if self.source != IN_CLUSTER and not Path(self._path).is_file():
             raise KubeconfigError(f"{self.source}: does not exist")
 
     @property
     def proxy(self) -> str | None:
-        """The kubeconfig's proxy-url."""
+        """Return the kubeconfig's proxy-url."""
         proxy: str | None = self._configuration.proxy
         return proxy
 
     @property
     def server_name(self) -> str | None:
-        """The name that the server's certificate must have, where it is not the host's."""
+        """Return the name that the server's certificate must have, if it is not the host's."""
         name: str | None = self._configuration.tls_server_name
         return name
 
     async def load(self) -> None:
-        """Read everything, running an exec plug-in if there is one. Raises KubeconfigError."""
-        # Importing costs half a second, which only those who use a real cluster should pay.
-        from kubernetes_asyncio import config
-        from kubernetes_asyncio.client import Configuration
-
-        self._configuration = Configuration()
+        """Read everything; run the exec plug-in if there is one. Raises KubeconfigError."""
+        config, make_configuration = library()
+        self._configuration = make_configuration()
         try:
             if self.source == IN_CLUSTER:
                 config.load_incluster_config(client_configuration=self._configuration)
             else:
-                # The loader puts what it reads into names and messages as text.
+                # The loader formats values into names and messages without checking their types.
                 bounded_yaml.check_file(Path(self._path))
                 self._loader = await config.load_kube_config(
                     config_file=self._path, client_configuration=self._configuration
                 )
             self._look()
         except Exception as error:
-            # The loader lets through whatever its plug-ins and parsers raise.
+            # The loader passes on any exception of its plug-ins and parsers.
             raise KubeconfigError(f"{self.source}: {_text_of(error)}") from error
         self.host = self._configuration.host
         self._renew_at_s = time.monotonic() + RENEW_EVERY_S
         self._warn()
 
     def _warn(self) -> None:
-        """Say what makes these credentials unsafe, once for each server: a process has several
-        clients of one.
+        """Warn of unsafe credentials, once per server: a process has several clients of
+        one server.
         """
         unsafe = []
         if not self._configuration.verify_ssl:
             unsafe.append("insecure-skip-tls-verify is set: the server is not verified")
         if urlsplit(self.host).scheme == "http" and self.header():
-            unsafe.append("a token is sent over http://, which anybody on the way can read")
+            unsafe.append("a token is sent over http://, which anyone on the network path can read")
         for text in unsafe:
             if (self.host, text) not in _warned:
                 _warned[self.host, text] = True
                 log.warning("%s: %s", self.host, text)
 
     def tls(self) -> ssl.SSLContext | bool:
-        """What connections verify and show."""
+        """Return the TLS settings of connections."""
         if urlsplit(self.host).scheme != "https":
             return True
         configuration = self._configuration
@@ -110,20 +108,22 @@ class Credentials:
         return context
 
     def header(self) -> str:
-        """The Authorization header's value, empty for none."""
+        """Return the Authorization header's value; empty for none."""
         value: str = self._configuration.api_key.get("BearerToken", "")
         return value
 
     @property
     def is_due(self) -> bool:
-        """Whether `renew` should be called before the next request."""
+        """Return whether `renew` should be called before the next request."""
         return time.monotonic() >= self._renew_at_s
 
     async def renew(self, refused: int = 0) -> None:
-        """Read again what may have rotated; `refused` is a version that the server did not take."""
+        """Read again what may have been rotated. `refused` is a version that the server did not
+        accept.
+        """
         async with self._renewing:
             if refused and refused != self.version:
-                return  # Somebody else was quicker.
+                return  # Another task has renewed them.
             self._renew_at_s = time.monotonic() + RENEW_EVERY_S
             try:
                 await self._read_again(is_refused=bool(refused))
@@ -133,11 +133,9 @@ class Credentials:
                 log.warning("%s: credentials could not be renewed: %s", self.source, text)
 
     async def _read_again(self, is_refused: bool) -> None:
-        from kubernetes_asyncio import config
-
         if self._loader is None:
-            # The hook that this sets would look at the file at most once a minute.
-            config.load_incluster_config(client_configuration=self._configuration)
+            # The hook set here would read the file at most once a minute.
+            library().config.load_incluster_config(client_configuration=self._configuration)
             return
         if is_refused and hasattr(self._loader, "exec_plugin_expiry"):
             del self._loader.exec_plugin_expiry
@@ -145,7 +143,7 @@ class Credentials:
             await self._loader.load_and_set(self._configuration)
 
     def _look(self) -> None:
-        """Whether we are somebody else now: by our token, or by the certificate in its file."""
+        """Count a new identity if the token or the certificate in its file has changed."""
         cert_file = self._configuration.cert_file
         self.certificate = Path(cert_file).read_bytes() if cert_file else b""
         shown = (self.header(), self.certificate)
@@ -154,13 +152,15 @@ class Credentials:
             self.version += 1
 
     def _is_costly(self) -> bool:
-        """An exec plug-in that names no expiry is run again only when what it gave is refused."""
+        """Return whether renewing is costly. An exec plug-in without an expiry runs again only when
+        its credentials are refused.
+        """
         user = self._loader._user
         return bool(user) and "exec" in user and not hasattr(self._loader, "exec_plugin_expiry")
 
 
 def _text_of(error: Exception) -> str:
-    """What a parser or plug-in says. The library names an entry without a name by its content,
-    tokens included: that part is left out.
+    """Return an error's text. The library names an entry without a name by its content, tokens
+    included: that part is removed.
     """
     return quoted(str(error).partition("/{")[0])

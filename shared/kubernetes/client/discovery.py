@@ -1,8 +1,8 @@
-"""What a server has: in which version, if any, pod groups are served, and which other kinds.
+"""Discovery: in which version, if any, a server has pod groups, and which other kinds it has.
 
 Groups are Workloads (1.35) or PodGroup objects (later). The API is young and each release of
-Kubernetes has another version of it, so it is asked for. Of several versions the newest that is
-known is read; those that nobody here knows are named once.
+Kubernetes has another version of it, so the server is asked. The newest known version is read;
+unknown versions are logged once.
 """
 
 import logging
@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from shared.adapters.structured_gather import together
+from shared.adapters.structured_gather import gather_all
 from shared.kubernetes.client.client import ApiError, KubeClient
 from shared.kubernetes.client.kinds import Kind
 
@@ -19,15 +19,15 @@ GROUP = "/apis/scheduling.k8s.io"
 NOT_FOUND = 404
 WORKLOADS, POD_GROUPS = "workloads", "podgroups"
 READ = (("v1beta1", POD_GROUPS), ("v1alpha2", POD_GROUPS), ("v1alpha1", WORKLOADS))
-"""Newest first. PodGroup objects have one shape in both versions, as far as it is read."""
+"""Newest first. PodGroup objects have the same shape in both versions, as far as it is read."""
 OF_OTHERS = ("v1", "v1beta1", "v1alpha2", "v1alpha1")
-"""Versions of the API group that are known, for PriorityClass if for nothing else."""
+"""Known versions of the API group; some of them only for PriorityClass."""
 
 log = logging.getLogger("muster.kube")
 
 
 class Collection(NamedTuple):
-    """Where groups are served, and as what."""
+    """The path where groups are served, and their resource."""
 
     path: str
     resource: str
@@ -50,7 +50,7 @@ class _Resources(msgspec.Struct):
 
 
 async def pod_groups(client: KubeClient) -> Collection | None:
-    """None where the server has none. Raises ApiError, ConnectionError, TimeoutError."""
+    """Return where groups are served, or None. Raises ApiError, ConnectionError, TimeoutError."""
     body = await _get(client, GROUP)
     if body is None:
         return None
@@ -67,8 +67,8 @@ async def pod_groups(client: KubeClient) -> Collection | None:
 
 
 async def served(client: KubeClient, kinds: Sequence[Kind]) -> list[Kind]:
-    """Those that the server has. Raises ApiError, ConnectionError, TimeoutError."""
-    bodies = await together(*(_get(client, f"{kind.path}?limit=1") for kind in kinds))
+    """Return the kinds that the server has. Raises ApiError, ConnectionError, TimeoutError."""
+    bodies = await gather_all(*(_get(client, f"{kind.path}?limit=1") for kind in kinds))
     missing = [kind.path for kind, body in zip(kinds, bodies, strict=True) if body is None]
     if missing:
         log.warning("not served, so left out: %s", ", ".join(missing))

@@ -1,8 +1,8 @@
-"""Small requests to one HTTP/1.1 server over kept connections: as many connections as requests are
-out. A quarter of what aiohttp costs, whose requests cost more than deciding what to ask for.
+"""Small requests to one HTTP/1.1 server over kept connections, one per request in flight. They cost
+a quarter of aiohttp's, whose requests cost more than the decisions they carry.
 
-It tells a request that certainly was not sent from one of which nothing is known, follows no
-redirects, knows no proxies, and repeats only a GET, where a kept connection turned out to be gone.
+It distinguishes a request that certainly was not sent from one whose outcome is unknown. It follows
+no redirects, supports no proxies, and repeats only a GET whose kept connection had ended.
 """
 
 import asyncio
@@ -14,7 +14,7 @@ from shared.kubernetes.client.http_answers import Answered, AnswerParser, BadAns
 
 CONNECT_TIMEOUT_S = 5.0
 KEEP_S = 15.0
-"""Servers end connections that nobody uses; a request that crosses that is lost."""
+"""Servers close idle connections; a request that crosses that is lost."""
 
 
 class NotSent(ConnectionError):
@@ -29,7 +29,7 @@ class Connection(asyncio.Protocol):
     """One kept connection: one request at a time."""
 
     def __init__(self, tls: ssl.SSLContext | None = None) -> None:
-        """Not connected yet. `tls` is what it is made with."""
+        """Start unconnected. `tls` is the context it will be made with."""
         self.tls = tls
         self._loop = asyncio.get_running_loop()
         self._parser = AnswerParser()
@@ -39,16 +39,16 @@ class Connection(asyncio.Protocol):
         self.used_s = 0.0
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Ready."""
-        # uvloop's transports over TLS have no base class of asyncio's.
+        """Keep the transport."""
+        # uvloop's TLS transports have no asyncio base class.
         self._transport = cast(asyncio.Transport, transport)
         self.is_open = True
 
     def data_received(self, data: bytes) -> None:
-        """A part of the answer; anything else is not to be had from a good server."""
+        """Take a part of the answer. A good server sends nothing else."""
         try:
             if self._waiter is None:
-                raise BadAnswer("an answer to nothing")
+                raise BadAnswer("an unrequested answer")
             answer = self._parser.feed(data)
         except BadAnswer as error:
             self._fail(error)
@@ -58,7 +58,7 @@ class Connection(asyncio.Protocol):
             self._waiter.set_result(answer)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Ended by whichever side."""
+        """Fail the pending request: either side ended the connection."""
         self.is_open = False
         answer = self._parser.end() if exc is None else None
         if answer is not None and self._waiter is not None and not self._waiter.done():
@@ -70,7 +70,9 @@ class Connection(asyncio.Protocol):
             self._waiter.set_exception(error)
 
     async def ask(self, request: bytes, timeout_s: float) -> Answered:
-        """Send it and wait. Raises Lost, BadAnswer, TimeoutError: nothing is known then."""
+        """Send a request and wait for its answer. Raises Lost, BadAnswer or TimeoutError: the
+        outcome is unknown.
+        """
         assert self._transport is not None
         assert self._waiter is None, "one request at a time"
         waiter: asyncio.Future[Answered] = self._loop.create_future()
@@ -80,7 +82,7 @@ class Connection(asyncio.Protocol):
         try:
             answer: Answered = await waiter
         except BaseException:
-            # What comes late would be taken for the answer to the next request.
+            # A late answer would be taken for the answer to the next request.
             self.close()
             raise
         finally:
@@ -92,7 +94,7 @@ class Connection(asyncio.Protocol):
         return answer
 
     def close(self) -> None:
-        """Idempotent."""
+        """Close the connection. Idempotent."""
         self.is_open = False
         if self._transport is not None:
             self._transport.abort()
@@ -102,10 +104,12 @@ class Wire:
     """All connections to one server."""
 
     def __init__(self, url: str, tls: ssl.SSLContext | None, server_name: str | None) -> None:
-        """Connects with the first request. `server_name`: the certificate's, if not the host's."""
+        """Connects with the first request. `server_name` is the certificate's name, if not the
+        host's.
+        """
         parts = urlsplit(url)
         assert parts.hostname, f"{url}: no host"
-        # A credential must never go out in clear because two places read a URL differently.
+        # Two parsers must not read a URL differently: credentials would go out in clear.
         assert (parts.scheme == "https") == (tls is not None), (
             f"{url}: with{'' if tls else 'out'} TLS"
         )
@@ -121,14 +125,14 @@ class Wire:
         self._all: dict[Connection, bool] = {}
 
     def close(self) -> None:
-        """Whoever waits for an answer gets Lost. Idempotent."""
+        """Close all connections; pending requests raise Lost. Idempotent."""
         for connection in self._all:
             connection.close()
         self._all.clear()
         self._free.clear()
 
     def renew(self, tls: ssl.SSLContext | None) -> None:
-        """New connections are made with this; what is on the wire is still answered."""
+        """Use this context for new connections; pending requests are still answered."""
         assert (tls is None) == (self._tls is None), "TLS is not a matter of renewal"
         self._tls = tls
         for connection in self._free:
@@ -139,8 +143,8 @@ class Wire:
     async def ask(
         self, method: str, path: str, fields: str, body: bytes | None, timeout_s: float
     ) -> Answered:
-        """`fields` are more header lines, each with its line end. Raises NotSent, ConnectionError
-        or TimeoutError (nothing is known then).
+        """Send a request. `fields` are more header lines, each with its line end. Raises NotSent,
+        and ConnectionError or TimeoutError when the outcome is unknown.
         """
         assert path.isprintable(), f"not a path: {path!r}"
         assert " " not in path, f"not a path: {path!r}"
@@ -171,14 +175,14 @@ class Wire:
             return answer
 
     def _kept(self) -> Connection | None:
-        """The connection that was used last, while it is good."""
+        """Return the connection that was used last, if it is still good."""
         free = self._free
         while free:
             connection = free.pop()
             if not connection.is_open:
                 self._all.pop(connection, None)
             elif asyncio.get_running_loop().time() - connection.used_s > KEEP_S:
-                # The others have waited longer still.
+                # The others have been idle even longer.
                 for old in (connection, *free):
                     self._all.pop(old, None)
                     old.close()
@@ -188,8 +192,8 @@ class Wire:
         return None
 
     def _end_idle(self, now_s: float) -> None:
-        """The connection used last is used next, so the others are left from a busier time.
-        Each has 256 KiB for TLS.
+        """Close connections that a busier time has left: the one used last is used next. Each has
+        256 KiB for TLS.
         """
         while now_s - self._free[0].used_s > KEEP_S:
             old = self._free.pop(0)

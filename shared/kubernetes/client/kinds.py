@@ -1,7 +1,7 @@
-"""The kinds of other objects that are watched: where they are served, and what of them is read.
+"""The other kinds that are watched: where they are served, and which fields are read.
 
 Fields that are not named here are never decoded: the status of a ReplicaSet changes with each of
-its pods, and says nothing to anybody who decides where pods go.
+its pods and does not matter for scheduling.
 """
 
 from collections.abc import Callable
@@ -29,13 +29,13 @@ class Kind(NamedTuple):
 
     @property
     def path(self) -> str:
-        """All namespaces' objects."""
+        """Return the path of the objects of all namespaces."""
         return (
             f"/apis/{self.group}/v1/{self.resource}" if self.group else f"/api/v1/{self.resource}"
         )
 
     def value(self, item: msgspec.Struct) -> ClusterObject:
-        """What an object says. Raises WorldError."""
+        """Return the value of an object. Raises WorldError."""
         document = msgspec.to_builtins(item)
         meta = document["metadata"]
         name = f"{meta['namespace']}/{meta['name']}".lstrip("/")
@@ -45,14 +45,14 @@ class Kind(NamedTuple):
 def _kind(
     name: str, group: str, resource: str, read: Callable[[Fields], ClusterObject], *paths: str
 ) -> Kind:
-    """`paths` are the fields that are read besides the object's identity."""
+    """Make a kind; `paths` are the fields that are read besides the object's identity."""
     inner: dict[str, list[Any]] = {"metadata": list(IDENTITY)}
     fields: list[Any] = []
     for path in paths:
         outer, _, field = path.rpartition(".")
         (inner.setdefault(outer, []) if outer else fields).append((field, Any, None))
-    for outer, own in inner.items():
-        part: Any = msgspec.defstruct(f"{name}_{outer}", own)
+    for outer, value in inner.items():
+        part: Any = msgspec.defstruct(f"{name}_{outer}", value)
         fields.append((outer, part) if outer == "metadata" else (outer, part | None, None))
     fields.sort(key=len)  # a struct's fields without a default come first
     return Kind(name, group, resource, msgspec.defstruct(name, fields), read)

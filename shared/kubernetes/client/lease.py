@@ -1,10 +1,9 @@
-"""One Lease, so that of several processes for the same pods one decides and the others stand by.
+"""One Lease: of several processes for the same pods one decides and the others stand by.
 
-The rules are those of Kubernetes' own clients (client-go, tools/leaderelection): a record that did
-not change for as long as it says is nobody's any more, by the clock of who looks. One rule is
-stricter: whoever could not renew in time writes nothing until it has, also when its process was
-stopped meanwhile; and it goes on when nobody else led. docs/adr/0018 says why this is not the
-library's elector.
+The rules are those of client-go (tools/leaderelection): a record that did not change for the
+duration it states has expired, by the clock of the observer. One rule is stricter: a leader that
+could not renew in time writes nothing until it has renewed, also after its process was stopped. It
+goes on if nobody else has led meanwhile. docs/adr/0018 says why this is not the library's elector.
 """
 
 import asyncio
@@ -26,16 +25,16 @@ from shared.model.election import Election
 LEASES = "/apis/coordination.k8s.io/v1/namespaces/{}/leases"
 NOT_FOUND, CONFLICT = 404, 409
 JITTER = 1.2
-"""Candidates wait for up to so many periods, so that they do not all come at once."""
+"""Candidates wait for up to this many periods, so that they do not arrive together."""
 
 log = logging.getLogger("muster.kube")
 
 
 class LeaseLost(Exception):
-    """Somebody else leads."""
+    """Another process leads."""
 
     def __init__(self, holder: str) -> None:
-        """`holder` is the other one's identity."""
+        """`holder` is that process's identity."""
         super().__init__(holder)
         self.holder = holder
 
@@ -49,7 +48,7 @@ class _Spec(msgspec.Struct, omit_defaults=True):
 
 
 class _Lease(msgspec.Struct, omit_defaults=True):
-    """`metadata` and what else there is go back as they came."""
+    """A Lease; `metadata` and unknown fields are written back unchanged."""
 
     metadata: dict[str, Any]
     spec: _Spec = msgspec.field(default_factory=_Spec)
@@ -70,41 +69,45 @@ class Elector:
         identity: str,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`identity` is known to be nobody else's; `clock` in seconds, from anywhere."""
+        """`identity` must be unique; `clock` is in seconds since any time."""
         self._client, self.election, self.identity = client, election, identity
         self._clock = clock
         self._collection = LEASES.format(quote(election.namespace, safe=""))
         self._path = f"{self._collection}/{quote(election.name, safe='')}"
-        # What we wrote last; None = to be read again.
+        # Our last write; None = read it again.
         self._ours: _Lease | None = None
         self._seen: tuple[_Spec | None, float] = (None, 0.0)
         self._renewed_s = -inf
         self._renewed = asyncio.Event()
         self._is_over = False
 
-    async def acquire(self, told: Callable[[str], None]) -> None:
-        """Wait until we lead; `told` hears whom we wait for, and why nothing is known."""
-        said = ""
+    async def acquire(self, on_status: Callable[[str], None]) -> None:
+        """Wait until we lead. `on_status` is called with the holder's name, or why it
+        is unknown.
+        """
+        last_status = ""
         while True:
             try:
-                # It asks twice: what it is now, then to change it.
+                # Two requests: read the Lease, then change it.
                 async with asyncio.timeout(2 * self.election.renew_s):
                     holder = await self._try()
                 if holder == self.identity:
                     return
-                words = f"{holder} leads" if holder else said
+                words = f"{holder} leads" if holder else last_status
             except (ConnectionError, TimeoutError) as error:
                 words = f"the cluster does not answer: {_words(error)}"
-            if words != said:
-                told(words)
-                said = words
+            if words != last_status:
+                on_status(words)
+                last_status = words
             await asyncio.sleep(self.election.retry_s * (1.0 + JITTER * random.random()))
 
     async def keep(self) -> None:
-        """Renew until somebody else leads: LeaseLost, after which nothing more is written."""
+        """Renew until another process leads, then raise LeaseLost; nothing more is written after
+        that.
+        """
         is_late = False
-        # From a request, not from its answer: a server that takes half of `renew_s` for each would
-        # else find us late each time.
+        # Measured from the request, not from its answer: a server that takes half of `renew_s`
+        # for each would otherwise find us late every time.
         rest_s = self._renewed_s + self.election.retry_s - self._clock()
         while True:
             await asyncio.sleep(max(0.0, rest_s))
@@ -120,15 +123,15 @@ class Elector:
             rest_s = began_s + self.election.retry_s - self._clock()
 
     async def may_write(self) -> None:
-        """Wait while it is not certain that we lead. Raises NotSent when somebody else does."""
+        """Wait while it is uncertain that we lead. Raises NotSent when another process does."""
         while self._is_late() and not self._is_over:
             self._renewed.clear()
             await self._renewed.wait()
         if self._is_over:
-            raise NotSent(f"the lease {self.election} is not ours any more")
+            raise NotSent(f"the lease {self.election} is no longer ours")
 
     async def release(self) -> None:
-        """Let the next one lead at once, if the server answers."""
+        """Give the Lease up so that the next process leads at once, if the server answers."""
         was_over = self._is_over
         self._end()
         if was_over or self._renewed_s == -inf:
@@ -141,8 +144,8 @@ class Elector:
             log.info("the lease %s was not released: %s", self.election, _words(error))
 
     async def _leave(self) -> bool:
-        """Nobody's after it, or somebody else's; False = written meanwhile, as by a renewal of ours
-        whose answer nobody waited for.
+        """Return True when the Lease is free or another's; False when it was written meanwhile, for
+        instance by a renewal of ours whose answer was not awaited.
         """
         lease, self._ours = self._ours or await self._read(), None
         if lease is None or lease.spec.holderIdentity != self.identity:
@@ -165,12 +168,12 @@ class Elector:
         self._renewed.set()
 
     async def _try(self) -> str:
-        """Who leads after one attempt; empty = not known. Raises ConnectionError, TimeoutError, and
-        LeaseLost when we led and somebody else has since.
+        """Return who leads after one attempt; empty = unknown. Raises ConnectionError,
+        TimeoutError, and LeaseLost when we led and another process has led since.
         """
         if self._ours is not None and await self._write(self._ours):
             return self.identity
-        # Not ours yet, or somebody changed it or took it away: what it is now decides.
+        # Not ours yet, or changed or deleted by another process: the present record decides.
         found = await self._read()
         if found is None:
             return self.identity if await self._write(None) else ""
@@ -183,7 +186,7 @@ class Elector:
         return self.identity if await self._write(found) else ""
 
     def _is_valid(self, spec: _Spec) -> bool:
-        """Whether its holder may still count on it, for all that was seen from here."""
+        """Return whether the holder may still rely on the Lease, as far as we have observed."""
         return self._clock() - self._seen[1] <= (spec.leaseDurationSeconds or 0)
 
     async def _read(self) -> _Lease | None:
@@ -198,8 +201,10 @@ class Elector:
         return found
 
     async def _write(self, found: _Lease | None) -> bool:
-        """Ours, where nobody wrote since it was read."""
-        # From before the request: that is when it can be as late as others think.
+        """Write the Lease as ours unless it has changed since it was read; return whether it was
+        written.
+        """
+        # The time before the request: others may see us as late from then on.
         began_s = self._clock()
         body = msgspec.json.encode(self._claimed(found))
         if found is None:
@@ -245,5 +250,5 @@ def _words(error: Exception) -> str:
 
 
 def _now() -> str:
-    """As Kubernetes writes a MicroTime."""
+    """Return the present time as a Kubernetes MicroTime."""
     return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")

@@ -1,1 +1,1 @@
-"""Kubernetes objects to values of the domain, read from the API and from manifests alike. Pure."""
+"""Converts Kubernetes objects to values, from the API and from manifests alike. Pure."""

@@ -1,4 +1,4 @@
-"""Placement rules of a pod template: node affinity, tolerations, selectors; nothing of amounts."""
+"""Placement rules of a pod template: node affinity, tolerations and selectors, without amounts."""
 
 from collections.abc import Iterator
 from typing import cast
@@ -28,7 +28,9 @@ SECONDS_MIN, SECONDS_MAX = -(1 << 63), (1 << 63) - 1
 
 
 def requirement(fields: Fields, operators: tuple[str, ...] = OPERATORS) -> Requirement:
-    """One expression {key, operator, values}, with Kubernetes' rule on how many values."""
+    """Return one expression {key, operator, values}, with Kubernetes' rule on the
+    number of values.
+    """
     fields.only(("key", "operator", "values"))
     fields.required_text("operator")
     operator = cast(Operator, fields.one_of("operator", operators, ""))
@@ -52,7 +54,7 @@ def _name_requirement(fields: Fields) -> Requirement:
 
 
 def selector_term(fields: Fields) -> SelectorTerm:
-    """A term over a node's labels and name."""
+    """Return a term over a node's labels and name."""
     fields.only(("matchExpressions", "matchFields"))
     return SelectorTerm(
         tuple(requirement(item) for item in fields.children("matchExpressions")),
@@ -61,7 +63,7 @@ def selector_term(fields: Fields) -> SelectorTerm:
 
 
 def node_affinity(spec: Fields) -> tuple[tuple[SelectorTerm, ...], tuple[PreferredTerm, ...]]:
-    """(required terms, preferred terms) of spec.affinity.nodeAffinity."""
+    """Return (required terms, preferred terms) of spec.affinity.nodeAffinity."""
     affinity = spec.child("affinity")
     affinity.only(("nodeAffinity", "podAffinity", "podAntiAffinity"))
     fields = affinity.child("nodeAffinity")
@@ -83,7 +85,7 @@ def _preferred(fields: Fields) -> PreferredTerm:
 
 
 def tolerations(spec: Fields) -> tuple[Toleration, ...]:
-    """spec.tolerations in one order, so that equal lists are equal signatures."""
+    """Return spec.tolerations in a canonical order, so that equal lists give equal signatures."""
     found = {_toleration(item) for item in spec.children("tolerations")}
     return tuple(sorted(found, key=lambda t: (t.key, t.operator, t.value, t.effect)))
 
@@ -102,7 +104,7 @@ def _toleration(fields: Fields) -> Toleration:
 
 
 def taints(spec: Fields) -> tuple[Taint, ...]:
-    """A node's spec.taints."""
+    """Return a node's spec.taints."""
     return tuple(_taints(spec))
 
 
@@ -117,7 +119,7 @@ def _taints(spec: Fields) -> Iterator[Taint]:
 def label_selector(
     fields: Fields,
 ) -> tuple[tuple[tuple[str, str], ...], tuple[Requirement, ...]]:
-    """(matchLabels, matchExpressions) of a LabelSelector."""
+    """Return (matchLabels, matchExpressions) of a LabelSelector."""
     fields.only(("matchLabels", "matchExpressions"))
     operators = ("In", "NotIn", "Exists", "DoesNotExist")
     expressions = tuple(
@@ -131,7 +133,9 @@ def selects(
     match_labels: tuple[tuple[str, str], ...],
     expressions: tuple[Requirement, ...],
 ) -> bool:
-    """Whether a pod's labels match; an empty selector matches nothing (disruption budgets)."""
+    """Return whether a pod's labels match; an empty selector matches nothing
+    (disruption budgets).
+    """
     if not match_labels and not expressions:
         return False
     if any(labels.get(key) != value for key, value in match_labels):

@@ -1,4 +1,4 @@
-"""Nodes, priority classes, disruption budgets and workloads of manifests; no pods."""
+"""Reads nodes, priority classes, disruption budgets and workloads of manifests; no pods."""
 
 from collections.abc import Iterable, Iterator
 
@@ -34,7 +34,7 @@ WORKLOAD_VERSION = "scheduling.k8s.io/v1alpha1"
 
 
 def node_of(metadata: Fields, document: Fields) -> Node:
-    """A Node as it is written: allocatable (else capacity), labels, taints, whole GPUs."""
+    """Return a Node as written: allocatable (else capacity), labels, taints, whole GPUs."""
     document.only(("apiVersion", "kind", "metadata", "spec", "status"))
     spec, status = document.child("spec"), document.child("status")
     spec.only(NODE_SPEC_FIELDS)
@@ -62,7 +62,7 @@ def node_of(metadata: Fields, document: Fields) -> Node:
 
 
 def _images(status: Fields) -> Iterator[tuple[str, int]]:
-    """The images of a node by each of their names."""
+    """Yield the images of a node by each of their names, with sizes."""
     for image in status.children("images"):
         image.only(("names", "sizeBytes"))
         size_bytes = image.integer("sizeBytes", 0, 0, INT64_MAX)
@@ -71,7 +71,7 @@ def _images(status: Fields) -> Iterator[tuple[str, int]]:
 
 
 def node_as_registered(node: Node) -> Node:
-    """With what a kubelet adds: the label with its name, and how many pods it takes."""
+    """Return the node with what a kubelet adds: the label with its name, and its limit of pods."""
     return msgspec.structs.replace(
         node,
         allocatable=tuple(sorted(({PODS: PODS_PER_NODE} | dict(node.allocatable)).items())),
@@ -80,7 +80,7 @@ def node_as_registered(node: Node) -> Node:
 
 
 def priority_class_of(document: Fields) -> tuple[PriorityClass, bool]:
-    """A PriorityClass, and whether it is the default for pods that name none."""
+    """Return a PriorityClass, and whether it is the default for pods that name none."""
     known = ("apiVersion", "kind", "metadata", "value", "globalDefault", "description")
     document.only((*known, "preemptionPolicy"))
     if not document.has("value"):
@@ -92,7 +92,7 @@ def priority_class_of(document: Fields) -> tuple[PriorityClass, bool]:
 
 
 class BudgetRule(Struct, frozen=True, kw_only=True):
-    """A PodDisruptionBudget before its pods are known. Shares are (amount, is percent)."""
+    """A PodDisruptionBudget before its pods are known. Shares are (amount, is a percentage)."""
 
     uid: str
     namespace: str
@@ -146,12 +146,12 @@ def _share(spec: Fields, key: str) -> tuple[int, bool] | None:
 
 
 def budget_of(rule: BudgetRule, pods: int) -> Budget:
-    """The budget at the start, when all `pods` that it covers count as healthy."""
+    """Return the budget at the start, when all `pods` that it covers count as healthy."""
     allowed = rule.allowed
     if allowed is None and rule.max_unavailable is not None:
         allowed = min(pods, _of(rule.max_unavailable, pods))
     if allowed is None:
-        # Neither given: one pod must stay, as with minAvailable's default.
+        # Neither is given: one pod must stay, the default of minAvailable.
         allowed = max(0, pods - _of(rule.min_available or (1, False), pods))
     return Budget(
         uid=rule.uid,
@@ -169,14 +169,14 @@ def _of(share: tuple[int, bool], pods: int) -> int:
 
 
 class Group(Struct, frozen=True):
-    """A pod group of a Workload: `min_count` 0 = basic policy, which gates nothing."""
+    """A pod group. `min_count` 0 = basic policy, which gates nothing."""
 
     min_count: int
     timeout_ms: int
 
 
 def groups_of(metadata: Fields, document: Fields) -> dict[str, Group]:
-    """The pod groups of a Workload by name."""
+    """Return the pod groups of a Workload by name."""
     document.only(("apiVersion", "kind", "metadata", "spec", "status"))
     if document.text("apiVersion") != WORKLOAD_VERSION:
         raise document.error("apiVersion", f"must be {WORKLOAD_VERSION}")
@@ -197,15 +197,17 @@ def groups_of(metadata: Fields, document: Fields) -> dict[str, Group]:
 
 
 POD_GROUP_READ = ("schedulingPolicy", "podGroupTemplateRef", "workloadRef")
-POD_GROUP_ELSEWHERE = ("priority", "priorityClassName", "preemptionPolicy", "disruptionMode")
-"""Fields that say nothing about where and when members start: pods carry priorities themselves."""
+POD_GROUP_UNSUPPORTED = ("priority", "priorityClassName", "preemptionPolicy", "disruptionMode")
+"""Fields that do not affect where and when members start: pods carry their priorities
+themselves.
+"""
 ONE_BY_ONE: tuple[object, ...] = (None, "Pod", {"single": {}})
-"""How members may be preempted, in each version's words."""
+"""How members may be preempted, in the words of each version."""
 
 
 def group_of(metadata: Fields, spec: Fields) -> Group:
-    """A PodGroup object's group. What would have to be kept to and is not supported is refused."""
-    spec.only((*POD_GROUP_READ, *POD_GROUP_ELSEWHERE))
+    """Return the group of a PodGroup object. Raises WorldError for rules that are not supported."""
+    spec.only((*POD_GROUP_READ, *POD_GROUP_UNSUPPORTED))
     if spec.values.get("disruptionMode") not in ONE_BY_ONE:
         raise spec.error("disruptionMode", "preempting a group as a whole is not supported")
     annotations = metadata.child("annotations")
@@ -228,7 +230,7 @@ def _min_count(policy: Fields) -> int:
 
 
 def gangs_of(keys: Iterable[tuple[str, Group]]) -> Iterator[Gang]:
-    """One gang per key that pods name, in the order they were first named."""
+    """Yield one gang for each key that pods name, in the order they were first named."""
     seen: set[str] = set()
     for key, group in keys:
         if key not in seen and group.min_count:

@@ -1,5 +1,5 @@
-"""Services and controllers of manifests and cases: what pods are spread by where they say nothing
-about it themselves (the rule is in shared/model/default_spread.py).
+"""Services and controllers of manifests and cases, by which pods without constraints of their own
+are spread (the rule is in shared/model/default_spread.py).
 """
 
 from shared.kubernetes.objects.affinity import label_selector
@@ -13,23 +13,23 @@ DEPLOYMENT = "Deployment"
 
 
 def revision_name(deployment: str) -> str:
-    """What the ReplicaSet is called that a Deployment of a world would have made."""
+    """Return the name of the ReplicaSet that a Deployment of a world would have made."""
     return f"{deployment}.1"
 
 
 def spreader_of(document: Fields, metadata: Fields, namespace: str) -> Spreader:
-    """An object of one of these kinds; of a Deployment the ReplicaSet."""
+    """Return an object of one of these kinds; for a Deployment, its ReplicaSet."""
     kind, spec = document.text("kind"), document.child("spec")
     if kind in (SERVICE, "ReplicationController"):
         pairs = tuple(sorted(spec.mapping("selector").items()))
         made = model.Service if kind == SERVICE else model.ReplicationController
         return made(**_who(kind, metadata, namespace), selector=pairs)
     selector = model.LabelSelector(*label_selector(spec.child("selector")))
-    who = _who(kind, metadata, namespace)
+    meta = _who(kind, metadata, namespace)
     if kind == DEPLOYMENT:
-        who |= {"name": revision_name(who["name"])}
+        meta |= {"name": revision_name(meta["name"])}
     selecting = model.StatefulSet if kind == "StatefulSet" else model.ReplicaSet
-    return selecting(**who, selector=selector)
+    return selecting(**meta, selector=selector)
 
 
 def _who(kind: str, metadata: Fields, namespace: str) -> dict[str, str]:
@@ -39,7 +39,7 @@ def _who(kind: str, metadata: Fields, namespace: str) -> dict[str, str]:
 
 
 def controller_of(metadata: Fields) -> str:
-    """Who controls a pod, if it is of a kind that spreads; else empty."""
+    """Return a pod's controller if its kind spreads pods, else an empty text."""
     for owner in metadata.children("ownerReferences"):
         if owner.flag("controller"):
             kind, version = owner.text("kind"), owner.text("apiVersion")

@@ -1,4 +1,4 @@
-"""The one way in which a world is refused: a file or row, a field, and the rule it broke."""
+"""The error for input that cannot be used: a file or row, a field, and the rule it broke."""
 
 import reprlib
 
@@ -7,7 +7,7 @@ from shared.model.world import Rejection
 
 
 class _Brief(reprlib.Repr):
-    """Looks at no more of a value than is shown of it, however large and deep it is."""
+    """Formats no more of a value than it shows, however large and deep the value is."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -20,20 +20,20 @@ _brief = _Brief()
 
 
 def shown(value: object) -> str:
-    """A value from outside, quoted as in Python, as part of a message of ours."""
+    """Return a value from outside for a message, quoted as in Python and shortened."""
     if isinstance(value, str):
         return repr(quoted(value))
     try:
         return quoted(_brief.repr(value))
-    except ValueError:  # a number of thousands of digits has no text
+    except ValueError:  # int refuses to format thousands of digits
         return "a number of very many digits"
 
 
 class WorldError(ValueError):
-    """Input that cannot be used. Its text is one line, meant for people."""
+    """Input that cannot be used. Its text is one line for people."""
 
     def __init__(self, what: str, field: str, rule: str) -> None:
-        """`what` names the file and, where there is one, the row or the object."""
+        """`what` names the file and, if there is one, the row or object."""
         named = f"{quoted(field)}: " if field else ""
         super().__init__(one_line(f"{what}: {named}{rule}"))
         self.rejection = Rejection(what, field, rule)

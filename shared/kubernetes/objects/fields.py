@@ -1,4 +1,6 @@
-"""Typed access to the fields of a decoded YAML or JSON object; errors name file, object, field."""
+"""Typed access to the fields of a decoded YAML or JSON object. Errors name file, object
+and field.
+"""
 
 import base64
 import re
@@ -13,7 +15,9 @@ T = TypeVar("T")
 
 
 class Fields:
-    """One mapping inside an object, at `path`; every getter checks the type."""
+    """One mapping inside an object, at `path`. Every getter checks the type and raises
+    WorldError.
+    """
 
     def __init__(self, what: str, path: str, values: dict[str, Any]) -> None:
         """`what` names the file and the object."""
@@ -21,7 +25,7 @@ class Fields:
 
     @classmethod
     def root(cls, what: str, value: object) -> "Fields":
-        """The object itself."""
+        """Return the fields of the whole object."""
         if not isinstance(value, dict):
             raise WorldError(what, "", f"must be an object, is {shown(value)}")
         for key in value:
@@ -30,24 +34,24 @@ class Fields:
         return cls(what, "", value)
 
     def at(self, key: str) -> str:
-        """The full path of a field; of the mapping itself where `key` is empty."""
+        """Return the full path of a field; of the mapping itself if `key` is empty."""
         if not key:
             return self.path
         return f"{self.path}.{key}" if self.path else key
 
     def error(self, key: str, rule: str) -> WorldError:
-        """The error for one field."""
+        """Return the error for one field."""
         return WorldError(self.what, self.at(key), rule)
 
     def only(self, known: Iterable[str]) -> None:
-        """Refuse fields that are not known here."""
+        """Raise WorldError for unknown fields."""
         allowed = frozenset(known)
         for key in self.values:
             if key not in allowed:
                 raise self.error(str(key), "is an unknown field")
 
     def has(self, key: str) -> bool:
-        """Whether the field is there and not null."""
+        """Return whether the field is present and not null."""
         return self.values.get(key) is not None
 
     def _typed(self, key: str, kind: type | tuple[type, ...], name: str, default: Any) -> Any:
@@ -60,45 +64,45 @@ class Fields:
         return value
 
     def text(self, key: str, default: str = "") -> str:
-        """A string."""
+        """Return a string."""
         found: str = self._typed(key, str, "text", default)
         if "\n" in found:
             raise self.error(key, "must be one line")
         return found
 
     def required_text(self, key: str) -> str:
-        """A string that is there and not empty."""
+        """Return a required string that is not empty."""
         found = self.text(key)
         if not found:
             raise self.error(key, "is required")
         return found
 
     def data(self, key: str) -> bytes:
-        """Bytes in base64; line breaks in it do not count, as in Go."""
+        """Return bytes given in base64; line breaks are ignored, as in Go."""
         text = re.sub("[\r\n]", "", self._typed(key, str, "text", ""))
         try:
             return base64.b64decode(text, validate=True)
         except ValueError as error:
-            raise self.error(key, "is no base64") from error
+            raise self.error(key, "is not base64") from error
 
     def flag(self, key: str, default: bool = False) -> bool:
-        """Yes or no."""
+        """Return a boolean."""
         found: bool = self._typed(key, bool, "true or false", default)
         return found
 
     def integer(self, key: str, default: int, low: int, high: int) -> int:
-        """A whole number within low..high."""
+        """Return an integer within low..high."""
         found: int = self._typed(key, int, "a whole number", default)
         if self.has(key) and not low <= found <= high:
             raise self.error(key, f"{shown(found)} is not within {low}..{high}")
         return found
 
     def number(self, key: str) -> float:
-        """A number, whole or not; 0 where absent."""
+        """Return a number; 0 where absent."""
         return float(self._typed(key, (int, float), "a number", 0))
 
     def one_of(self, key: str, known: tuple[str, ...], default: str) -> str:
-        """One of the known words."""
+        """Return one of the known words."""
         found = self.text(key, default)
         if found not in known:
             raise self.error(
@@ -107,7 +111,7 @@ class Fields:
         return found
 
     def child(self, key: str) -> "Fields":
-        """An object; an absent one reads as empty."""
+        """Return a nested object; an absent one is empty."""
         value = self._typed(key, dict, "an object", {})
         for name in value:
             if not isinstance(name, str):
@@ -115,7 +119,7 @@ class Fields:
         return Fields(self.what, self.at(key), value)
 
     def children(self, key: str) -> Iterator["Fields"]:
-        """The objects of a list."""
+        """Yield the objects of a list."""
         for number, value in enumerate(self._typed(key, list, "a list", [])):
             path = f"{key}[{number}]"
             if not isinstance(value, dict):
@@ -123,7 +127,7 @@ class Fields:
             yield Fields(self.what, self.at(path), value)
 
     def texts(self, key: str) -> tuple[str, ...]:
-        """A list of strings."""
+        """Return a list of strings."""
         values = self._typed(key, list, "a list", [])
         for number, value in enumerate(values):
             if not isinstance(value, str):
@@ -131,17 +135,17 @@ class Fields:
         return tuple(values)
 
     def mapping(self, key: str) -> dict[str, str]:
-        """Names to strings (labels, selectors)."""
+        """Return names and strings (labels, selectors)."""
         inner = self.child(key)
         return {name: inner.text(name) for name in inner.values}
 
     def notes(self, key: str) -> dict[str, str]:
-        """Names to strings of any number of lines (annotations)."""
+        """Return names and strings that may have several lines (annotations)."""
         inner = self.child(key)
         return {name: inner._typed(name, str, "text", "") for name in inner.values}
 
     def time_ms(self, key: str) -> int:
-        """A time in milliseconds since the epoch; 0 where absent."""
+        """Return a time in milliseconds since the epoch; 0 where absent."""
         text = self._typed(key, str, "text", None)
         if text is None:
             return 0
@@ -150,14 +154,14 @@ class Fields:
                 return times.time_ms(text)
         except ValueError:
             pass
-        raise self.error(key, f"{shown(text)} is no time such as 2026-01-02T03:04:05Z")
+        raise self.error(key, f"{shown(text)} is not a time such as 2026-01-02T03:04:05Z")
 
     def amounts(self, key: str) -> dict[str, int]:
-        """Resource names to amounts: cpu in milli, all else in base units."""
+        """Return amounts by resource: cpu in milli, all else in base units."""
         return {name: quantities.rounded(amount) for name, amount in self.exact(key).items()}
 
     def exact(self, key: str) -> dict[str, quantities.Exact]:
-        """The same, not rounded: for sums."""
+        """Return the same amounts unrounded, for sums."""
         inner = self.child(key)
         return {
             name: inner.quantity(
@@ -167,7 +171,7 @@ class Fields:
         }
 
     def quantity(self, key: str, read: Callable[[object], T]) -> T:
-        """One quantity."""
+        """Return one quantity as `read` gives it."""
         try:
             return read(self.values[key])
         except ValueError as error:

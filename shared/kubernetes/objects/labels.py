@@ -1,4 +1,4 @@
-"""Names and values of labels, as an API server takes them."""
+"""The syntax of label names and values, as an API server checks it."""
 
 import re
 
@@ -11,7 +11,7 @@ _PREFIX_MAX = 253
 
 
 def is_label_name(text: str) -> bool:
-    """Whether it is a name, with a prefix or without."""
+    """Return whether a text is a label name, with or without a prefix."""
     prefix, slash, name = text.rpartition("/")
     if slash and (len(prefix) > _PREFIX_MAX or not _PREFIX.fullmatch(prefix)):
         return False
@@ -19,5 +19,5 @@ def is_label_name(text: str) -> bool:
 
 
 def is_label_value(text: str) -> bool:
-    """Whether it is a value; an empty one is."""
+    """Return whether a text is a label value; an empty one is."""
     return not text or bool(_NAME.fullmatch(text))

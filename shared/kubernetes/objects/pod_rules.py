@@ -1,7 +1,7 @@
-"""Rules between pods in a pod template: topology spread constraints, affinity and anti-affinity.
+"""Inter-pod rules of a pod template: topology spread constraints, affinity and anti-affinity.
 
-An API server makes matchLabelKeys and mismatchLabelKeys part of the selectors when it takes a pod;
-so does this, with the labels at hand.
+As an API server does when it admits a pod, this merges matchLabelKeys and mismatchLabelKeys into
+the selectors, with the labels at hand.
 """
 
 from collections.abc import Mapping
@@ -37,19 +37,19 @@ Labels = Mapping[str, str]
 
 
 def spread_of(spec: Fields, labels: Labels) -> tuple[SpreadConstraint, ...]:
-    """spec.topologySpreadConstraints, in their order."""
+    """Return spec.topologySpreadConstraints in order."""
     items = list(spec.children("topologySpreadConstraints"))
     found = tuple(constraint_of(item, labels) for item in items)
     seen = set()
     for item, one in zip(items, found, strict=True):
         if (one.topology_key, one.hard) in seen:
-            raise item.error("topologyKey", "is there twice with this whenUnsatisfiable")
+            raise item.error("topologyKey", "is a duplicate with this whenUnsatisfiable")
         seen.add((one.topology_key, one.hard))
     return found
 
 
 def constraint_of(fields: Fields, labels: Labels) -> SpreadConstraint:
-    """One constraint."""
+    """Return one constraint."""
     fields.only(SPREAD_FIELDS)
     fields.required_text("whenUnsatisfiable")
     hard = fields.one_of("whenUnsatisfiable", ("DoNotSchedule", "ScheduleAnyway"), "")
@@ -72,7 +72,7 @@ def constraint_of(fields: Fields, labels: Labels) -> SpreadConstraint:
 def affinity_of(
     spec: Fields, labels: Labels
 ) -> tuple[tuple[PodTerm, ...], tuple[PodTerm, ...], tuple[PreferredPodTerm, ...]]:
-    """Required affinity, required anti-affinity, and preferred terms of both kinds."""
+    """Return required affinity, required anti-affinity, and preferred terms of both kinds."""
     affinity = spec.child("affinity")
     required: list[tuple[PodTerm, ...]] = []
     preferred: list[PreferredPodTerm] = []
@@ -118,7 +118,7 @@ def _selector(fields: Fields, labels: Labels) -> Selector | None:
 
 
 def selector_of(fields: Fields, key: str) -> Selector | None:
-    """A LabelSelector as requirements in one order; None when there is none."""
+    """Return a LabelSelector as requirements in a canonical order; None when there is none."""
     if not fields.has(key):
         return None
     selector = fields.child(key)

@@ -1,7 +1,7 @@
-"""A pod's metadata and spec to what the scheduler sees of it; knows no controllers.
+"""Reads what the scheduler needs from a pod's metadata and spec; it knows no controllers.
 
-Fields that the API knows and that decide nothing here (commands, probes, security contexts) are
-passed over. Rules that would be broken if they were passed over are refused.
+Known fields without effect on scheduling (commands, probes, security contexts) are ignored. Fields
+whose rules would be broken by ignoring them are refused.
 """
 
 from collections.abc import Iterator, Mapping
@@ -61,7 +61,7 @@ class WorkloadRef(Struct, frozen=True):
     replica: str = ""
 
     def key(self, namespace: str) -> str:
-        """`namespace/workload/group`, with the replica key where there is one."""
+        """Return `namespace/workload/group`, followed by the replica key if there is one."""
         key = f"{namespace}/{self.workload}/{self.group}"
         return f"{key}/{self.replica}" if self.replica else key
 
@@ -90,9 +90,9 @@ def template_of(
     shown: tuple[tuple[str, str], ...] = (),
     status: Fields | None = None,
 ) -> Template:
-    """Read a pod's metadata.labels and spec; `shown` is what plugins of users read, `status` that
-    of a pod that has a node, where its containers may have been resized. Without a default class
-    admission has been there: what the pod says of its priority counts.
+    """Read a pod's metadata.labels and spec. `shown` is what users' plugins read; `status` is that
+    of a pod with a node, whose containers may have been resized. Without a default class admission
+    has run already, so the pod's own priority counts.
     """
     spec.only(USED | PASSED_OVER)
     if list(spec.children("resourceClaims")):
@@ -143,7 +143,7 @@ def _asked(amounts: Effective) -> tuple[int, int] | None:
 
 
 def _asked_pages(amounts: Effective) -> tuple[tuple[str, int], ...]:
-    """Huge pages as they are scored, where they are others: those of the pod as a whole are not."""
+    """Return huge pages as they are scored, if they differ: pod-level ones are not scored."""
     pages = sorted(name for name in amounts.real if name.startswith(HUGE_PAGES))
     pairs = ((name, amounts.asked.get(name, 0)) for name in pages)
     return tuple((name, asked) for name, asked in pairs if asked != amounts.real[name])
@@ -163,7 +163,7 @@ def _all_containers(spec: Fields) -> Iterator[Fields]:
 
 
 def _images(spec: Fields) -> tuple[str, ...]:
-    """Those that are pulled before the pod runs, as nodes name them."""
+    """Return the images that are pulled before the pod runs, as nodes name them."""
     found = (container.text("image") for container in _all_containers(spec))
     return tuple(sorted(map(canonical, found)))
 
@@ -180,7 +180,7 @@ def _image_volumes(spec: Fields) -> tuple[str, ...]:
 def _priority(
     spec: Fields, classes: Mapping[str, PriorityClass], default: PriorityClass | None
 ) -> PriorityClass:
-    """With the rules and the words of the admission plugin Priority."""
+    """Return the priority, with the rules and messages of the admission plugin Priority."""
     name = spec.text("priorityClassName")
     found = default or PriorityClass(0)
     if name:
@@ -246,7 +246,7 @@ def _workload_ref(spec: Fields) -> WorkloadRef | None:
 
 
 def duration_ms(annotations: Fields, key: str, default_ms: int) -> int:
-    """A duration such as 500ms, 5s, 2m or 1h in an annotation, in milliseconds."""
+    """Return a duration such as 500ms, 5s, 2m or 1h of an annotation, in milliseconds."""
     text = annotations.text(key)
     if not text:
         return default_ms

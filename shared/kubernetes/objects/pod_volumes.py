@@ -1,4 +1,4 @@
-"""The volumes of a pod that decide where it may run: claims, and disks that it names itself."""
+"""The volumes of a pod that restrict where it may run: claims, and disks that it names itself."""
 
 from msgspec.structs import replace
 
@@ -8,23 +8,23 @@ from shared.model.volumes import AZURE, ISCSI, RBD, ClaimUse, Disk, PodVolume
 
 POOL = "rbd"
 ITS_OWN = "*"
-"""Instead of a pod's name, in a template: the claim is made for each of its pods."""
+"""Stands for the pod's name in a template: the claim is made for each of its pods."""
 NAMES = {**DISKS, ISCSI: "iqn", RBD: "image"}
 
 
 def volumes_of(spec: Fields) -> tuple[PodVolume, ...]:
-    """spec.volumes of a template, in their order. All other kinds are passed over."""
+    """Return spec.volumes of a template in order. Other kinds of volumes are ignored."""
     found = (_volume(one) for one in spec.children("volumes"))
     return tuple(one for one in found if one is not None)
 
 
 def has_own_claims(volumes: tuple[PodVolume, ...]) -> bool:
-    """Whether each pod of a template has claims that no other has."""
+    """Return whether each pod of a template has claims of its own."""
     return any(isinstance(one, ClaimUse) and one.pod == ITS_OWN for one in volumes)
 
 
 def volumes_of_pod(volumes: tuple[PodVolume, ...], pod: str, uid: str) -> tuple[PodVolume, ...]:
-    """Those of a template, as one pod of it has them."""
+    """Return a template's volumes with one pod's claim names."""
     return tuple(
         replace(one, name=f"{pod}-{one.name}", pod=pod, owner=uid)
         if isinstance(one, ClaimUse) and one.pod == ITS_OWN

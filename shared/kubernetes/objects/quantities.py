@@ -1,8 +1,8 @@
-"""Kubernetes quantity strings to integers, exactly: no float is ever involved.
+"""Converts Kubernetes quantity strings to integers exactly, without floats.
 
-The grammar is that of apimachinery's resource.Quantity: a decimal number with one suffix (n u m k
-M G T P E, Ki Mi Gi Ti Pi Ei) or a decimal exponent. As there, what is finer than the asked unit is
-rounded up. Negative amounts and anything beyond int64 are refused.
+The grammar is that of apimachinery's resource.Quantity: a decimal number with one suffix (n u m k M
+G T P E, Ki Mi Gi Ti Pi Ei) or a decimal exponent. As there, fractions of the unit are rounded up.
+Negative amounts and amounts beyond int64 are refused.
 """
 
 import re
@@ -30,7 +30,7 @@ _DIGITS_MAX = 40
 
 
 def parse(quantity: object) -> Fraction:
-    """The exact amount. Raises ValueError with the rule it breaks."""
+    """Return the exact amount. Raises ValueError with the rule it breaks."""
     text = _text(quantity)
     match = _QUANTITY.fullmatch(text)
     if match is None:
@@ -58,7 +58,7 @@ Exact = int | Fraction
 
 
 def exact_units(quantity: object) -> Exact:
-    """In base units, for sums that are rounded once: whole thousandths, up to which the API server
+    """Return base units for sums that are rounded once: whole thousandths, to which the API server
     rounds every amount (SetDefaults_ResourceList). Raises ValueError.
     """
     amount = Fraction(rounded(parse(quantity) * 1000), 1000)
@@ -67,7 +67,7 @@ def exact_units(quantity: object) -> Exact:
 
 
 def rounded(amount: Exact) -> int:
-    """Rounded up."""
+    """Return the amount rounded up."""
     return -(-amount // 1)
 
 
@@ -77,12 +77,12 @@ def _check_range(amount: Exact, quantity: object) -> None:
 
 
 def units(quantity: object) -> int:
-    """In base units (bytes, counts), rounded up. Raises ValueError."""
+    """Return base units (bytes, counts), rounded up. Raises ValueError."""
     return rounded(exact_units(quantity))
 
 
 def milli(quantity: object) -> int:
-    """In thousandths (cpu), rounded up. Raises ValueError."""
+    """Return thousandths (cpu), rounded up. Raises ValueError."""
     amount = rounded(parse(quantity) * 1000)
     _check_range(amount, quantity)
     return amount

@@ -1,15 +1,14 @@
 """A pod's effective requests from its containers, as kube-scheduler counts them.
 
-Per resource: max(containers + sidecars, each init container + the sidecars before it) + overhead;
-sums are exact and rounded up once. Pod-level requests take the place of cpu, memory and huge pages;
-where there are pod-level limits, the API fills in the requests that are missing. For scoring only,
-100m and 200Mi count for every container that asks for no cpu or no memory (an explicit "0" stays
-0): of the pods on a node not for what the pod asks for as a whole, of the pod that is scored always
-and without its pod-level requests, which kube-scheduler 1.35's LeastAllocated does not look at.
+For each resource: max(containers + sidecars, each init container + the sidecars before it) +
+overhead; sums are exact and rounded up once. Pod-level requests replace cpu, memory and huge pages;
+where there are pod-level limits, the API fills in missing requests. For scoring only, a container
+without a cpu or memory request counts 100m and 200Mi (an explicit "0" stays 0). For pods on a node
+this does not apply to pod-level requests; for the scored pod it always applies and its pod-level
+requests are ignored, as kube-scheduler 1.35's LeastAllocated does.
 
-Containers that run may be resized in place (KEP-1287): of each resource the highest of what the
-spec asks for, what was granted and what the container has counts. A resize that the node can never
-grant does not count.
+Running containers may be resized in place (KEP-1287): the maximum of requested, allocated and
+actual amounts counts for each resource. A resize that the node can never grant does not count.
 """
 
 from collections.abc import Callable
@@ -38,8 +37,8 @@ Sums = dict[str, quantities.Exact]
 
 @dataclass
 class Effective:
-    """What a pod asks for: real amounts, and with scoring's defaults for cpu and memory as a pod on
-    a node (`nonzero`, these two alone) and as the pod that NodeResourcesFit scores (`asked`).
+    """What a pod asks for: real amounts; cpu and memory with scoring's defaults as a pod on a node
+    (`nonzero`); and all with defaults as the pod that NodeResourcesFit scores (`asked`).
     """
 
     real: Amounts
@@ -58,7 +57,7 @@ def _raise_to(total: Sums, amounts: Sums) -> None:
 
 
 def container_requests(container: Fields) -> Sums:
-    """One container's requests; where only a limit is given, it is the request."""
+    """Return a container's requests; a limit without a request is the request."""
     resources = container.child("resources")
     resources.only(("requests", "limits", "claims"))
     if list(resources.children("claims")):
@@ -71,8 +70,10 @@ def container_requests(container: Fields) -> Sums:
 
 
 def _as_status_says(status: Fields) -> Callable[[Fields], Sums]:
-    """How containers of a pod that runs are read; an init container that ends keeps its spec."""
-    told = {
+    """Return the reader of a running pod's containers; an init container that ended
+    keeps its spec.
+    """
+    granted = {
         one.text("name"): (
             one.child("resources").exact("requests"),
             one.exact("allocatedResources"),
@@ -86,7 +87,7 @@ def _as_status_says(status: Fields) -> Callable[[Fields], Sums]:
     def read(container: Fields) -> Sums:
         requests = container_requests(container)
         ends = "initContainers" in container.path and not _is_sidecar(container)
-        given = told.get(container.text("name"))
+        given = granted.get(container.text("name"))
         if ends or given is None:
             return requests
         highest = requests if counts_spec else {}
@@ -98,7 +99,9 @@ def _as_status_says(status: Fields) -> Callable[[Fields], Sums]:
 
 
 def _is_infeasible(status: Fields) -> bool:
-    """What the first condition of its type says counts."""
+    """Return whether the node can never grant the resize. The first condition of the
+    type counts.
+    """
     for one in status.children("conditions"):
         if one.text("type") == "PodResizePending":
             return one.text("reason") == "Infeasible"
@@ -110,16 +113,18 @@ def _nonzero(amounts: Sums) -> Sums:
 
 
 def _is_sidecar(container: Fields) -> bool:
-    """Init containers with another restartPolicy end (KEP-5307 lets them name one)."""
+    """Return whether an init container is a sidecar. With another restartPolicy than Always it ends
+    (KEP-5307 allows others).
+    """
     return container.one_of("restartPolicy", RESTARTS, "") == "Always"
 
 
 def effective(spec: Fields, status: Fields | None = None) -> Effective:
-    """The effective requests of a pod spec; of a pod that has a node, with its status."""
+    """Return the effective requests of a pod spec; for a pod with a node, with its status."""
     read = container_requests if status is None else _as_status_says(status)
     real = _formula(spec, read)
     asked = _formula(spec, lambda container: _nonzero(read(container)))
-    # The API has made the pod-level requests from the spec alone.
+    # The API has computed the pod-level requests from the spec alone.
     whole = _pod_level(spec, real if status is None else _formula(spec, container_requests))
     real.update(whole)
     overhead = spec.exact("overhead")
@@ -134,19 +139,21 @@ def effective(spec: Fields, status: Fields | None = None) -> Effective:
 
 
 def _cut(sums: Sums) -> Amounts:
-    """What is for scores alone: defaults may take a sum beyond int64, which refuses no pod."""
+    """Return amounts for scoring only, capped: defaults may push a sum beyond int64, which refuses
+    no pod.
+    """
     return {name: min(quantities.rounded(sums[name]), quantities.INT64_MAX) for name in sums}
 
 
 def _pod_level(spec: Fields, containers: Sums) -> Sums:
-    """What the pod asks for as a whole, with the API's defaults; empty where it does not say."""
+    """Return the pod-level requests with the API's defaults; empty where the pod has none."""
     resources = spec.child("resources")
     resources.only(("requests", "limits"))
     limits, requests = resources.exact("limits"), resources.exact("requests")
     for name in (*limits, *requests):
         if name not in DEFAULTS and not name.startswith(HUGE_PAGES):
             raise resources.child("requests").error(name, "is not a pod-level resource")
-    # Huge pages of containers are limits that the API gives the pod as a whole.
+    # The API makes the containers' huge pages a pod-level limit.
     if limits or (requests and any(name.startswith(HUGE_PAGES) for name in containers)):
         given = {name: containers[name] for name in DEFAULTS if name in containers}
         requests = limits | given | requests
@@ -179,7 +186,9 @@ def _check_range(spec: Fields, amounts: Amounts) -> None:
 
 
 def take_gpu(spec: Fields, amounts: Amounts) -> GpuRequest | None:
-    """Take the GPU resources out of the amounts: whole devices, or a fraction of one."""
+    """Remove the GPU resources from the amounts and return them: whole devices, or a
+    share of one.
+    """
     count, milli = amounts.pop(GPU, 0), amounts.pop(GPU_MILLI, 0)
     if count and milli:
         raise spec.error("containers", f"{GPU} and {GPU_MILLI} exclude each other")

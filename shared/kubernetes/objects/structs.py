@@ -1,6 +1,7 @@
-"""The scheduling-relevant fields of Kubernetes objects as structs: all else is never decoded.
+"""The scheduling-relevant fields of Kubernetes objects as structs; all other fields are never
+decoded.
 
-`Raw` fields are decoded later, and only once for each distinct value (see watching/templates.py).
+`Raw` fields are decoded later, once for each distinct value (see watching/templates.py).
 """
 
 from typing import Any, Generic, TypeVar
@@ -47,7 +48,7 @@ class Change(Struct, Generic[Item]):
 
 
 class RawContainer(Struct, omit_defaults=True):
-    """What of a container decides where its pod fits."""
+    """The fields of a container that decide where its pod fits."""
 
     name: str = ""
     resources: Raw = NOTHING
@@ -57,7 +58,7 @@ class RawContainer(Struct, omit_defaults=True):
 
 
 class RawVolume(Struct, omit_defaults=True):
-    """Only the volumes that decide something; of an ephemeral one the name names its claim."""
+    """A volume that matters for scheduling; the name of an ephemeral one names its claim."""
 
     name: str = ""
     persistentVolumeClaim: Raw = NOTHING
@@ -73,7 +74,7 @@ class RawVolume(Struct, omit_defaults=True):
 
 
 class RawPodSpec(Struct, omit_defaults=True):
-    """A pod's spec without what differs between equal pods."""
+    """A pod's spec without the fields in which equal pods differ."""
 
     containers: list[RawContainer] = []
     initContainers: list[RawContainer] | None = None
@@ -96,7 +97,7 @@ class RawPodSpec(Struct, omit_defaults=True):
 
 
 class RawContainerStatus(Struct, omit_defaults=True):
-    """What a container has, and what it was granted (resized in place)."""
+    """A container's actual and allocated resources (resized in place)."""
 
     name: str = ""
     resources: Raw = NOTHING
@@ -111,7 +112,7 @@ class RawCondition(Struct, omit_defaults=True):
 
 
 class PodStatus(Struct, frozen=True):
-    """A pod's phase, when it was started, and what its containers have."""
+    """A pod's phase, start time and container statuses."""
 
     phase: str = ""
     startTime: str | None = None
@@ -124,7 +125,7 @@ NO_STATUS = PodStatus()
 
 
 class PodMeta(Meta):
-    """Metadata with who made the object, and annotations, which only plugins of users read."""
+    """Metadata with owners, and with annotations, which only users' plugins read."""
 
     annotations: Raw = NOTHING
     ownerReferences: Raw = NOTHING
@@ -146,14 +147,14 @@ class RawNodeSpec(Struct, frozen=True, omit_defaults=True):
 
 
 class RawImage(Struct, frozen=True):
-    """An image that a node has, with all its names."""
+    """An image on a node, with all its names."""
 
     names: list[str] | None = None
     sizeBytes: int = 0
 
 
 class RawNodeStatus(Struct, frozen=True, omit_defaults=True):
-    """What a node has."""
+    """A node's amounts and images."""
 
     allocatable: Raw = NOTHING
     capacity: Raw = NOTHING
@@ -178,7 +179,7 @@ class BudgetSpec(Struct, frozen=True):
 
 
 class BudgetStatus(Struct, frozen=True):
-    """What the disruption controller allows, and whose evictions it has yet to see."""
+    """What the disruption controller allows, and the evictions it has not yet observed."""
 
     disruptionsAllowed: int = 0
     disruptedPods: dict[str, Any] | None = None

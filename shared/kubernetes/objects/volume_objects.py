@@ -1,4 +1,4 @@
-"""Objects about volumes: what of each is read, from a live API as from files."""
+"""Reads volume-related objects, from a live API and from files alike."""
 
 from collections.abc import Callable
 from typing import Any
@@ -21,27 +21,27 @@ DISKS = {
     GCE: "pdName",
     PORTWORX: "volumeID",
 }
-"""Volumes of plugins that CSI drivers have taken over, and the field that names the disk."""
+"""In-tree volume types that CSI drivers have taken over, and the field that names the disk."""
 MANAGED = "managed"
-"""The kind of Azure's disks that its driver has."""
+"""The kind of Azure disks that the CSI driver has."""
 TIMES = ("creationTimestamp", "deletionTimestamp")
 INT32_MAX = (1 << 31) - 1
 
 
 def identity(document: Fields) -> dict[str, Any]:
-    """Who an object is."""
+    """Return an object's identity."""
     meta = document.child("metadata")
     uid, name = meta.required_text("uid"), meta.required_text("name")
     return {"uid": uid, "name": name, "namespace": meta.text("namespace")}
 
 
 def pairs(fields: Fields, key: str) -> Pairs:
-    """Labels, or a selector of equal ones."""
+    """Return labels, or a selector that compares them."""
     return tuple(sorted(fields.mapping(key).items()))
 
 
 def selector(fields: Fields, key: str = "selector") -> LabelSelector:
-    """A LabelSelector."""
+    """Return a LabelSelector."""
     return LabelSelector(*affinity.label_selector(fields.child(key)))
 
 
@@ -50,13 +50,13 @@ def _bytes(fields: Fields, key: str) -> int | None:
 
 
 def _class(meta: Fields, spec: Fields) -> str:
-    """The annotation counts where it is there, even where it is empty."""
+    """Return the storage class; the annotation wins where it is present, even if it is empty."""
     notes = meta.child("annotations")
     return notes.text(BETA_CLASS) if notes.has(BETA_CLASS) else spec.text("storageClassName")
 
 
 def volume(document: Fields) -> StorageObject:
-    """A PersistentVolume."""
+    """Return a PersistentVolume."""
     meta, spec = document.child("metadata"), document.child("spec")
     csi, claim_ref = spec.child("csi"), None
     if spec.has("claimRef"):
@@ -85,7 +85,7 @@ def volume(document: Fields) -> StorageObject:
 
 
 def claim(document: Fields) -> StorageObject:
-    """A PersistentVolumeClaim."""
+    """Return a PersistentVolumeClaim."""
     meta, spec = document.child("metadata"), document.child("spec")
     notes = meta.child("annotations")
     owners = meta.children("ownerReferences")
@@ -102,12 +102,12 @@ def claim(document: Fields) -> StorageObject:
         selected_node=notes.text(SELECTED_NODE) if notes.has(SELECTED_NODE) else None,
         is_bind_completed=notes.has(BIND_COMPLETED),
         is_leaving=meta.has("deletionTimestamp"),
-        controller=next((own.text("uid") for own in owners if own.flag("controller")), ""),
+        controller=next((owner.text("uid") for owner in owners if owner.flag("controller")), ""),
     )
 
 
 def storage_class(document: Fields) -> StorageObject:
-    """A StorageClass."""
+    """Return a StorageClass."""
     return model.StorageClass(
         **identity(document),
         provisioner=document.text("provisioner"),
@@ -125,7 +125,7 @@ def _topology(fields: Fields) -> SelectorTerm:
 
 
 def csi_node(document: Fields) -> StorageObject:
-    """A CSINode."""
+    """Return a CSINode."""
     drivers = [
         model.NodeDriver(
             one.required_text("name"), _count(one.child("allocatable")), one.texts("topologyKeys")
@@ -142,13 +142,13 @@ def _count(allocatable: Fields) -> int | None:
 
 
 def csi_driver(document: Fields) -> StorageObject:
-    """A CSIDriver."""
+    """Return a CSIDriver."""
     tells = document.child("spec").flag("storageCapacity")
     return model.CSIDriver(**identity(document), storage_capacity=tells)
 
 
 def csi_capacity(document: Fields) -> StorageObject:
-    """A CSIStorageCapacity."""
+    """Return a CSIStorageCapacity."""
     key = "nodeTopology"
     return model.CSIStorageCapacity(
         **identity(document),
@@ -160,7 +160,7 @@ def csi_capacity(document: Fields) -> StorageObject:
 
 
 def attachment(document: Fields) -> StorageObject:
-    """A VolumeAttachment."""
+    """Return a VolumeAttachment."""
     spec = document.child("spec")
     return model.VolumeAttachment(
         **identity(document),
@@ -179,18 +179,18 @@ READERS: dict[str, tuple[Callable[[Fields], StorageObject], bool]] = {
     "CSIStorageCapacity": (csi_capacity, True),
     "VolumeAttachment": (attachment, False),
 }
-"""How objects about volumes are read, and whether they live in a namespace."""
+"""How volume-related objects are read, and whether they are namespaced."""
 
 
 def storage_object(document: Fields) -> StorageObject:
-    """An object of one of these kinds, of a file; one without a uid is who its name says."""
+    """Return an object of one of these kinds from a file; without a uid its name identifies it."""
     kind, metadata = document.text("kind"), document.child("metadata")
     read, is_namespaced = READERS[kind]
     name = metadata.required_text("name")
     for key in TIMES:
         metadata.time_ms(key)
     namespace = (metadata.text("namespace") or "default") if is_namespaced else ""
-    who = {"uid": f"{kind}.{namespace}.{name}"}
+    meta = {"uid": f"{kind}.{namespace}.{name}"}
     given = {key: value for key, value in metadata.values.items() if value}
-    metadata_of = who | given | {"namespace": namespace}
+    metadata_of = meta | given | {"namespace": namespace}
     return read(Fields(document.what, "", {**document.values, "metadata": metadata_of}))

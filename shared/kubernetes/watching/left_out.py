@@ -1,7 +1,7 @@
-"""What is left out now: objects of a live API that cannot be used as they are, and why.
+"""Objects of a live API that are left out because they cannot be used, and why.
 
-The journal has each as `InputRejected`; this is for people who look for a node that is Ready and
-does not count. It follows what this process has listed and watched.
+The journal has each one as `InputRejected`. This list is for people who look for a node that is
+Ready and does not count. It covers what this process has listed and watched.
 """
 
 import logging
@@ -24,17 +24,17 @@ class LeftOut:
     """Objects by kind and name, each with the rule that it breaks."""
 
     def __init__(self) -> None:
-        """Nothing is left out."""
+        """Start empty."""
         self._held: dict[str, str] = {}
         self._logged: dict[tuple[str, str], bool] = {}
 
     def __bool__(self) -> bool:
-        """Whether anything is."""
+        """Return whether anything is left out."""
         return bool(self._held)
 
     def add(self, what: str, text: str) -> None:
-        """`what` is KIND NAME or KIND NAMESPACE/NAME. Each text is logged once for each object; not
-        those of pods, which have it in their condition, and of which there may be very many.
+        """Add an object, `what` being KIND NAME or KIND NAMESPACE/NAME. Each text is logged once
+        per object. Pods are not logged: there may be very many, and their condition has the text.
         """
         if len(self._held) < REMEMBERED_MAX:
             self._held[what] = text
@@ -46,42 +46,42 @@ class LeftOut:
         log.warning("%s is left out: %s", what, quoted(text))
 
     def drop(self, what: str) -> None:
-        """It can be used now, or is gone."""
+        """Remove an object that can be used now or was deleted."""
         self._held.pop(what, None)
 
     def forget(self, kind: str) -> None:
-        """All of a kind, which is listed again."""
+        """Remove all objects of a kind, because it is listed again."""
         self._held = {what: text for what, text in self._held.items() if _kind_of(what) != kind}
 
     def counts(self) -> dict[str, int]:
-        """How many are left out, by kind."""
+        """Return the number of objects left out, by kind."""
         return dict(sorted(Counter(map(_kind_of, self._held)).items()))
 
 
 class NotingReader:
-    """A reader that notes what is left out."""
+    """A reader that records the objects it leaves out."""
 
     def __init__(self, reader: Reader, left_out: LeftOut) -> None:
-        """Around a reader."""
+        """Wrap a reader."""
         self.kind, self.item = reader.kind, reader.item
         self.reject, self.forget = reader.reject, reader.forget
         self._reader, self._left_out = reader, left_out
 
     def seen(self, item: Any) -> None:
-        """An object as it is now."""
+        """Read an object that was added or changed."""
         if self._left_out and (self.kind != POD or _is_over(item)):
             self._left_out.drop(self._what(item))
         self._reader.seen(item)
 
     def gone(self, item: Any) -> None:
-        """A deleted object's last state."""
+        """Read the last state of a deleted object."""
         if self._left_out:
             self._left_out.drop(self._what(item))
         self._reader.gone(item)
 
-    def take(self) -> list[Event]:
-        """What the objects since the last call came to."""
-        events = self._reader.take()
+    def drain(self) -> list[Event]:
+        """Return the events of the objects read since the last call."""
+        events = self._reader.drain()
         for event in events:
             if isinstance(event, InputRejected):
                 text = f"{event.field}: {event.rule}" if event.field else event.rule
@@ -93,7 +93,7 @@ class NotingReader:
 
 
 def _is_over(pod: Any) -> bool:
-    """Whether a pod no longer waits. A pod that waits is refused once, and then seen again."""
+    """Return whether a pod no longer waits. A waiting pod is refused once and then read again."""
     return bool(pod.spec.nodeName) or pod.status.phase in FINISHED
 
 

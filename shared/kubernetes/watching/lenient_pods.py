@@ -1,5 +1,5 @@
-"""Takes out of a pod what cannot be read, so that the rest of what it asks for counts while it
-runs. Who waits is refused for the same field.
+"""Removes unreadable fields from a running pod, so that the rest of its requests still count. A
+waiting pod is refused for the same field.
 """
 
 import re
@@ -13,9 +13,9 @@ _INDEX = re.compile(r"\[(\d+)\]\.?(.*)")
 
 
 def take_out(pod: dict[str, Any], field: str) -> bool:
-    """Take the field that was refused (`spec.containers[0].resources.new`) out of a pod's values.
-    One that is missing takes what lacks it along, part of a port the whole port. False where
-    nothing is left that could go.
+    """Remove a refused field (`spec.containers[0].resources.new`) from a pod's values. For a
+    missing field the object that lacks it is removed: for part of a port, the whole port. Return
+    False when nothing is left to remove.
     """
     if field == "spec.containers":
         return _without_shares(pod["spec"]) or _without_last(pod["spec"])
@@ -36,7 +36,7 @@ def take_out(pod: dict[str, Any], field: str) -> bool:
 
 
 def _step(here: Any, path: str) -> tuple[Any, str] | None:
-    """The key that a path begins with, and what follows; names of resources have dots."""
+    """Return the first key of a path and the rest; names of resources contain dots."""
     if isinstance(here, list):
         found = _INDEX.fullmatch(path)
         return (int(found[1]), found[2]) if found and int(found[1]) < len(here) else None
@@ -50,7 +50,9 @@ def _step(here: Any, path: str) -> tuple[Any, str] | None:
 
 
 def _without_shares(spec: dict[str, Any]) -> bool:
-    """Whole devices count, if both are asked for."""
+    """Keep the request for whole devices where a container asks for shares too. Return whether
+    anything changed.
+    """
     taken = False
     for container in (one for group in GROUPS for one in spec.get(group) or ()):
         for amounts in (container.get("resources") or {}).values():
@@ -60,7 +62,9 @@ def _without_shares(spec: dict[str, Any]) -> bool:
 
 
 def _without_last(spec: dict[str, Any]) -> bool:
-    """Containers whose sum is out of range."""
+    """Remove the last container, because the sum is out of range. Return whether
+    anything changed.
+    """
     group = next((one for one in reversed(GROUPS) if spec.get(one)), "")
     if group:
         spec[group].pop()

@@ -1,4 +1,4 @@
-"""Consistent lists, page by page: every page shows the same revision, or the list begins anew."""
+"""Consistent lists, page by page: all pages show the same revision, or the list starts again."""
 
 import asyncio
 
@@ -15,9 +15,9 @@ EXPIRED = 410
 
 
 async def list_into(client: KubeClient, path: str, query: str, reader: Reader, at: int = 0) -> int:
-    """Hand every object of a collection to the reader, which holds nothing before: as they are now,
-    or were `at` a revision. Returns the revision. Raises ApiError, ConnectionError, TimeoutError,
-    and Gone where that revision is no longer kept.
+    """Pass every object of a collection to an empty reader: as it is now, or as it was at revision
+    `at`. Return the revision. Raises ApiError, ConnectionError, TimeoutError, and Gone where that
+    revision is no longer kept.
     """
     for _try in range(TRIES):
         try:
@@ -27,7 +27,7 @@ async def list_into(client: KubeClient, path: str, query: str, reader: Reader, a
                 raise
             if at:
                 raise Gone(f"{path}: {error}") from error
-            # The pages left were compacted away: half of a list is no list.
+            # The remaining pages were compacted; half of a list is no list.
             reader.forget()
     raise ConnectionError(f"{path}: the list was compacted {TRIES} times before its end")
 
@@ -35,7 +35,7 @@ async def list_into(client: KubeClient, path: str, query: str, reader: Reader, a
 async def _list_once(client: KubeClient, path: str, query: str, reader: Reader, at: int) -> int:
     typed = msgspec.json.Decoder(Listed[reader.item])  # type: ignore[name-defined]
     question = f"{path}?limit={PAGE_OBJECTS}{'&' + query if query else ''}"
-    # Without a resourceVersion the list is as new as etcd.
+    # Without a resourceVersion the list is read from etcd, so it is current.
     more = f"&resourceVersion={at}&resourceVersionMatch=Exact" if at else ""
     while True:
         body = await client.get(question + more)
@@ -53,7 +53,7 @@ async def _list_once(client: KubeClient, path: str, query: str, reader: Reader, 
 
 
 def _one_by_one(body: bytes, reader: Reader) -> tuple[Listed[msgspec.Raw], list[object]]:
-    """A page in which some object cannot be decoded: the others count."""
+    """Decode a page object by object, because some object cannot be decoded; the others count."""
     page = msgspec.json.decode(body, type=Listed[msgspec.Raw])
     decode = msgspec.json.Decoder(reader.item).decode
     found = (read_item(reader, decode, bytes(raw)) for raw in page.items or ())

@@ -1,7 +1,8 @@
 """The watches of several resources as one stream with one revision (docs/adr/0010).
 
-The joint revision is the lowest that every watch has confirmed, so whoever resumes from it misses
-nothing. How far each has got is told beside it, so that nothing has to be told again.
+The joint revision is the lowest one that every watch has confirmed, so a consumer that resumes from
+it misses nothing. Each delivery also says how far each watch has come, so that nothing is sent
+twice.
 """
 
 import asyncio
@@ -13,20 +14,21 @@ from shared.kubernetes.watching.watch import ResourceWatch
 from shared.ports.cluster import Watched
 
 PACE_S = 0.02
-"""How far apart deliveries begin. The API server sends every change by itself, each would cost the
-services a round of turns, and equal pods are told together: the processor that this spares is the
-API server's where both share a machine. What comes after a pause is delivered at once.
+"""The time between the starts of two deliveries. The API server sends each change by itself; each
+would cost the services a round of turns, and equal pods are cheaper together. Where API server and
+mesh share a machine, the processor time saved here goes to the server. A change after a pause is
+delivered at once.
 """
 AHEAD = 64
-"""Pieces of streams that may wait for the consumer."""
+"""The number of stream chunks that may wait for the consumer."""
 LOOK_S, QUIET_LOOKS = 0.01, 20
-"""A server sends at once what it has: if so many looks find no word of it, there is no more. Looks
-are counted, not time, because a busy loop reads late.
+"""A server sends what it has at once: after this many looks without a byte from it there is nothing
+more. Looks are counted instead of time, because a busy loop reads late.
 """
 
 
 class MergedWatch:
-    """Runs the watches side by side while it is iterated over."""
+    """Runs the watches concurrently while it is iterated over."""
 
     def __init__(self, watches: Mapping[str, tuple[ResourceWatch, Reader]], since: int) -> None:
         """Each watch, by its resource, feeds its own reader."""
@@ -36,7 +38,8 @@ class MergedWatch:
         self._pieces = 0
         self._come, self._room = asyncio.Event(), asyncio.Event()
         self._is_handed_over = True
-        # Of each watch how often it had been heard, and how many looks ago it was heard last.
+        # For each watch: how many chunks it has received, and how many looks ago the last one
+        # came.
         self._looks = dict.fromkeys(watches, (0, 0))
 
     async def run(self) -> AsyncIterator[Watched]:
@@ -52,7 +55,7 @@ class MergedWatch:
                 for task in tasks:
                     if task.done():
                         task.result()
-                watched = self._take()
+                watched = self._drain()
                 if watched is not None:
                     began_s = loop.time()
                     self._is_handed_over = False
@@ -65,11 +68,11 @@ class MergedWatch:
             await asyncio.gather(*tasks, return_exceptions=True)
 
     def has_caught_up(self, newest: int) -> bool:
-        """Whether all that there was at this revision was handed over; to be asked each LOOK_S."""
+        """Return whether everything up to this revision was delivered. Called every LOOK_S."""
         is_told = []
         for name, (watch, _) in self._watches.items():
-            heard, looks = self._looks[name]
-            looks = looks + 1 if watch.heard == heard else 0
+            seen_to, looks = self._looks[name]
+            looks = looks + 1 if watch.heard == seen_to else 0
             self._looks[name] = watch.heard, looks
             is_quiet = watch.heard > 0 and looks >= QUIET_LOOKS
             is_told.append(watch.confirmed >= newest or is_quiet)
@@ -83,13 +86,13 @@ class MergedWatch:
                 self._room.clear()
                 await self._room.wait()
 
-    def _take(self) -> Watched | None:
-        """Everything that waits, as one delivery; None when it says nothing new."""
+    def _drain(self) -> Watched | None:
+        """Return everything that waits as one delivery, or None when there is nothing new."""
         self._pieces = 0
         self._room.set()
-        # A reader holds what its watch has confirmed, no more and no less.
+        # A reader holds exactly what its watch has confirmed.
         events: list[Event] = [
-            event for _, reader in self._watches.values() for event in reader.take()
+            event for _, reader in self._watches.values() for event in reader.drain()
         ]
         confirmed = {name: watch.confirmed for name, (watch, _) in self._watches.items()}
         joint = min(confirmed.values())

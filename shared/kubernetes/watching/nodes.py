@@ -1,4 +1,4 @@
-"""Nodes and disruption budgets of a live API to the domain's values; unchanged ones left out."""
+"""Converts nodes and disruption budgets of a live API to values; unchanged ones are left out."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -16,21 +16,21 @@ from shared.model.objects import Budget, Node
 
 
 class Unchanged:
-    """Remembers what was told by uid."""
+    """Remembers the last value of each uid."""
 
     def __init__(self) -> None:
-        """Nothing."""
+        """Start empty."""
         self._told: dict[str, Any] = {}
 
     def is_new(self, value: Node | Budget | ClusterObject) -> bool:
-        """Whether it differs from what was told last."""
+        """Return whether a value differs from the last one of its uid, and remember it."""
         if self._told.get(value.uid) == value:
             return False
         self._told[value.uid] = value
         return True
 
     def forget(self, uid: str = "") -> None:
-        """It is gone; all of them without a uid."""
+        """Forget a deleted object, or all of them without a uid."""
         if uid:
             self._told.pop(uid, None)
         else:
@@ -38,7 +38,7 @@ class Unchanged:
 
 
 def node_from(raw: RawNode) -> Node:
-    """Raises WorldError, ValueError (a field that is no object)."""
+    """Return a node. Raises WorldError, and ValueError for a field that is not an object."""
     meta, what = raw.metadata, f"Node {raw.metadata.name}"
     status: dict[str, Any] = {}
     for name in ("allocatable", "capacity"):
@@ -54,14 +54,14 @@ def node_from(raw: RawNode) -> Node:
 
 
 def _images(raw: RawNode) -> Iterator[tuple[str, int]]:
-    """Fifty of them are in each heartbeat: read without a look at every single field."""
+    """Yield names and sizes. Each heartbeat has fifty images, so single fields are not checked."""
     for image in raw.status.images or ():
         for name in image.names or ():
             yield name, max(image.sizeBytes, 0)
 
 
 def budget_from(raw: RawBudget) -> Budget:
-    """With names for `disrupted` (see kube_disrupted). Raises WorldError."""
+    """Return a budget whose `disrupted` has names (see disrupted_pods.py). Raises WorldError."""
     meta = raw.metadata
     what = f"PodDisruptionBudget {meta.namespace}/{meta.name}"
     selector = Fields(what, "spec.selector", raw.spec.selector or {})
@@ -78,7 +78,7 @@ def budget_from(raw: RawBudget) -> Budget:
 
 
 def what_of(kind: str, item: msgspec.Raw) -> str:
-    """How to name an object that cannot be decoded."""
+    """Return a name for an object that cannot be decoded."""
     try:
         values = msgspec.json.decode(item)
         meta = values["metadata"]

@@ -1,9 +1,8 @@
-"""Pod groups as gangs: which keys are known, and what to tell about them.
+"""Pod groups as gangs: which gang keys exist, and which events describe them.
 
-In 1.35 groups are parts of a Workload; pods name a workload's group and perhaps a replica of it,
-and each replica is a gang of its own, which is known only from the pods. Later each group is an
-object.
-A basic group gates nothing.
+In 1.35 groups are parts of a Workload. A pod names a group of a workload and perhaps a replica of
+it; each replica is a gang of its own and is known only from its pods. From 1.36 on each group is an
+object. A group with the basic policy gates nothing.
 """
 
 from shared.events.base import Event
@@ -20,14 +19,14 @@ class Groups:
     """Pod groups by `namespace/workload/group` or `namespace/group`, and the keys pods name."""
 
     def __init__(self) -> None:
-        """None."""
+        """Start without groups."""
         self._groups: dict[str, Group] = {}
         self._keys: dict[str, dict[str, bool]] = {}
         self._of_workload: dict[str, tuple[str, ...]] = {}
         self._news: list[Gang] = []
 
     def gang_of(self, namespace: str, ref: WorkloadRef) -> str:
-        """The key of a pod's gang, empty when its group gates nothing."""
+        """Return the key of a pod's gang; empty when its group gates nothing."""
         path = f"{namespace}/{ref.workload}/{ref.group}".replace("//", "/")
         group = self._groups.get(path)
         if group is not None and not group.min_count:
@@ -41,17 +40,17 @@ class Groups:
         return key
 
     def news(self) -> list[Event]:
-        """Gangs that became known through their pods since the last call."""
+        """Return events for the gangs that became known through their pods since the last call."""
         gangs, self._news = self._news, []
         return [GangsSeen(tuple(gangs))] if gangs else []
 
     def forget(self) -> None:
-        """No workloads; keys that pods name stay."""
+        """Forget the workloads, but not the keys that pods name."""
         self._groups.clear()
         self._of_workload.clear()
 
     def workload(self, raw: RawGroup) -> list[Event]:
-        """A workload as it is now. Raises WorldError."""
+        """Return the events of a workload that was added or changed. Raises WorldError."""
         meta = raw.metadata
         what = f"Workload {meta.namespace}/{meta.name}"
         document = {"apiVersion": WORKLOAD_VERSION, "kind": "Workload", "spec": raw.spec}
@@ -62,7 +61,7 @@ class Groups:
         return self._set(owner, paths)
 
     def pod_group(self, raw: RawGroup) -> list[Event]:
-        """A group that is an object of its own, as it is now. Raises WorldError."""
+        """Return the events of a PodGroup that was added or changed. Raises WorldError."""
         meta = raw.metadata
         owner = f"{meta.namespace}/{meta.name}"
         what = f"PodGroup {owner}"
@@ -71,11 +70,11 @@ class Groups:
         return self._set(owner, {owner: group})
 
     def pod_group_gone(self, raw: RawGroup) -> list[Event]:
-        """A deleted group."""
+        """Return the events of a deleted PodGroup."""
         return self.workload_gone(raw)
 
     def _set(self, owner: str, paths: dict[str, Group]) -> list[Event]:
-        """These are the owner's groups now."""
+        """Replace the groups of an owner and return the events."""
         lost = [path for path in self._of_workload.get(owner, ()) if path not in paths]
         events = self._drop(lost)
         self._of_workload[owner] = tuple(paths)
@@ -84,12 +83,12 @@ class Groups:
         return [*events, GangsSeen(tuple(gangs))] if gangs else events
 
     def workload_gone(self, raw: RawGroup) -> list[Event]:
-        """A deleted workload."""
+        """Return the events of a deleted workload."""
         owner = f"{raw.metadata.namespace}/{raw.metadata.name}"
         return self._drop(list(self._of_workload.pop(owner, ())))
 
     def _told(self, path: str) -> list[str]:
-        """Keys that there are gangs for; of a basic group those that pods named too early."""
+        """Return the keys that have gangs; for a basic group, those that pods named too early."""
         keys = list(self._keys.get(path, ()))
         if self._groups[path].min_count and path not in keys:
             keys.append(path)

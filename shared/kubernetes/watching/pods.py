@@ -1,7 +1,7 @@
-"""Pods of a live API to columns: equal ones together, unchanged ones left out.
+"""Converts pods of a live API to columns: equal pods together, unchanged pods left out.
 
-Told are pods that wait for our schedulers and pods that have a node, whoever bound them. What
-becomes of them is ingest's business.
+It reports the pods that wait for our schedulers and every pod that has a node, whoever bound it.
+Ingest decides what follows from them.
 """
 
 from collections.abc import Mapping
@@ -27,11 +27,11 @@ from shared.ports.cluster import PodRef
 FINISHED = ("Succeeded", "Failed")
 _Told = tuple[Template, Labels, str, int]
 LEAVES, STARTED = 1, 2
-"""What was told of a pod with a node besides: bits."""
+"""Bits for what else was reported of a pod with a node."""
 
 
 class _Column(msgspec.Struct, gc=False):
-    """Pods that are alike."""
+    """Equal pods."""
 
     known: Known
     spec: PodSpec
@@ -47,7 +47,7 @@ class _Column(msgspec.Struct, gc=False):
 
 
 class Pods:
-    """Gathers pods until `take`; remembers what was told of those that have a node."""
+    """Gathers pods until `drain` and remembers what it reported of pods with a node."""
 
     def __init__(
         self,
@@ -56,8 +56,8 @@ class Pods:
         refusals: Refusals,
         written: Mapping[str, int] = MappingProxyType({}),
     ) -> None:
-        """`schedulers` are the names that pods of ours carry; empty = all. `written` has
-        the revisions that our own writes of conditions made: pods at such a revision are left out.
+        """`schedulers` are the spec.schedulerName values of our pods; empty = all. `written` has
+        the revisions made by our own writes of conditions: pods at such a revision are left out.
         """
         self._schedulers, self._groups, self._refusals = schedulers, groups, refusals
         self._written = written
@@ -71,14 +71,16 @@ class Pods:
         self._started: dict[str, int] = {}
 
     def forget(self) -> None:
-        """Tell everything anew: what was gathered or told may never have arrived."""
+        """Report everything again: what was gathered or reported may have been lost."""
         for held in (self._columns, self._inside, self._told, self._started):
             held.clear()
         self._gone.clear()
         self._events.clear()
 
     def seen(self, pod: RawPod) -> None:
-        """A pod as it is now. Raises msgspec.ValidationError, ValueError for a bad one."""
+        """Read a pod that was added or changed. Raises msgspec.ValidationError or ValueError for a
+        bad one.
+        """
         meta, spec = pod.metadata, pod.spec
         node = spec.nodeName or ""
         scheduler = spec.schedulerName
@@ -95,14 +97,14 @@ class Pods:
         if node:
             start, before = pod.status.startTime, self._told.get(meta.uid)
             flags = LEAVES * bool(meta.deletionTimestamp) | STARTED * bool(start)
-            told = (known.template, labels.labels, node, flags)
-            if before == told:
+            reported = (known.template, labels.labels, node, flags)
+            if before == reported:
                 return
-            self._told[meta.uid] = told
+            self._told[meta.uid] = reported
             if start and not (before and before[-1] & STARTED):
                 self._started[meta.uid] = time_ms(start)
-            if before and (*before[:-1], before[-1] | STARTED) == told:
-                return  # nothing else is new
+            if before and (*before[:-1], before[-1] | STARTED) == reported:
+                return  # nothing else changed
             self._refusals.forget(meta.uid)
         elif known.refused is not None:
             self._refuse(pod, *known.refused)
@@ -110,8 +112,8 @@ class Pods:
         self._add(pod, known, labels, node)
 
     def _refuse(self, pod: RawPod, field: str, rule: str) -> None:
-        """A pod of ours that we cannot schedule: said once to the journal, and to people. That it
-        has gates says the API server, as long as that is why it waits.
+        """Refuse a pod of ours that we cannot schedule: once in the journal, and in its condition.
+        While the pod has scheduling gates the API server's own condition stands.
         """
         meta = pod.metadata
         if meta.uid not in self._refused:
@@ -129,19 +131,19 @@ class Pods:
         gang = self._groups.gang_of(meta.namespace, ref) if ref is not None else ""
         terminating = bool(meta.deletionTimestamp)
         owner = self._templates.owner(meta.ownerReferences)
-        spec, own = known.template.spec, ""
+        spec, gang_key = known.template.spec, ""
         if has_own_claims(spec.volumes):
             volumes = volumes_of_pod(spec.volumes, meta.name, meta.uid)
-            spec, own = msgspec.structs.replace(spec, volumes=volumes), meta.uid
+            spec, gang_key = msgspec.structs.replace(spec, volumes=volumes), meta.uid
         if not self._schedulers or pod.spec.schedulerName in self._schedulers:
             named_spec = named(spec, meta.namespace, meta.name)
-            spec, own = named_spec, own if named_spec is spec else meta.uid
+            spec, gang_key = named_spec, gang_key if named_spec is spec else meta.uid
         like = (known.number, labels.number, meta.namespace, gang, terminating, owner)
-        key = (*like, bool(node), own)
+        key = (*like, bool(node), gang_key)
         column = self._columns.get(key)
         if column is None:
-            who = (known, spec, meta.namespace, labels, gang, terminating, owner)
-            column = _Column(*who, [], [], [], [])
+            identity = (known, spec, meta.namespace, labels, gang, terminating, owner)
+            column = _Column(*identity, [], [], [], [])
             self._columns[key] = column
         self._inside[meta.uid] = True
         column.uids.append(meta.uid)
@@ -151,7 +153,7 @@ class Pods:
             column.nodes.append(node)
 
     def gone(self, pod: RawPod) -> None:
-        """A pod that was deleted, or that finished and holds nothing."""
+        """Read a pod that was deleted, or that finished and holds nothing."""
         uid = pod.metadata.uid
         node, scheduler = pod.spec.nodeName, pod.spec.schedulerName
         if not node and self._schedulers and scheduler not in self._schedulers:
@@ -165,11 +167,11 @@ class Pods:
         self._gone.append(uid)
 
     def reject(self, what: str, field: str, rule: str) -> None:
-        """An object that cannot be used, in its turn."""
+        """Reject an object, in the order of arrival."""
         self._events.append(InputRejected(what, field, rule))
 
-    def take(self) -> list[Event]:
-        """What was gathered, in the order in which it holds of every single pod."""
+    def drain(self) -> list[Event]:
+        """Return the gathered events; for each pod they are in the order of its changes."""
         self._flush()
         events, self._events = self._events, []
         return events

@@ -1,7 +1,7 @@
-"""Pods of ours that are refused as they come in say so in their condition, and say it again before
-a minute is over: no journal after ingest's knows of them, so nothing else would.
+"""Writes the reason into the condition of pods that ingest refused, again at least once a minute.
+No journal after ingest's knows these pods, so no other service does it.
 
-A lossy lane: one after another, and in an order that lets nobody wait who was never told.
+A lossy lane: one request at a time, pods without a message first.
 """
 
 import asyncio
@@ -20,7 +20,7 @@ HELD_MAX = 10_000
 
 
 class _Refused(Struct):
-    """A pod, what it says, and when it is said (again)."""
+    """A pod, its message, and the time at which the message is written (again)."""
 
     pod: PodRef
     message: str
@@ -31,16 +31,16 @@ class Refusals:
     """`write` puts a message into a pod's condition."""
 
     def __init__(self, write: Callable[[PodRef, str], Awaitable[PodRead]]) -> None:
-        """Nobody is refused."""
+        """Start empty."""
         self._write = write
-        # Who is due first is first.
+        # Ordered by the time at which they are due.
         self._held: dict[str, _Refused] = {}
         self._new: dict[str, _Refused] = {}
         self._come = asyncio.Event()
         self._writing: asyncio.Task[None] | None = None
 
     def add(self, pod: PodRef, message: str) -> None:
-        """This pod waits for ever, and why."""
+        """Add a pod that waits for ever, with the reason."""
         known = self._new.get(pod.uid) or self._held.get(pod.uid)
         if known is not None and known.message == message:
             return
@@ -53,12 +53,12 @@ class Refusals:
             self._writing = asyncio.get_running_loop().create_task(self._run())
 
     def forget(self, uid: str) -> None:
-        """It is gone, or somebody has bound it."""
+        """Forget a pod that was deleted or bound."""
         self._new.pop(uid, None)
         self._held.pop(uid, None)
 
     async def close(self) -> None:
-        """Write nothing any more. Idempotent."""
+        """Stop writing. Idempotent."""
         writing, self._writing = self._writing, None
         if writing is not None:
             writing.cancel()

@@ -1,7 +1,7 @@
 """Pods that run with other resources than their spec asks for: resized in place (KEP-1287).
 
-Kubelets tell for every container what it has. Nearly always that is what the spec says, word for
-word: such a pod stays one of many equal ones, and nothing more of it is read.
+Kubelets report the resources of each container. Nearly always these equal the spec byte by byte:
+such a pod stays one of many equal pods, and nothing more of its status is read.
 """
 
 from collections.abc import Sequence
@@ -21,13 +21,13 @@ RESOURCES, PENDING = b'"resources"', b'"PodResizePending"'
 
 
 class RawResources(msgspec.Struct):
-    """What a container asks for."""
+    """A container's resources."""
 
     requests: msgspec.Raw = NOTHING
 
 
 class Resized(msgspec.Struct, omit_defaults=True):
-    """What of a status says what the pod takes, as JSON of a status once more."""
+    """The part of a status that says what the pod uses, encoded as the JSON of a status."""
 
     containerStatuses: list[RawContainerStatus] = []
     initContainerStatuses: list[RawContainerStatus] = []
@@ -41,7 +41,7 @@ _encode = msgspec.json.Encoder().encode
 
 
 def resized(pod: RawPod) -> bytes:
-    """The part of a status that differs from the spec; empty = none does. Raises
+    """Return the part of a status that differs from the spec; empty = nothing differs. Raises
     msgspec.ValidationError.
     """
     status, spec = pod.status, pod.spec
@@ -60,7 +60,9 @@ def _other(raw: msgspec.Raw, containers: Sequence[RawContainer]) -> list[RawCont
 
 
 def _is_as_asked(one: RawContainerStatus, spec: bytes) -> bool:
-    """Whether what it has, and what it was granted, is what it asks for, in the same words."""
+    """Return whether the container's actual and allocated resources equal its requests, byte by
+    byte.
+    """
     has, granted = bytes(one.resources), bytes(one.allocatedResources)
     if not has or has != spec:
         return not has

@@ -1,7 +1,7 @@
 """The resources that are watched: where they are served, and how their objects become events.
 
-A reader of a kind turns objects into observations; what it cannot use becomes InputRejected and
-stops nothing else.
+A reader of a kind turns objects into observations. An object that it cannot use becomes
+InputRejected and does not stop the others.
 """
 
 from collections.abc import Callable
@@ -54,28 +54,28 @@ class Reader(Protocol):
         """An object that could not be decoded."""
         ...
 
-    def take(self) -> list[Event]:
+    def drain(self) -> list[Event]:
         """What the objects since the last call came to."""
         ...
 
     def forget(self) -> None:
-        """Begin anew: nothing was told."""
+        """Start again: nothing was reported."""
         ...
 
 
 class PodReader:
-    """Pods."""
+    """The reader of pods."""
 
     kind, item = "Pod", RawPod
 
     def __init__(self, pods: Pods) -> None:
-        """A reader around the gathered pods."""
+        """Wrap the gathered pods."""
         self._pods = pods
         self.gone, self.reject = pods.gone, pods.reject
-        self.take, self.forget = pods.take, pods.forget
+        self.drain, self.forget = pods.drain, pods.forget
 
     def seen(self, item: RawPod) -> None:
-        """A pod as it is now."""
+        """Read a pod that was added or changed."""
         try:
             self._pods.seen(item)
         except (msgspec.ValidationError, ValueError) as error:
@@ -84,19 +84,21 @@ class PodReader:
 
 
 class ObjectReader(Generic[Item]):
-    """Of all but pods and groups: one value per object, told when it differs."""
+    """The reader of all kinds but pods and groups: one value per object, reported when
+    it differs.
+    """
 
     def __init__(
         self,
         kind: str,
         item: type[Item],
         read: Callable[[Item], Value],
-        told: Callable[[list[Any]], Event],
+        make_seen: Callable[[list[Any]], Event],
         lost: Callable[[str], Event],
     ) -> None:
         """`told` and `lost` make the events."""
         self.kind, self.item = kind, item
-        self._read, self._tell, self._lose = read, told, lost
+        self._read, self._tell, self._lose = read, make_seen, lost
         self._unchanged = Unchanged()
         self._events: list[Event] = []
         self._values: list[Value] = []
@@ -125,14 +127,14 @@ class ObjectReader(Generic[Item]):
         """An object that cannot be used, in its turn."""
         self._events.append(InputRejected(what, field, rule))
 
-    def take(self) -> list[Event]:
+    def drain(self) -> list[Event]:
         """The events since the last call."""
         self._flush()
         events, self._events = self._events, []
         return events
 
     def forget(self) -> None:
-        """Nothing was told."""
+        """Report everything again."""
         self._unchanged.forget()
         self._events.clear()
         self._values.clear()
@@ -144,7 +146,7 @@ class ObjectReader(Generic[Item]):
 
 
 class GroupReader:
-    """Pod groups, as gangs, from the objects that the server has."""
+    """The reader of pod groups as gangs, from whichever objects the server has."""
 
     item = RawGroup
 
@@ -152,10 +154,10 @@ class GroupReader:
         self,
         kind: str,
         seen: Callable[[RawGroup], list[Event]],
-        gone: Callable[[RawGroup], list[Event]],
+        on_gone: Callable[[RawGroup], list[Event]],
     ) -> None:
-        """`seen` and `gone` tell what an object comes to."""
-        self.kind, self._seen, self._gone = kind, seen, gone
+        """`seen` and `gone` return the events of an object."""
+        self.kind, self._seen, self._gone = kind, seen, on_gone
         self._events: list[Event] = []
 
     def seen(self, item: RawGroup) -> None:
@@ -171,28 +173,28 @@ class GroupReader:
         self._events.extend(self._gone(item))
 
     def reject(self, what: str, field: str, rule: str) -> None:
-        """An object that cannot be used."""
+        """Reject an object."""
         self._events.append(InputRejected(what, field, rule))
 
-    def take(self) -> list[Event]:
+    def drain(self) -> list[Event]:
         """The events since the last call."""
         events, self._events = self._events, []
         return events
 
     def forget(self) -> None:
-        """Groups are told whole each time; nothing to forget."""
+        """Do nothing: groups are always reported whole."""
         self._events.clear()
 
 
 def node_reader() -> ObjectReader[RawNode]:
-    """Nodes."""
+    """Return the reader of nodes."""
     return ObjectReader(
         "Node", RawNode, node_from, lambda nodes: NodesSeen(tuple(nodes)), NodesDeletedSeen
     )
 
 
 def budget_reader() -> ObjectReader[RawBudget]:
-    """Disruption budgets."""
+    """Return the reader of disruption budgets."""
     return ObjectReader(
         "PodDisruptionBudget",
         RawBudget,
@@ -203,7 +205,7 @@ def budget_reader() -> ObjectReader[RawBudget]:
 
 
 def object_reader(kind: Kind) -> ObjectReader[Any]:
-    """Objects of one of the other kinds."""
+    """Return the reader of another kind."""
     return ObjectReader(
         kind.name,
         kind.item,
@@ -214,12 +216,12 @@ def object_reader(kind: Kind) -> ObjectReader[Any]:
 
 
 def name_of(kind: str, meta: Meta) -> str:
-    """What an object is called where it is rejected."""
+    """Return an object's name for a rejection."""
     return f"{kind} {meta.namespace}/{meta.name}".replace(" /", " ")
 
 
 def read_item(reader: Reader, decode: Callable[[bytes], Any], raw: bytes) -> Any:
-    """One object, or None with a rejection where it cannot be decoded."""
+    """Decode one object. Reject it and return None when it cannot be decoded."""
     try:
         return decode(raw)
     except msgspec.ValidationError as error:

@@ -1,10 +1,10 @@
-"""Pod specs of a live API to what the scheduler sees of them, each distinct spec only once.
+"""Converts pod specs of a live API to what the scheduler reads of them, each distinct spec once.
 
-The rules are those of manifests (shared/worlds). Controllers make thousands of equal pods,
-so a spec is looked up by its bytes, and by its labels where its rules name keys of them (older API
-servers do not make those part of the selectors). A pod that runs already counts with its requests,
-host ports and what it wants of other pods even where its other rules are not supported: only pods
-that wait for us are refused for them.
+The rules are those of manifests (shared/worlds). Controllers make thousands of equal pods, so a
+spec is looked up by its bytes; also by its labels where its rules name label keys, which older API
+servers do not merge into the selectors. A running pod counts with its requests, host ports and
+inter-pod terms even where its other rules are not supported: only pods that wait for us are refused
+for those.
 """
 
 from collections.abc import Hashable, Mapping
@@ -27,7 +27,9 @@ from shared.model.objects import PodSpec
 from shared.scheduling.api.custom import metadata_read, shown
 
 LOOKUPS = 100_000
-"""For how many lookups an entry is kept that is not looked up: a pod comes three or four times."""
+"""The number of lookups for which an unused entry is kept: a pod is looked up three or
+four times.
+"""
 NO_CLASSES: Mapping[str, PriorityClass] = {}
 AMOUNTS = ("containers", "initContainers", "overhead", "resources", "hostNetwork")
 BETWEEN = ("podAffinity", "podAntiAffinity")
@@ -39,8 +41,8 @@ Labels = tuple[tuple[str, str], ...]
 
 
 class Known(msgspec.Struct, frozen=True, gc=False):
-    """A distinct spec. `refused` = (field, rule) that keeps us from scheduling such pods; the
-    template then holds what such a pod takes, and wants of others, while it runs.
+    """A distinct spec. `refused` = the (field, rule) for which we cannot schedule such pods. The
+    template then holds only what such a pod takes, and asks of other pods, while it runs.
     """
 
     number: int
@@ -64,7 +66,7 @@ class Owner(msgspec.Struct):
     controller: bool | None = None
 
     def text(self) -> str:
-        """See owner_of."""
+        """Return the text of owner_of."""
         return owner_of(self.kind, self.apiVersion, self.name)
 
 
@@ -73,8 +75,8 @@ Value = TypeVar("Value")
 
 
 class Recent(Generic[Key, Value]):
-    """A dict that forgets what has not been looked up for LOOKUPS lookups, twice as many at most.
-    Jobs and gangs that come and go each have another spec, so without that it grows for ever.
+    """A dict that forgets entries after LOOKUPS to 2 x LOOKUPS lookups of other keys. Each job and
+    gang has another spec, so without forgetting it would grow for ever.
     """
 
     def __init__(self) -> None:
@@ -84,7 +86,7 @@ class Recent(Generic[Key, Value]):
         self._lookups = 0
 
     def get(self, key: Key) -> Value | None:
-        """None where it is unknown, or forgotten."""
+        """Return the value, or None when it is unknown or forgotten."""
         self._lookups += 1
         if self._lookups > LOOKUPS:
             self._newer, self._older, self._lookups = {}, self._newer, 0
@@ -96,15 +98,15 @@ class Recent(Generic[Key, Value]):
         return found
 
     def add(self, key: Key, value: Value) -> None:
-        """After a lookup that found nothing."""
+        """Add a value after a lookup that found none."""
         self._newer[key] = value
 
 
 class Templates:
-    """What distinct specs and labels have been seen."""
+    """The distinct specs and labels met so far."""
 
     def __init__(self) -> None:
-        """None."""
+        """Start empty."""
         self._specs: Recent[tuple[bytes, Labels, Labels, bytes], Known] = Recent()
         self._reads = metadata_read()
         self._labels: Recent[bytes, KnownLabels] = Recent()
@@ -117,24 +119,24 @@ class Templates:
     def of(
         self, spec: RawPodSpec, labels: KnownLabels, seen: Labels = (), resized: bytes = b""
     ) -> Known:
-        """What this spec comes to; takes the node's name out of it. `seen` is what `shown` says,
-        `resized` what the pod has besides (see resized_pods.py).
+        """Return what the scheduler reads of a spec; removes the node's name from it. `seen` is the
+        result of `shown`, `resized` the pod's other resources (see resized_pods.py).
         """
         spec.nodeName = None
         for volume in spec.volumes or ():
             if volume.ephemeral is NOTHING:
-                volume.name = ""  # every pod's token has another
+                volume.name = ""  # the token volume of every pod has another name
         key = self._encode(spec)
-        own = labels.labels if LABEL_KEYS in key else ()
-        found = self._specs.get((key, own, seen, resized))
+        pod_labels = labels.labels if LABEL_KEYS in key else ()
+        found = self._specs.get((key, pod_labels, seen, resized))
         if found is None:
             status = msgspec.json.decode(resized) if resized else None
-            found = self._read(key, dict(own), seen, status)
-            self._specs.add((key, own, seen, resized), found)
+            found = self._read(key, dict(pod_labels), seen, status)
+            self._specs.add((key, pod_labels, seen, resized), found)
         return found
 
     def shown(self, meta: PodMeta, labels: KnownLabels) -> Labels:
-        """What plugins of users read of a pod's metadata."""
+        """Return what users' plugins read of a pod's metadata."""
         if not self._reads:
             return ()
         annotations = self.labels(meta.annotations) if meta.annotations is not NOTHING else None
@@ -142,7 +144,7 @@ class Templates:
         return shown(self._reads, meta.namespace, dict(labels.labels), dict(found))
 
     def labels(self, raw: msgspec.Raw) -> KnownLabels:
-        """Labels sorted by key. Raises msgspec.ValidationError when they are none."""
+        """Return labels sorted by key. Raises msgspec.ValidationError when they are not labels."""
         key = bytes(raw)
         found = self._labels.get(key)
         if found is None:
@@ -153,14 +155,14 @@ class Templates:
         return found
 
     def owner(self, raw: msgspec.Raw) -> str:
-        """The controller among a pod's ownerReferences, where it is one by which pods are spread.
-        Raises msgspec.ValidationError.
+        """Return the controller among a pod's ownerReferences, if default spreading considers its
+        kind. Raises msgspec.ValidationError.
         """
         key = bytes(raw)
         found = self._owners.get(key)
         if found is None:
             owners = self._decode_owners(key) if key not in (b"", b"null") else []
-            found = next((own.text() for own in owners if own.controller), "")
+            found = next((reference.text() for reference in owners if reference.controller), "")
             self._owners.add(key, found)
         return found
 
@@ -173,7 +175,7 @@ class Templates:
             return Known(self._numbers, _template(values, labels, seen, status))
         except WorldError as error:
             refused = (error.rejection.field, error.rejection.rule)
-        amounts, between = _amounts_only(values), _between_only(values)
+        amounts, between = _amounts_only(values), _inter_pod_only(values)
         least = _readable(amounts, labels, seen, status)
         volumes = {"volumes": values["volumes"]} if "volumes" in values else {}
         for more in (between | volumes, between, volumes):
@@ -199,7 +201,7 @@ def _template(
     found = template_of(metadata, Fields("", "spec", rest), NO_CLASSES, None, seen, has)
     if group is None:
         return found
-    # Since 1.36 a pod names its group alone, and no workload.
+    # Since 1.36 a pod names only its group, without a workload.
     ref = WorkloadRef("", spec.child(GROUP).required_text("podGroupName"))
     return msgspec.structs.replace(found, ref=ref)
 
@@ -210,7 +212,7 @@ def _readable(
     seen: Labels,
     status: dict[str, Any] | None,
 ) -> Template:
-    """With all amounts that can be read; the others are taken out of what is given."""
+    """Read a pod with all readable amounts; the others are removed from `values`."""
     pod = {"spec": amounts, "status": status or {}}
     while True:
         try:
@@ -222,7 +224,7 @@ def _readable(
 
 
 def _amounts_only(values: dict[str, Any]) -> dict[str, Any]:
-    """What a pod takes from its node, without the rules about which node it may be."""
+    """Return only what the pod takes from its node, without the rules for choosing one."""
     found = {name: values[name] for name in (*AMOUNTS, *IDENTITY) if name in values}
     for group in GROUPS:
         for container in found.get(group) or ():
@@ -231,8 +233,8 @@ def _amounts_only(values: dict[str, Any]) -> dict[str, Any]:
     return found
 
 
-def _between_only(values: dict[str, Any]) -> dict[str, Any]:
-    """What others must heed, or like, while the pod runs: its terms about pods."""
+def _inter_pod_only(values: dict[str, Any]) -> dict[str, Any]:
+    """Return only the pod's inter-pod terms, which other pods must respect while it runs."""
     affinity = values.get("affinity")
     if not isinstance(affinity, dict):
         return {}
@@ -240,5 +242,5 @@ def _between_only(values: dict[str, Any]) -> dict[str, Any]:
 
 
 def raw_json(raw: msgspec.Raw) -> Any:
-    """A raw field as plain values, None where it is absent."""
+    """Return a raw field as plain values, None where it is absent."""
     return None if raw is NOTHING or not bytes(raw) else msgspec.json.decode(raw)

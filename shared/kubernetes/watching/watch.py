@@ -1,8 +1,8 @@
-"""The watch of one resource: reconnects by itself, ends only with Gone.
+"""The watch of one resource: it reconnects by itself and ends only with Gone.
 
-A watch ends at any time, says 410 by status or in mid-stream, or goes silent for ever; here all of
-that is either invisible or Gone. What was confirmed is a revision: everything up to it was handed
-over, in the server's order.
+A watch ends at any time, reports 410 as status or in mid-stream, or goes silent for ever; here each
+of these is either invisible or Gone. The confirmed position is a revision: everything up to it was
+passed on, in the server's order.
 """
 
 import asyncio
@@ -20,7 +20,7 @@ from shared.model.text import quoted
 from shared.ports.cluster import Gone, Restored
 
 SILENT_S = 75.0
-"""Bookmarks come once a minute: a longer silence is a dead connection."""
+"""Bookmarks come once a minute: a longer silence means a dead connection."""
 BACKOFF_S, BACKOFF_MAX_S = 0.1, 10.0
 QUIET_TRIES = 3
 EXPIRED = 410
@@ -43,7 +43,7 @@ _status = msgspec.json.Decoder(Status)
 
 
 class Source(msgspec.Struct, frozen=True):
-    """A collection to watch. Its watches are renewed after a random time within `timeout_s`."""
+    """A collection to watch. A watch is renewed after a random time within `timeout_s`."""
 
     path: str
     query: str = ""
@@ -51,15 +51,15 @@ class Source(msgspec.Struct, frozen=True):
 
 
 class ResourceWatch:
-    """Watches one collection from a revision on; `confirmed` rises as changes are handed over."""
+    """Watches one collection from a revision on. `confirmed` rises as changes are passed on."""
 
     def __init__(
         self, client: KubeClient, source: Source, reader: Reader, since: int, silent_s: float
     ) -> None:
-        """Nothing is asked before `run`."""
+        """Send nothing before `run`."""
         self._client, self._source, self._reader = client, source, reader
         self.confirmed = since
-        # How often the server was heard: its first word is that it serves the watch.
+        # The number of chunks received; the first one says that the server serves the watch.
         self.heard = 0
         self._silent_s = silent_s
         self._typed = msgspec.json.Decoder(Change[reader.item])  # type: ignore[name-defined]
@@ -67,13 +67,13 @@ class ResourceWatch:
         self._tries = 0
 
     async def run(self) -> AsyncIterator[None]:
-        """Yields after each piece of the stream that the reader took. Raises Gone, Restored."""
+        """Yield after each chunk that the reader took. Raises Gone, Restored."""
         while True:
             try:
                 async for _ in self._stream():
                     self._tries = 0
                     yield
-                # Ending is a watch's way of life, but not many times a second.
+                # Watches end routinely; back off only if they end in a row.
                 self._tries = max(self._tries, 1)
             except (OSError, TimeoutError) as error:
                 level = logging.INFO if self._tries < QUIET_TRIES else logging.WARNING
@@ -101,21 +101,21 @@ class ResourceWatch:
             rest = b""
             async for chunk in answer.content.iter_any():
                 self.heard += 1
-                # A line in many chunks is rare and short: what is kept is copied a few times.
+                # A line in many chunks is rare and short, so copying the rest each time is cheap.
                 *lines, rest = (rest + chunk).split(b"\n")
                 if lines:
-                    self._take(lines)
+                    self._apply_lines(lines)
                     yield
 
     async def _look(self) -> None:
-        """Ask how new the collection is. That makes the server look, too: where changes are rare,
-        the bookmark just before the end of the watch then tells.
+        """Ask for the collection's newest revision. The request makes the server look, too: where
+        changes are rare, the bookmark just before the end of the watch then shows it.
         """
         body = await self._client.get(f"{self._source.path}?limit=1")
         self._is_at(int(_collection.decode(body).metadata.resourceVersion))
 
     def _is_at(self, revision: int) -> None:
-        """Raises Restored: a revision never falls unless etcd is put back."""
+        """Raise Restored when the revision falls, which it never does unless etcd was restored."""
         if revision < self.confirmed:
             path, seen = self._source.path, self.confirmed
             raise Restored(f"{path} is at revision {revision}, and {seen} was seen before")
@@ -133,7 +133,7 @@ class ResourceWatch:
             await asyncio.sleep(min(float(wait[:6]), BACKOFF_MAX_S))
         raise ConnectionError(f"{answer.status}: {quoted(message)}")
 
-    def _take(self, lines: list[bytes]) -> None:
+    def _apply_lines(self, lines: list[bytes]) -> None:
         """Raises Gone, Restored, ConnectionError."""
         reader = self._reader
         for line in lines:
@@ -147,14 +147,14 @@ class ResourceWatch:
             if change.type == "DELETED":
                 reader.gone(change.object)
             elif change.type == "ERROR":
-                # Its Status has what some kinds of objects must have.
+                # A Status has fields that some kinds require.
                 self._unusual(line)
             elif change.type != "BOOKMARK":
                 reader.seen(change.object)
             self._confirm(change.object.metadata)
 
     def _unusual(self, line: bytes) -> None:
-        """An error, a bookmark without a spec, or an object that cannot be used."""
+        """Handle an error, a bookmark without a spec, or an object that cannot be used."""
         change = _change.decode(line)
         if change.type == "ERROR":
             status = _status.decode(change.object)

@@ -1,1 +1,1 @@
-"""What the mesh writes to the API: binds, evictions, conditions, volumes and events."""
+"""Requests that change the cluster: binds, evictions, conditions, volumes and events."""

@@ -1,7 +1,7 @@
-"""What the API server's answers mean: statuses and texts to `Answer`. Pure.
+"""Maps statuses and texts of the API server to `Answer`. Pure.
 
-The binding subresource says in words why it answers 409; the words are those of Kubernetes 1.35
-(pkg/registry/core/pod/storage) and have not changed since its first versions.
+The binding subresource explains its 409s in words; these are the words of Kubernetes 1.35
+(pkg/registry/core/pod/storage), unchanged since its first versions.
 """
 
 from shared.kubernetes.client.client import Response
@@ -12,7 +12,7 @@ SERVER_ERROR = 500
 
 
 def bind_answer(response: Response) -> Answer:
-    """The answer to a binding POST."""
+    """Return the answer to a binding POST."""
     if response.ok:
         return Answer.DONE
     if response.status == CONFLICT:
@@ -29,12 +29,13 @@ def _conflict(message: str) -> Answer:
         return Answer.REFUSED
     if "ResourceVersion in precondition" in message:
         return Answer.STALE
-    # Whatever else its storage says comes as a conflict, also that etcd did not answer a write.
+    # The storage reports everything else as a conflict, too, even that etcd did not answer a
+    # write.
     return Answer.UNKNOWN
 
 
 def change_answer(response: Response) -> Answer:
-    """The answer to a GET, a PATCH or a DELETE that names the pod's uid."""
+    """Return the answer to a GET, PATCH or DELETE that names the pod's uid."""
     if response.ok:
         return Answer.DONE
     if response.status == CONFLICT and "UID in precondition" in response.message():

@@ -1,5 +1,5 @@
-"""The bodies of what is written to a live API. Each names the pod's uid, so that no other pod of
-the name is ever changed.
+"""Request bodies for a live API. Each names the pod's uid, so that another pod with the same name
+is never changed.
 """
 
 import time
@@ -14,7 +14,7 @@ _encode = msgspec.json.Encoder().encode
 
 
 def binding(request: BindRequest) -> bytes:
-    """Names and uids need no escaping in JSON: their alphabets have nothing to escape."""
+    """Return the body of a binding. Names and uids contain nothing that JSON escapes."""
     return (
         f'{{"apiVersion":"v1","kind":"Binding","metadata":{{"name":"{request.name}",'
         f'"uid":"{request.uid}","resourceVersion":"{request.revision}"}},'
@@ -23,7 +23,7 @@ def binding(request: BindRequest) -> bytes:
 
 
 def _condition(ref: PodRef, condition: dict[str, object], **more: object) -> bytes:
-    """A patch of one condition, for this very pod."""
+    """Return a patch of one condition of the pod with this uid."""
     status = {"conditions": [condition], **more}
     return _encode({"metadata": {"uid": ref.uid}, "status": status})
 
@@ -31,8 +31,8 @@ def _condition(ref: PodRef, condition: dict[str, object], **more: object) -> byt
 def unscheduled(
     ref: PodRef, reason: str, message: str, later_s: int, is_first: bool = True
 ) -> bytes:
-    """Why a pod waits (`is_first`: since now); where no victims would help it is nominated nowhere
-    any more.
+    """Return a patch that says why a pod waits (`is_first`: since now). A pod that preemption
+    cannot help loses its nomination.
     """
     now_s = time.time()
     condition: dict[str, object] = {
@@ -50,7 +50,7 @@ def unscheduled(
 
 
 def scheduled(ref: PodRef) -> bytes:
-    """It has a node after all."""
+    """Return a patch that says that the pod is scheduled."""
     now = _stamp(time.time())
     condition: dict[str, object] = {"type": "PodScheduled", "status": "True"}
     return _condition(
@@ -59,17 +59,17 @@ def scheduled(ref: PodRef) -> bytes:
 
 
 def nomination(ref: PodRef, node: str) -> bytes:
-    """Where the pod will go once its victims have left."""
+    """Return a patch with the node on which the pod is nominated."""
     return _encode({"metadata": {"uid": ref.uid}, "status": {"nominatedNodeName": node}})
 
 
 def deletion(ref: PodRef) -> bytes:
-    """Delete this very pod, with its own grace period."""
+    """Return the options that delete the pod with this uid, with its own grace period."""
     return _encode({"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": {"uid": ref.uid}})
 
 
 def disruption(ref: PodRef, scheduler: str) -> bytes:
-    """Why a victim goes."""
+    """Return a patch that says why a victim is evicted."""
     return _condition(
         ref,
         {

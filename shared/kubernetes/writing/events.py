@@ -1,8 +1,7 @@
-"""Events for people (`kubectl describe pod`), with kube-scheduler's words: a lossy lane of its own.
+"""Events for people (`kubectl describe pod`), in kube-scheduler's words: a lossy lane of its own.
 
-It never makes a bind wait: so many a second are sent, a few of them at a time, and what does not
-fit into the queue is dropped and counted. What says the same of the same pod again is told as a
-series.
+A bind never waits for it: a limited number is sent each second, a few at a time. An event that does
+not fit into the queue is dropped and counted. An event that repeats becomes a series.
 """
 
 import asyncio
@@ -23,14 +22,16 @@ from shared.ports.cluster import PodRef
 
 PER_S = 100.0
 BURST = 10.0
-"""A flood's binds go first: an event costs the server as much as a bind."""
+"""Binds of a flood go first: an event costs the server as much as a bind."""
 WAITING_MAX = 300
 SENDERS = 16
 """Enough for `PER_S` while answers take less than 160 ms."""
 CROWDED_S = 0.2
 NAME_MAX = 253
 SERIES_S = 1_800.0
-"""The same again is told after so long (client-go's refreshTime); meanwhile it is only counted."""
+"""A repeated event is written after this time (client-go's refreshTime); until then it is only
+counted.
+"""
 KNOWN_MAX = 30_000
 NOTE_BYTES_MAX = 1024
 CUT = " ..."
@@ -40,7 +41,7 @@ log = logging.getLogger("muster.kube")
 
 
 class EventCounts(msgspec.Struct):
-    """What became of the events."""
+    """Numbers of events by outcome."""
 
     sent: int = 0
     dropped: int = 0
@@ -49,7 +50,7 @@ class EventCounts(msgspec.Struct):
 
 
 class _Series(msgspec.Struct):
-    """An event that was told: its name, how often it happened since, when it was last written."""
+    """A written event: its name, how often it happened since, and when it was last written."""
 
     path: str
     count: int
@@ -57,7 +58,7 @@ class _Series(msgspec.Struct):
 
 
 class _Waiting(msgspec.Struct):
-    """An event on its way: POST a new one, or PATCH a series."""
+    """An event to send: POST a new one, or PATCH a series."""
 
     method: str
     path: str
@@ -65,10 +66,10 @@ class _Waiting(msgspec.Struct):
 
 
 class KubeEvents:
-    """One process's recorder. `controller` is the name that shows as the reporting controller."""
+    """The recorder of one process. `controller` is the reporting controller's name."""
 
     def __init__(self, client: KubeClient, controller: str) -> None:
-        """Nothing is sent before the first event."""
+        """Start without events."""
         self._client, self.controller = client, controller
         self._instance = f"{controller}-{os.uname().nodename}"
         self.counts = EventCounts()
@@ -81,19 +82,19 @@ class KubeEvents:
         self._come = asyncio.Event()
         self._turn = asyncio.Lock()
         self._tokens, self._filled_s = BURST, -inf
-        # The server wants none before then.
+        # The server asked for none before then.
         self._rests_until_s = -inf
-        # On the wire.
+        # Requests in flight.
         self.out = 0
         self._number = time.time_ns()
         self._should_wait: Callable[[], bool] = bool
 
     def wait_while(self, should_wait: Callable[[], bool]) -> None:
-        """Hold events back while this says so."""
+        """Hold events back while the function returns True."""
         self._should_wait = should_wait
 
     async def close(self) -> None:
-        """What waits is dropped."""
+        """Stop; drop the waiting events."""
         senders, self._senders = self._senders, []
         for sender in senders:
             sender.cancel()
@@ -103,13 +104,13 @@ class KubeEvents:
         self._before.clear()
 
     def scheduled(self, pod: PodRef, node: str) -> None:
-        """Bound by us."""
+        """Report a bind of ours."""
         note = f"Successfully assigned {pod.namespace}/{pod.name} to {node}"
-        if self._tell(pod, "Normal", "Scheduled", "Binding", note):
+        if self._send_event(pod, "Normal", "Scheduled", "Binding", note):
             self._remember(pod.uid)
 
     def scheduled_before(self, pod: PodRef, node: str, at_ms: int) -> None:
-        """Bound by a process before this one, which may not have come to tell of it."""
+        """Report a bind of an earlier process, which may have ended before it reported it."""
         if pod.uid in self._scheduled:
             return
         if len(self._before) >= WAITING_MAX:
@@ -129,15 +130,15 @@ class KubeEvents:
         self._scheduled[uid] = True
 
     def failed(self, pod: PodRef, message: str) -> None:
-        """It waits, and why."""
-        self._tell(pod, "Warning", "FailedScheduling", "Scheduling", message)
+        """Report that a pod cannot be scheduled, and why."""
+        self._send_event(pod, "Warning", "FailedScheduling", "Scheduling", message)
 
     def preempted(self, victim: PodRef, by: PodRef, node: str) -> None:
-        """It goes, and for whom."""
+        """Report that a victim is evicted, and for which pod."""
         note = f"Preempted by pod {by.uid} on node {node}"
-        self._tell(victim, "Normal", "Preempted", "Preempting", note, by)
+        self._send_event(victim, "Normal", "Preempted", "Preempting", note, by)
 
-    def _tell(
+    def _send_event(
         self,
         pod: PodRef,
         kind: str,
@@ -146,11 +147,11 @@ class KubeEvents:
         note: str,
         related: PodRef | None = None,
     ) -> bool:
-        """Whether it will be sent."""
+        """Queue an event; return whether it will be sent."""
         key = (pod.uid, reason, note)
         known = self._known.get(key)
         if known is not None:
-            self._again(known)
+            self._repeat(known)
             return True
         if len(self._waiting) >= WAITING_MAX:
             self.counts.dropped += 1
@@ -158,7 +159,8 @@ class KubeEvents:
         if len(self._known) >= KNOWN_MAX:
             self._known.clear()
         self._number += 1
-        # A pod is scheduled once, whoever tells of it after whatever faults: the name says so.
+        # A pod is scheduled once, whichever process reports it after whatever faults: so its name
+        # is fixed.
         number = _number_of(pod.uid) if reason == "Scheduled" else self._number
         name = _name(pod, number)
         path = _path(pod.namespace)
@@ -187,7 +189,7 @@ class KubeEvents:
             "regarding": _reference(pod),
         }
 
-    def _again(self, known: _Series) -> None:
+    def _repeat(self, known: _Series) -> None:
         known.count += 1
         now_s = time.monotonic()
         if now_s - known.written_s < SERIES_S or len(self._waiting) >= WAITING_MAX:
@@ -221,7 +223,9 @@ class KubeEvents:
                 self.out -= 1
 
     async def _next(self) -> _Waiting:
-        """What is sent now. One sender waits here, the others for its place or for answers."""
+        """Return the next event to send. One sender waits here, the others wait for its place or
+        for answers.
+        """
         while not (self._waiting or self._before):
             self._come.clear()
             await self._come.wait()
@@ -245,7 +249,7 @@ class KubeEvents:
             self._rests_until_s = _now_s() + response.retry_after_s
 
     async def _pace(self) -> None:
-        """So many a second, after a first burst, and none while others need the server."""
+        """Limit the rate, after a first burst, and wait while other requests need the server."""
         while True:
             now_s = _now_s()
             if self._should_wait() or now_s < self._rests_until_s:
@@ -268,17 +272,16 @@ def _number_of(uid: str) -> int:
 
 
 def _name(pod: PodRef, number: int) -> str:
-    """An Event's name, from the pod's uid where the pod's name is too long for it.
+    """Return an Event's name, from the pod's uid where the pod's name is too long.
 
-    client-go takes a random UUID there. The uid keeps the name of `Scheduled` the same in every
-    process.
+    client-go uses a random UUID. The uid makes the name of `Scheduled` the same in every process.
     """
     name = f"{pod.name}.{number:x}"
     return name if len(name) <= NAME_MAX else f"{pod.uid}.{number:x}"
 
 
 def cut(note: str) -> str:
-    """At most 1,024 bytes, as kube-scheduler cuts it."""
+    """Return at most 1,024 bytes of a note, cut as kube-scheduler does."""
     raw = note.encode()
     if len(raw) <= NOTE_BYTES_MAX:
         return note

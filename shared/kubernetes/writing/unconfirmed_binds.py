@@ -1,8 +1,8 @@
-"""Binds of ours that were perhaps carried out: whoever is found on the node was bound by us.
+"""Binds of ours whose outcome is unknown: if the pod is found on the node, we bound it.
 
-Binding may hear from the watch that such a pod has its node, and then asks no more; the event for
-people and the count of binds are still owed. So each is looked at again after a while, unless an
-answer has told before. Nothing depends on it.
+Binding may learn from the watch that such a pod has its node and then sends nothing more; the event
+for people and the count of binds are still missing. So each such bind is read again after a while,
+unless an answer has come before. Nothing depends on it.
 """
 
 import asyncio
@@ -18,24 +18,24 @@ REMEMBERED_MAX = 10_000
 
 
 class _Bind(Struct):
-    """A bind, and how often it may still be looked at."""
+    """A bind, and how many more times it may be read."""
 
     pod: PodRef
     node: str
     tries: int = TRIES
 
 
-class Unsure:
-    """`look` reads a pod, and calls `forget` when that shows a node."""
+class UnconfirmedBinds:
+    """`look` reads a pod and calls `forget` when the pod shows a node."""
 
     def __init__(self, look: Callable[[PodRef], Awaitable[PodRead]]) -> None:
-        """Nothing to look after."""
+        """Start empty."""
         self._look = look
         self._binds: dict[str, _Bind] = {}
         self._looking: asyncio.Task[None] | None = None
 
     def add(self, pod: PodRef, node: str) -> None:
-        """A bind to this node may have been carried out."""
+        """Add a bind to a node that may have been carried out."""
         if len(self._binds) >= REMEMBERED_MAX:
             self._binds.clear()
         self._binds[pod.uid] = _Bind(pod, node)
@@ -43,12 +43,14 @@ class Unsure:
             self._looking = asyncio.get_running_loop().create_task(self._look_after())
 
     def forget(self, uid: str) -> str:
-        """What became of it is known; the node it may have been bound to, or nothing."""
+        """Forget a pod whose outcome is known. Return the node it may have been bound to, or
+        nothing.
+        """
         bind = self._binds.pop(uid, None)
         return bind.node if bind is not None else ""
 
     async def close(self) -> None:
-        """Look no more. Idempotent."""
+        """Stop reading. Idempotent."""
         looking, self._looking = self._looking, None
         if looking is not None:
             looking.cancel()

@@ -1,8 +1,7 @@
-"""Volumes bound before their pods, on a live API: a volume is given its claim, or a claim its node.
+"""Binds volumes before their pods on a live API: a volume gets its claim, or a claim its node.
 
-Each is read first and written only as it was read (its resourceVersion is the precondition), so it
-does not matter how often, or by whom, the same is written. What follows is the business of the
-controllers that bind claims and make volumes.
+Each object is read first and written only if it is unchanged (resourceVersion is the precondition),
+so repeated writes do no harm. The controllers that bind claims and make volumes do the rest.
 """
 
 from collections.abc import Awaitable, Callable
@@ -17,7 +16,7 @@ from shared.model.api_outcome import Answer
 from shared.ports.cluster import VolumeRequest
 
 BOUND_BY_CONTROLLER = "pv.kubernetes.io/bound-by-controller"
-"""The controller takes such a claim off again when it is gone, as it does with its own."""
+"""The controller removes such a claim when it is deleted, as it does with its own."""
 
 Send = Callable[[str, str, bytes | None, str], Awaitable[Response | Answer]]
 Tell = Callable[[Answer, Response, str], None]
@@ -48,7 +47,9 @@ _decode = msgspec.json.Decoder(_Object).decode
 
 
 async def bind_volume(send: Send, tell: Tell, request: VolumeRequest) -> Answer:
-    """See the port. `send` is (method, path, body, content type); `tell` is told of answers."""
+    """Bind a volume; see the port. `send` takes (method, path, body, content type); `tell` gets the
+    answers.
+    """
     choice = request.choice
     path = f"/api/v1/namespaces/{choice.namespace}/persistentvolumeclaims/{choice.claim}"
     if choice.volume:
@@ -80,7 +81,9 @@ def _answer(response: Response, tell: Tell, request: VolumeRequest) -> Answer:
 
 
 def _for_claim(volume: _Object, request: VolumeRequest) -> dict[str, Any] | Answer:
-    """What makes the volume that of the claim."""
+    """Return the patch that gives the volume to the claim, or the answer if that is not
+    possible.
+    """
     choice, ref = request.choice, volume.spec.claimRef
     claim = {"namespace": choice.namespace, "name": choice.claim, "uid": choice.claim_uid}
     wanted = {"kind": "PersistentVolumeClaim", "apiVersion": "v1", **claim}
@@ -95,7 +98,9 @@ def _for_claim(volume: _Object, request: VolumeRequest) -> dict[str, Any] | Answ
 
 
 def _for_node(claim: _Object, request: VolumeRequest) -> dict[str, Any] | Answer:
-    """What says for which node a volume is to be made."""
+    """Return the patch that says for which node the claim's volume is made, or the answer if that
+    is not possible.
+    """
     node = claim.metadata.annotations.get(SELECTED_NODE, "")
     if node:
         return Answer.DONE if node == request.node else Answer.REFUSED

@@ -1,8 +1,8 @@
-"""How many writes are on the wire at once: found out from the answers, with no fixed rate.
+"""Limits the writes in flight; the limit follows the answers, without a fixed rate.
 
-More while answers come fast, fewer when the server is slow, far fewer when it refuses: TCP's slow
-start (RFC 5681) until the first sign of either, then additive increase, multiplicative decrease. It
-knows nothing of what the requests are.
+It rises while answers are fast, falls when the server is slow, and falls far when it refuses: TCP's
+slow start (RFC 5681) until the first sign of either, then additive increase, multiplicative
+decrease. It knows nothing of the requests.
 """
 
 import asyncio
@@ -10,31 +10,31 @@ from collections import deque
 
 WIDTH_FIRST, WIDTH_MIN, WIDTH_MAX = 64.0, 1.0, 192.0
 WIDTH_SLOW = 96.0
-"""Late answers alone narrow the lane no further: they may come late however few are asked for.
-kube-scheduler, which sends 50 requests a second and at first 100 at once, has as many on the wire
-at 2 s for each. Only refusals and failures narrow the lane to WIDTH_MIN.
+"""Late answers alone never narrow the window below this: they may be late at any width.
+kube-scheduler, which sends 50 requests a second and at first 100 at once, has as many in flight at
+2 s each. Only refusals and failures narrow the window to WIDTH_MIN.
 """
 DECREASE = 0.7
 STARTING = 0.25
-"""How much wider each good answer makes a lane that was never too wide: it doubles in three rounds
-of answers.
+"""How much each good answer widens a window that was never too wide: it doubles in three rounds of
+answers.
 """
 SLOW_S, SLOW_TIMES = 0.25, 4.0
-"""An answer that takes longer, and so many times as long as the best, means that requests queue up
-in the server and not here. Far away every answer takes long, which means nothing.
+"""An answer that takes longer than this, and this many times as long as the best, means that
+requests queue in the server. On a distant server every answer takes long, which means nothing.
 """
 FORGET = 0.001
-"""How fast the best is forgotten, for each answer."""
+"""How fast the best time is forgotten, per answer."""
 REST_S = 0.1
 """Busy answers to requests that were sent together count once."""
 CROWDED_S = 1.0
 
 
-class Lane:
+class WriteWindow:
     """A semaphore, first come first served, whose width follows the server."""
 
     def __init__(self) -> None:
-        """Nothing on the wire."""
+        """Start with nothing in flight."""
         self.width = WIDTH_FIRST
         self.out = 0
         self._waiting: deque[asyncio.Future[None]] = deque()
@@ -44,7 +44,9 @@ class Lane:
 
     @property
     def is_crowded(self) -> bool:
-        """Whether the server refused something just now: what can wait should."""
+        """Return whether the server has just refused something, so that less urgent requests should
+        wait.
+        """
         return asyncio.get_running_loop().time() - self._busy_s < CROWDED_S
 
     async def enter(self) -> None:
@@ -63,12 +65,12 @@ class Lane:
             raise
 
     def leave(self) -> None:
-        """The answer is here, or will never be."""
+        """Leave the window: the answer is here or will never come."""
         self.out -= 1
         self._admit()
 
     def went_well(self, took_s: float) -> None:
-        """An answer; a slow one narrows the lane, but not below WIDTH_SLOW."""
+        """Count an answer; a slow one narrows the window, but not below WIDTH_SLOW."""
         if took_s < self._best_s:
             self._best_s = took_s
         else:
@@ -82,7 +84,7 @@ class Lane:
             self.width += STARTING if self._is_starting else 1.0 / self.width
 
     def was_busy(self) -> None:
-        """429, 5xx, or nothing."""
+        """Count a 429, a 5xx, or no answer."""
         self._busy_s = asyncio.get_running_loop().time()
         self._narrow(WIDTH_MIN)
 

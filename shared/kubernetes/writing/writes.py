@@ -1,8 +1,8 @@
-"""Binding's requests to a live API: many at once over kept connections, each answered for certain
-or with UNKNOWN.
+"""Binding's requests to a live API: many at once over kept connections. Each gets a certain answer
+or UNKNOWN.
 
-No request is repeated here after it may have been carried out; 429 is the one answer that says it
-was not. What an answer means for the pod is binding's business.
+A request that may have been carried out is never repeated here; only 429 says that it was not.
+Binding decides what an answer means for the pod.
 """
 
 import asyncio
@@ -27,9 +27,9 @@ from shared.kubernetes.writing.bodies import (
     unscheduled,
 )
 from shared.kubernetes.writing.events import KubeEvents
-from shared.kubernetes.writing.unconfirmed_binds import Unsure
+from shared.kubernetes.writing.unconfirmed_binds import UnconfirmedBinds
 from shared.kubernetes.writing.volumes import bind_volume
-from shared.kubernetes.writing.write_concurrency import Lane
+from shared.kubernetes.writing.write_concurrency import WriteWindow
 from shared.model.api_outcome import Answer
 from shared.model.text import quoted
 from shared.ports.cluster import UNSCHEDULABLE, BindRequest, PodRead, PodRef, VolumeRequest
@@ -41,7 +41,7 @@ SERVER_ERROR = 500
 REMEMBERED_MAX = 10_000
 WAITING_REMEMBERED_MAX = 100_000
 OTHER_TIME_S = TOUCH_TRIES + 2.0
-"""After so long the time in a condition differs, however many tries the last write took."""
+"""After this time the timestamp in a condition differs, however many tries the last write took."""
 
 log = logging.getLogger("muster.kube")
 
@@ -62,7 +62,7 @@ _pod = msgspec.json.Decoder(_Pod)
 
 
 class Counts(msgspec.Struct):
-    """How many requests there were, for progress and metrics."""
+    """Numbers of requests, for progress and metrics."""
 
     binds: int = 0
     bound: int = 0
@@ -71,31 +71,31 @@ class Counts(msgspec.Struct):
 
 
 class KubeWrites:
-    """All writes of one process share one lane."""
+    """All writes of one process; they share one window."""
 
     def __init__(self, client: KubeClient, events: KubeEvents) -> None:
-        """Nothing is sent."""
+        """Send nothing yet."""
         self._client, self._events = client, events
-        self.lane = Lane()
-        # Events are outside of the lane: where it is narrow for binds, they are not to crowd it.
-        events.wait_while(lambda: self.lane.is_crowded or events.out >= self.lane.width)
+        self.window = WriteWindow()
+        # Events are outside of the window: they must not crowd it where it is narrow for binds.
+        events.wait_while(lambda: self.window.is_crowded or events.out >= self.window.width)
         self.counts = Counts()
         self._refusals: dict[str, bool] = {}
-        self._unsure = Unsure(self._read_one)
+        self._unsure = UnconfirmedBinds(self._read_one)
         self._nominated: dict[str, str] = {}
-        # Pods that have a condition from us, and when we wrote it last.
+        # When we last wrote each pod's condition.
         self._wait: dict[str, float] = {}
-        # Pod -> the revision that our last write of its condition made, where that is certain.
+        # Pod -> the revision of our last write of its condition, where it is certain.
         self.written: dict[str, int] = {}
 
     async def close(self) -> None:
-        """Look after nothing any more. Idempotent."""
+        """Stop reading unconfirmed binds. Idempotent."""
         await self._unsure.close()
 
     # ------------------------------------------------------------------------------------ binds
 
     async def bind(self, requests: Sequence[BindRequest]) -> list[PodRead]:
-        """POST bindings, in the order given as far as the lane's width allows."""
+        """POST bindings, in the given order as far as the window allows."""
         return await _side_by_side(requests, self._bind_one)
 
     async def _bind_one(self, request: BindRequest) -> PodRead:
@@ -109,7 +109,7 @@ class KubeWrites:
             ref = PodRef(request.uid, request.namespace, request.name)
             self._unsure.add(ref, request.node)
         if isinstance(response, Response) and answer is not Answer.DONE:
-            self._tell(answer, response, f"bind {request.namespace}/{request.name}")
+            self._log_refusal(answer, response, f"bind {request.namespace}/{request.name}")
         return PodRead(answer)
 
     def _bound(self, pod: PodRef, node: str) -> None:
@@ -132,14 +132,16 @@ class KubeWrites:
         return read
 
     def _is_on(self, ref: PodRef, node: str) -> None:
-        """The cluster shows the pod's node, if any: perhaps by a bind of ours without an answer."""
+        """Note that the cluster shows the pod's node, perhaps after a bind of ours without an
+        answer.
+        """
         if node and self._unsure.forget(ref.uid) == node:
             self._bound(ref, node)
 
     async def touch(
         self, pods: Sequence[PodRef], messages: Sequence[str], reasons: Sequence[str] = ()
     ) -> list[PodRead]:
-        """Write why the pod waits."""
+        """Write why the pod waits into its condition."""
         assert len(pods) == len(messages), f"{len(pods)} pods, {len(messages)} messages"
         words = reasons or [UNSCHEDULABLE] * len(pods)
         return await _side_by_side(list(zip(pods, messages, words, strict=True)), self._touch_one)
@@ -152,8 +154,8 @@ class KubeWrites:
             self._nominated.pop(ref.uid, None)
         read = PodRead(Answer.UNKNOWN)
         for later_s in range(TOUCH_TRIES):
-            # Writing what is there already changes nothing, not even the resourceVersion; the time
-            # of the probe makes it another thing.
+            # Writing an equal condition changes nothing, not even the resourceVersion; the time
+            # of the probe makes it different.
             body = unscheduled(ref, reason, message, later_s, ref.uid not in self._wait)
             response = await self._send("PATCH", f"{_path(ref)}/status", body, STRATEGIC_MERGE)
             if isinstance(response, Answer):
@@ -163,15 +165,15 @@ class KubeWrites:
                 self._is_on(ref, read.node)
                 await self._scheduled(ref)
             elif read.answer is Answer.DONE:
-                self._told(ref.uid, read.revision, is_first_try=not later_s)
+                self._note_condition(ref.uid, read.revision, is_first_try=not later_s)
             if read.answer is not Answer.DONE or read.revision > ref.revision:
                 return read
         return PodRead(Answer.UNKNOWN)
 
-    def _told(self, uid: str, revision: int, is_first_try: bool) -> None:
-        """Remember a condition that was written. The revision is ours only if the write changed the
-        pod. The time in a condition has a resolution of a second, and a write that changes nothing
-        is answered with the revision that another client made.
+    def _note_condition(self, uid: str, revision: int, is_first_try: bool) -> None:
+        """Remember a written condition. The revision is ours only if the write changed the pod: the
+        timestamp has a resolution of a second, and a write that changes nothing is answered with
+        the revision of another client.
         """
         now_s = time.monotonic()
         if len(self._wait) >= WAITING_REMEMBERED_MAX and uid not in self._wait:
@@ -183,12 +185,12 @@ class KubeWrites:
             self.written[uid] = revision
 
     async def _scheduled(self, ref: PodRef) -> None:
-        """It was bound before we wrote that it waits: take that back, as well as may be."""
+        """Take a condition back, best effort: the pod was bound before we wrote that it waits."""
         body = scheduled(ref)
         await self._send("PATCH", f"{_path(ref)}/status", body, STRATEGIC_MERGE)
 
     async def evict(self, pods: Sequence[PodRef], by: PodRef | None) -> list[Answer]:
-        """Say why, then delete."""
+        """Write why each pod is evicted, then delete it."""
         return await _side_by_side([(ref, by) for ref in pods], self._evict_one)
 
     async def _evict_one(self, asked: tuple[PodRef, PodRef | None]) -> Answer:
@@ -199,21 +201,21 @@ class KubeWrites:
             return response
         answer = change_answer(response)
         if answer is not Answer.DONE:
-            self._tell(answer, response, f"evict {ref.namespace}/{ref.name}")
+            self._log_refusal(answer, response, f"evict {ref.namespace}/{ref.name}")
             return answer
         node = self._shown(ref, response, "evict").node
         response = await self._send("DELETE", _path(ref), deletion(ref))
         if isinstance(response, Answer):
             return response
         answer = change_answer(response)
-        self._tell(answer, response, f"evict {ref.namespace}/{ref.name}")
+        self._log_refusal(answer, response, f"evict {ref.namespace}/{ref.name}")
         if answer is Answer.DONE and by is not None:
             self._events.preempted(ref, by, node)
             await self._nominate(by, node)
         return answer
 
     async def _nominate(self, preemptor: PodRef, node: str) -> None:
-        """Show where the preemptor will go; nothing depends on it."""
+        """Write the preemptor's nominated node; nothing depends on it."""
         if self._nominated.get(preemptor.uid) != node:
             if len(self._nominated) >= REMEMBERED_MAX:
                 self._nominated.clear()
@@ -222,16 +224,16 @@ class KubeWrites:
             await self._send("PATCH", path, nomination(preemptor, node), STRATEGIC_MERGE)
 
     async def bind_volumes(self, requests: Sequence[VolumeRequest]) -> list[Answer]:
-        """Volumes get their claims, claims their nodes."""
+        """Give volumes their claims and claims their nodes."""
         return await _side_by_side(requests, self._bind_volume)
 
     async def _bind_volume(self, request: VolumeRequest) -> Answer:
-        return await bind_volume(self._send, self._tell, request)
+        return await bind_volume(self._send, self._log_refusal, request)
 
     def _shown(self, ref: PodRef, response: Response, what: str) -> PodRead:
         answer = change_answer(response)
         if answer is not Answer.DONE:
-            self._tell(answer, response, f"{what} {ref.namespace}/{ref.name}")
+            self._log_refusal(answer, response, f"{what} {ref.namespace}/{ref.name}")
             return PodRead(answer)
         try:
             pod = _pod.decode(response.body)
@@ -247,8 +249,8 @@ class KubeWrites:
     async def _send(
         self, method: str, path: str, body: bytes | None, content_type: str = "application/json"
     ) -> Response | Answer:
-        """The server's answer, or BUSY (certainly not sent) or UNKNOWN where there is none."""
-        lane = self.lane
+        """Return the server's answer, BUSY (certainly not sent) or UNKNOWN (no answer)."""
+        lane = self.window
         response: Response | None = None
         for _try in range(BUSY_TRIES):
             await lane.enter()
@@ -269,7 +271,7 @@ class KubeWrites:
             if response.status == TOO_MANY:
                 self.counts.busy += 1
                 lane.was_busy()
-                # This one waits as it was told; others may find room before.
+                # This one waits for Retry-After; others may enter before.
                 await asyncio.sleep(response.retry_after_s or BUSY_S)
                 continue
             if response.status >= SERVER_ERROR:
@@ -281,8 +283,8 @@ class KubeWrites:
         assert response is not None
         return response
 
-    def _tell(self, answer: Answer, response: Response, what: str) -> None:
-        """A refusal is worth a line, but only once for each reason."""
+    def _log_refusal(self, answer: Answer, response: Response, what: str) -> None:
+        """Log a refusal, once for each reason."""
         if answer is Answer.REFUSED or response.status in (401, 403):
             self._once(f"{response.status} {quoted(response.message())}", what)
 
@@ -301,7 +303,7 @@ def _path(ref: PodRef) -> str:
 async def _side_by_side(
     asked: Sequence[Asked], ask: Callable[[Asked], Awaitable[Got]]
 ) -> list[Got]:
-    """The answers in the order of asking."""
+    """Run concurrently; return the answers in the order of the requests."""
     if len(asked) == 1:
         return [await ask(asked[0])]
     return list(await asyncio.gather(*(ask(one) for one in asked)))

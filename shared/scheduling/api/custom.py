@@ -1,8 +1,8 @@
-"""Plugins of users: the class they extend, what they see of pods and nodes, and which there are.
+"""Users' plugins: their base class, their view of pods and nodes, and the registry.
 
-A plugin is asked about all nodes at once, with columns, or about one node after the other. It
-decides by what it is given and nothing else: the same question has the same answer on every
-machine, so that a run can be replayed. Extension points are named as in kube-scheduler.
+A plugin is asked about all nodes at once, with columns, or about one node after the other. Its
+answer depends on its arguments only: the same question has the same answer on every machine, so
+that a run can be replayed. Extension points are named as in kube-scheduler.
 """
 
 from collections.abc import Mapping
@@ -39,7 +39,7 @@ METHODS = {
     BIND: ("bind",),
     POST_BIND: ("post_bind",),
 }
-"""The methods of each extension point; of two a plugin has one."""
+"""The methods of each extension point; a plugin has at most one of two."""
 HIGHER, LOWER = "higher is better", "lower is better"
 PRIORITY, SCHEDULER_NAME, NODE_SELECTOR = "priority", "schedulerName", "nodeSelector"
 KEYED_PARTS = ("requests.", "labels.", "annotations.")
@@ -50,10 +50,10 @@ _PAIR = {CPU: 0, MEMORY: 1}
 
 
 class Pod:
-    """What a plugin sees of a pod: the parts that it says it reads, `pod["labels.tier"]`.
+    """A plugin's view of a pod: the parts in its `reads`, as `pod["labels.tier"]`.
 
-    Labels, annotations and the namespace are text, None where they are absent; requests integers in
-    base units (cpu in milli, memory in bytes); nodeSelector a mapping.
+    Labels, annotations and the namespace are text, None if absent; requests are integers in base
+    units (cpu in milli, memory in bytes); nodeSelector is a mapping.
     """
 
     __slots__ = ("_parts",)
@@ -63,12 +63,12 @@ class Pod:
         self._parts = {read: _part(spec, shown, read) for read in reads}
 
     def __getitem__(self, read: str) -> Any:
-        """The part. Raises KeyError for one that the plugin does not say it reads."""
+        """Return the part. Raises KeyError for one that is not in `reads`."""
         return self._parts[read]
 
 
 def parts_of(spec: PodSpec, reads: tuple[str, ...]) -> tuple[Any, ...]:
-    """The same parts as values that can be compared and looked up."""
+    """Return these parts as values that can be compared and hashed."""
     known = dict(spec.shown)
     return tuple(
         spec.node_selector if read == NODE_SELECTOR else _part(spec, known, read) for read in reads
@@ -86,7 +86,7 @@ def _part(spec: PodSpec, shown: Mapping[str, str], read: str) -> Any:
 
 
 class Node(Struct, frozen=True):
-    """One node as a plugin sees it that is asked about one after the other."""
+    """A plugin's view of one node, for plugins asked node by node."""
 
     name: str
     labels: Mapping[str, str]
@@ -106,22 +106,22 @@ class Nodes:
         return self._table.size
 
     def named(self, *names: str) -> Mask:
-        """Nodes with one of these names."""
+        """Return the nodes with one of these names."""
         return np.array([node.name in names for node in self._table.nodes], np.bool_)
 
     def labelled(self, key: str, *values: str) -> Mask:
-        """Nodes that have the label: any value, or one of these."""
+        """Return the nodes that have the label: any value, or one of these."""
         column = self._table.labels(key)
         return column.among(values) if values else column.present()
 
     def number(self, key: str, default: int = 0) -> I64:
-        """The label's value as an integer, the default where it is absent or not a number."""
+        """Return the label's value as an integer, the default where it is absent or no number."""
         column = self._table.labels(key)
         known = [_integer(value, default) for value in column.values]
         return np.array([*known, default], np.int64)[column.codes]
 
     def tainted(self, key: str) -> Mask:
-        """Nodes with a taint of this key that keeps pods away."""
+        """Return the nodes with a NoSchedule or NoExecute taint of this key."""
         kept = [
             any(one.key == key and one.effect in (NO_SCHEDULE, NO_EXECUTE) for one in taints)
             for taints, _ in self._table.taint_classes
@@ -129,7 +129,7 @@ class Nodes:
         return np.array(kept, np.bool_)[self._table.taint_class]
 
     def each(self) -> list[Node]:
-        """The nodes one by one, in the order of the columns."""
+        """Return the nodes one by one, in the order of the columns."""
         return list(self._table.shown())
 
 
@@ -139,9 +139,9 @@ def _integer(text: str, default: int) -> int:
 
 
 class Amounts:
-    """Resources of m nodes, shape (m,), in base units; GPUs in milli. What is requested counts
-    every pod that is on the node or on its way, not the one that is being placed. Copies: what a
-    plugin adds to them it adds for itself.
+    """Resources of m nodes, shape (m,), in base units; GPUs in milli. Requested amounts include
+    every pod on the node or being bound to it, but not the pod being placed. The arrays are copies:
+    a plugin may change them.
     """
 
     __slots__ = ("_cols", "_scored")
@@ -150,12 +150,14 @@ class Amounts:
         self._cols, self._scored = cols, scored
 
     def allocatable(self, resource: str) -> F64:
-        """What pods may have of it. Raises KeyError for one that is not among the `amounts`."""
+        """Return the allocatable amount. Raises KeyError for a resource that is not in
+        `amounts`.
+        """
         column: F64 = self._cols[self._columns(resource)[0]].copy()
         return column
 
     def requested(self, resource: str) -> F64:
-        """What pods have of it. Raises KeyError likewise."""
+        """Return the requested amount. Raises KeyError for a resource that is not in `amounts`."""
         column: F64 = self._cols[self._columns(resource)[1]].copy()
         return column
 
@@ -165,15 +167,15 @@ class Amounts:
 
 
 class Plugin:
-    """Extend it and write the methods you need; see docs/plugins.md.
+    """Extend it with the methods you need; see docs/reference/plugins.md.
 
-    `reads`: what of a pod decides ("labels.KEY", "annotations.KEY", "namespace", "requests.NAME",
-    "priority", "schedulerName", "nodeSelector"); pods that differ in nothing else are placed
-    together. `amounts`: resources whose use on the node the score goes by; without any the score
-    is by the node's object alone, and asked once for all equal pods. `message`: why `filter`
-    refuses a node. `normalize`: how raw scores of any size become 0..100; without it a score is
-    0..100 as it is, and cut to that. A score by amounts is not normalised. `args`: what the
-    profile's pluginConfig has for the plugin, a dict; or of the type that a class gives to `args`.
+    `reads`: the parts of a pod that decide ("labels.KEY", "annotations.KEY", "namespace",
+    "requests.NAME", "priority", "schedulerName", "nodeSelector"); pods that differ in nothing else
+    are placed together. `amounts`: resources whose use on the node the score depends on; without
+    any, the score depends on the node's object only and is computed once for all equal pods.
+    `message`: why `filter` refuses a node. `normalize`: how raw scores of any size become 0..100;
+    without it a score is 0..100 and cut to that. A score by amounts is not normalised. `args`: the
+    plugin's pluginConfig in the profile, a dict; or of the type that a class gives to `args`.
     """
 
     name: ClassVar[str] = ""
@@ -187,63 +189,63 @@ class Plugin:
     errors = 0
 
     def pre_enqueue(self, pod: Pod) -> str | None:
-        """Why the pod may not be queued yet; None = it may."""
+        """Return why the pod may not be queued yet; None: it may."""
         raise NotImplementedError
 
     def queue_sort(self, pod: Pod) -> int:
-        """What the queue goes by in place of the priority: higher goes first."""
+        """Return the pod's order in the queue in place of its priority: higher goes first."""
         raise NotImplementedError
 
     def pre_filter(self, pod: Pod) -> str | None:
-        """Why no node at all may take the pod; None = look at the nodes."""
+        """Return why no node at all fits the pod; None: filter the nodes."""
         raise NotImplementedError
 
     def filter(self, pod: Pod, nodes: Nodes) -> Mask | None:
-        """Which nodes may take the pod, shape (n,); None = all."""
+        """Return which nodes fit the pod, shape (n,); None: all."""
         raise NotImplementedError
 
     def filter_node(self, pod: Pod, node: Node) -> bool:
-        """The same of one node after the other."""
+        """Do the same for one node at a time."""
         raise NotImplementedError
 
     def post_filter(self, pod: Pod, nodes: "RefusedNodes") -> "Evict | Stop | str | None":
-        """No node took the pod. Which pods shall go for it, or why none: a text, or None."""
+        """No node fits the pod: return the pods to evict for it, or why none: a text, or None."""
         raise NotImplementedError
 
     def pre_score(self, pod: Pod) -> bool:
-        """Whether the plugin scores the pod at all."""
+        """Return whether the plugin scores the pod at all."""
         raise NotImplementedError
 
     def score(self, pod: Pod, nodes: Any) -> Any:
-        """Scores, shape (n,), integers (or shape (m,) of `Amounts`); None = all are 0."""
+        """Return scores, shape (n,), integers (or shape (m,) of `Amounts`); None: all are 0."""
         raise NotImplementedError
 
     def score_node(self, pod: Pod, node: Node) -> int:
-        """The same of one node after the other."""
+        """Do the same for one node at a time."""
         raise NotImplementedError
 
     def reserve(self, pod: Pod) -> int:
-        """What the pod takes, for as long as it is on its node, of what `room` says nodes have."""
+        """Return how much the pod takes of what `room` says nodes have, while it is on its node."""
         raise NotImplementedError
 
     def room(self, node: Node) -> int:
-        """How much a node has of it; asked when the node's object changes."""
+        """Return how much a node has of it; asked when the node's object changes."""
         raise NotImplementedError
 
     @classmethod
     def has(cls, method: str) -> bool:
-        """Whether the plugin has this method."""
+        """Return whether the plugin has this method."""
         return getattr(cls, method, None) is not getattr(Plugin, method, None)
 
     @classmethod
     def points(cls) -> tuple[str, ...]:
-        """The extension points it has methods of."""
+        """Return the extension points it has methods for."""
         return tuple(point for point, names in METHODS.items() if any(map(cls.has, names)))
 
 
 class Registered:
-    """A plugin and the SHA-256 of the file it comes from: journals name it by both, and by its
-    arguments, with which there is one of it each.
+    """A plugin and the SHA-256 of its file: journals name it by both and by its arguments; there is
+    one instance for each.
     """
 
     def __init__(self, kind: type[Plugin], sha256: str) -> None:
@@ -252,33 +254,33 @@ class Registered:
 
     @property
     def points(self) -> tuple[str, ...]:
-        """The extension points it has methods of."""
+        """Return the extension points it has methods for."""
         return self.kind.points()
 
     def made_with(self, args: str) -> Plugin:
-        """The one with these arguments. Raises ArgsWrong."""
+        """Return the instance with these arguments. Raises ArgsWrong."""
         found = self.made.get(args)
         if found is None:
             found = self.kind.__new__(self.kind)
             found.args = parsed(self.kind, args)
             try:
                 found.__init__()  # type: ignore[misc]  # where it may look at them already
-            except Exception as error:  # whatever users write
+            except Exception as error:  # users' code raises anything
                 raise ArgsWrong("args", f"{type(error).__name__}: {error}") from error
             self.made[args] = found
         return found
 
 
 PLUGINS: dict[str, Registered] = {}
-"""The plugins of this process by name: filled before anything is decided, like an import."""
+"""The plugins of this process by name: filled before any decision, like an import."""
 
 
 class PluginMissing(Exception):
-    """What is to be decided, or was, needs a plugin that this process does not have."""
+    """A decision needs a plugin that this process does not have."""
 
 
 def registered(one: CustomPlugin) -> Plugin:
-    """The plugin of that name and that code, with these arguments. Raises PluginMissing."""
+    """Return the plugin of that name and code, with these arguments. Raises PluginMissing."""
     found = PLUGINS.get(one.name)
     if found is None:
         raise PluginMissing(f"plugin {one.name} is needed: give its file with --plugin")
@@ -291,10 +293,10 @@ def registered(one: CustomPlugin) -> Plugin:
 
 
 def metadata_read() -> tuple[str, ...]:
-    """The parts of pods' metadata that some plugin reads, sorted."""
+    """Return the parts of pods' metadata that a plugin reads, sorted."""
     reads = {read for one in PLUGINS.values() for read in one.kind.reads}
-    own = (read for read in reads if read.startswith(("labels.", "annotations.", NAMESPACE)))
-    return tuple(sorted(own))
+    metadata = (read for read in reads if read.startswith(("labels.", "annotations.", NAMESPACE)))
+    return tuple(sorted(metadata))
 
 
 def shown(
@@ -303,7 +305,7 @@ def shown(
     labels: Mapping[str, str],
     annotations: Mapping[str, str],
 ) -> tuple[tuple[str, str], ...]:
-    """What these parts are of a pod, as PodSpec.shown has it."""
+    """Return these parts of a pod, in the form of PodSpec.shown."""
     found = []
     for read in reads:
         group, _, key = read.partition(".")

@@ -1,5 +1,5 @@
-"""Arguments of plugins of users: what `pluginConfig` has for one, as the type that its class gives
-to `args`, a dataclass or a msgspec Struct; a plain dict where it gives none.
+"""Arguments of users' plugins: their `pluginConfig`, as the type that the class gives to `args`, a
+dataclass or a msgspec Struct; a plain dict without one.
 """
 
 from collections.abc import Iterator
@@ -9,11 +9,11 @@ import msgspec
 from msgspec import inspect
 
 OF_ALL = ("apiVersion", "kind")
-"""What arguments of any plugin may have beside its own; a type need not name them."""
+"""Fields that the arguments of any plugin may have; a type need not name them."""
 
 
 class ArgsWrong(Exception):
-    """Arguments that a plugin does not take; `field` is where, from `args` on."""
+    """Arguments that a plugin does not accept; `field` is the place, from `args` on."""
 
     def __init__(self, field: str, rule: str) -> None:
         super().__init__(rule)
@@ -21,8 +21,8 @@ class ArgsWrong(Exception):
 
 
 def type_of(kind: type) -> Any:
-    """What the class says that its `args` are. Raises whatever its annotations raise, TypeError for
-    what no arguments can be.
+    """Return the type of the class's `args`. Raises the errors of its annotations, and TypeError
+    for an unusable type.
     """
     found = get_type_hints(kind).get("args", Any)
     if found is Any:
@@ -33,12 +33,12 @@ def type_of(kind: type) -> Any:
 
 
 def json_of(values: dict[str, Any]) -> str:
-    """Arguments as they are recorded: the same values are the same text."""
+    """Return arguments as recorded: equal values give equal text."""
     return msgspec.json.encode(values, order="sorted").decode() if values else ""
 
 
 def parsed(kind: type, text: str) -> Any:
-    """Recorded arguments as the plugin wants them. Raises ArgsWrong."""
+    """Return recorded arguments as the plugin's type. Raises ArgsWrong."""
     values = msgspec.json.decode(text) if text else {}
     wanted = type_of(kind)
     known = inspect.type_info(wanted)
@@ -55,7 +55,7 @@ def parsed(kind: type, text: str) -> Any:
 
 
 def _unknown(known: inspect.Type, value: Any, path: str) -> Iterator[str]:
-    """Fields at any depth that no type names; msgspec passes them over."""
+    """Yield fields at any depth that no type names, which msgspec ignores."""
     match known, value:
         case (inspect.StructType() | inspect.DataclassType(), dict()):
             types = {one.encode_name: one.type for one in known.fields}

@@ -1,5 +1,5 @@
-"""Plugins of users after no node was found for a pod: what they see of the nodes and of the pods on
-them, and what they may answer. Who may be evicted is not theirs to say: they choose among those.
+"""Users' PostFilter plugins: their view of the nodes and pods, and their possible answers. They
+choose only among pods that may be evicted.
 """
 
 from collections.abc import Callable, Sequence
@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 
 
 class RunningPod(Pod):
-    """A pod that may be evicted: `pod[...]` has what the plugin reads. `is_protected`: a disruption
-    budget allows no eviction of it. `since_ms`: when it was started on its node, or first known to
-    be there.
+    """A pod that may be evicted: `pod[...]` has the parts that the plugin reads. `is_protected`: a
+    disruption budget does not allow its eviction. `since_ms`: when it was started on its node, or
+    first seen there.
     """
 
     __slots__ = ("is_protected", "number", "priority", "since_ms")
@@ -40,20 +40,20 @@ class RunningPod(Pod):
 
 
 class Evict(NamedTuple):
-    """The pod shall have this node (its place in the columns) once these pods have left it."""
+    """Nominate this node (its place in the columns) for the pod, and evict these pods from it."""
 
     node: int
     pods: Sequence[RunningPod]
 
 
 class Stop(NamedTuple):
-    """Nobody goes for the pod, and no other plugin is asked."""
+    """Evict no pod, and ask no other plugin."""
 
     text: str
 
 
 class RefusedNodes(Nodes):
-    """All n nodes, none of which takes the pod, as columns of shape (n,)."""
+    """All n nodes, none of which fits the pod, as columns of shape (n,)."""
 
     __slots__ = ("_may_help", "_pods", "_reasons")
 
@@ -68,34 +68,38 @@ class RefusedNodes(Nodes):
         self._may_help, self._reasons, self._pods = may_help, reasons, pods
 
     def may_help(self) -> Mask:
-        """Nodes that refuse the pod for something that the end of pods may mend."""
+        """Return the nodes whose refusal preemption may resolve."""
         return self._may_help.copy()
 
     def reasons(self) -> list[tuple[str, ...]]:
-        """Why each node refuses the pod, in words."""
+        """Return the reasons of each node's refusal."""
         return self._reasons()
 
     def because(self, reason: str) -> Mask:
-        """Nodes that refuse the pod for this reason."""
-        return np.array([reason in said for said in self._reasons()], np.bool_)
+        """Return the nodes that refuse the pod for this reason."""
+        return np.array([reason in texts for texts in self._reasons()], np.bool_)
 
     def allocatable(self, resource: str) -> F64:
-        """What pods may have of it. Raises KeyError for one that is not among the `amounts`."""
+        """Return the allocatable amount. Raises KeyError for a resource that is not in
+        `amounts`.
+        """
         return Amounts(self._table.cols, self._table.scored).allocatable(resource)
 
     def requested(self, resource: str) -> F64:
-        """What pods have of it, those on their way counted. Raises KeyError likewise."""
+        """Return the requested amount, with pods being bound. Raises KeyError for a resource that
+        is not in `amounts`.
+        """
         return Amounts(self._table.cols, self._table.scored).requested(resource)
 
     def pods(self, node: int) -> list[RunningPod]:
-        """Pods on the node that may be evicted for this one, most important first: of a lower
-        priority, and not told to go for another pod already.
+        """Return the pods on the node that may be evicted for this one, most important first: of
+        lower priority, and no victims already.
         """
         return self._pods(index(node))
 
 
 class Verdict(NamedTuple):
-    """What a plugin came to: whom to evict, or a text; `is_last` = no other plugin is asked."""
+    """A plugin's answer: the pods to evict, or a text; `is_last`: no other plugin is asked."""
 
     evict: Evict | None
     text: str
@@ -103,33 +107,33 @@ class Verdict(NamedTuple):
 
 
 def verdict(plugin: Plugin, spec: PodSpec, nodes: RefusedNodes) -> Verdict:
-    """Ask the plugin. One that fails ends the round, as an error of a plugin does."""
-    said, wrong = asked(plugin, lambda: plugin.post_filter(Pod(spec, plugin.reads), nodes))
+    """Ask the plugin and return its verdict. A plugin that fails ends PostFilter with an error."""
+    answer, wrong = asked(plugin, lambda: plugin.post_filter(Pod(spec, plugin.reads), nodes))
     if wrong:
         return Verdict(None, wrong, is_last=True)
-    if isinstance(said, Evict):
-        wrong = _wrong(said, nodes)
+    if isinstance(answer, Evict):
+        wrong = _wrong(answer, nodes)
         if not wrong:
-            return Verdict(said, "", is_last=True)
-    elif said is None or isinstance(said, str):
-        return Verdict(None, said or f"{plugin.name} evicts nobody", is_last=False)
-    elif isinstance(said, Stop) and isinstance(said.text, str):
-        return Verdict(None, said.text or f"{plugin.name} evicts nobody", is_last=True)
+            return Verdict(answer, "", is_last=True)
+    elif answer is None or isinstance(answer, str):
+        return Verdict(None, answer or f"{plugin.name} evicts nobody", is_last=False)
+    elif isinstance(answer, Stop) and isinstance(answer.text, str):
+        return Verdict(None, answer.text or f"{plugin.name} evicts nobody", is_last=True)
     else:
         wrong = "gave neither Evict, Stop, a text nor None"
     return failed(plugin, wrong)
 
 
 def failed(plugin: Plugin, what: str) -> Verdict:
-    """The plugin's answer is of no use."""
+    """Return the verdict for an unusable answer."""
     plugin.errors += 1
     return Verdict(None, f"plugin {plugin.name}: post_filter {what}", is_last=True)
 
 
-def _wrong(said: Evict, nodes: RefusedNodes) -> str:
-    """What is wrong with an answer, "" = nothing."""
+def _wrong(answer: Evict, nodes: RefusedNodes) -> str:
+    """Return what is wrong with an answer; empty: nothing."""
     try:
-        at, pods = index(said.node), list(said.pods)
+        at, pods = index(answer.node), list(answer.pods)
     except TypeError:
         return "gave an Evict that is not of a node's place and pods"
     if not 0 <= at < len(nodes):

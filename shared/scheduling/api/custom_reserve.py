@@ -1,8 +1,8 @@
-"""Plugins of users that reserve: what they hand out is a resource of nodes, like those of requests.
+"""Users' Reserve plugins: what they hand out is a resource of nodes, like requested ones.
 
-So it is charged with the pod's other amounts and given back with them, wherever and however that is
-done: in batches, for gangs, nominated pods and victims. A node without room is refused before it is
-chosen, where kube-scheduler would choose it and fail the pod's cycle.
+So it is charged and released with the pod's other amounts, in batches, for gangs, nominated pods
+and victims. A node without room is refused before it is chosen, where kube-scheduler would choose
+it and fail the pod's cycle.
 """
 
 from operator import index
@@ -18,7 +18,7 @@ NEVER = float("inf")
 
 
 class Reserved(NamedTuple):
-    """What one plugin says of a pod: it takes so much of this column, `NEVER` = it fails."""
+    """One plugin's answer about a pod: the amount of this column; `NEVER`: it failed."""
 
     plugin: str
     message: str
@@ -35,20 +35,20 @@ class Reserving:
         self.message = plugin.message or f"node(s) had no room left for {plugin.name}"
 
     def of(self, spec: PodSpec, column: int) -> Reserved:
-        """What a pod takes; one that the plugin fails for takes nothing and fits nowhere."""
+        """Return what a pod takes; if the plugin fails, nothing, and the pod fits nowhere."""
         plugin = self.plugin
         found, wrong = asked(plugin, lambda: _amount(plugin.reserve(Pod(spec, plugin.reads))))
         return Reserved(self.name, wrong or self.message, column, NEVER if wrong else found)
 
     def room(self, node: Node) -> float:
-        """What a node has; nothing if the plugin fails."""
+        """Return what a node has; nothing if the plugin fails."""
         shown = ShownNode(node.name, node.labels, node.taints, node.unschedulable)
         found, wrong = asked(self.plugin, lambda: _amount(self.plugin.room(shown)))
         return 0.0 if wrong else found
 
 
 def _amount(value: object) -> float:
-    """A count. Raises TypeError or ValueError for what is none."""
+    """Return a count. Raises TypeError or ValueError if it is none."""
     found = index(value)  # type: ignore[arg-type]  # what users give is checked here
     if not 0 <= found <= AMOUNT_MAX:
         raise ValueError(f"{found} is not within 0 and {AMOUNT_MAX}")

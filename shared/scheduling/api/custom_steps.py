@@ -1,4 +1,4 @@
-"""Plugins of users as steps of a profile: asked, checked, and kept from breaking a shard.
+"""Users' plugins as steps of a profile: called, checked, and contained.
 
 A plugin that raises in a filter refuses every node, with a message that names the exception and its
 line; one that raises in a score adds 0. Both are counted in `errors`.
@@ -23,35 +23,35 @@ RAW_MAX = 1 << 31
 
 
 def asked(plugin: Plugin, question: Callable[[], Any]) -> tuple[Any, str]:
-    """The answer, and what went wrong: the same words wherever it goes wrong."""
+    """Call the plugin; return the answer and the error text, which is the same for all methods."""
     try:
         return question(), ""
-    except Exception as error:  # whatever users write must not end a shard
+    except Exception as error:  # an error in a user's plugin must not end a shard
         plugin.errors += 1
         line = _line_of(plugin, error)
         return None, f"plugin {plugin.name} raised {type(error).__name__} at line {line}"
 
 
 def _line_of(plugin: Plugin, error: Exception) -> int | None:
-    """The last line of the plugin's own file that led there, where there is one."""
-    own = {
+    """Return the last line of the plugin's own file in the traceback, or None."""
+    own_frames = {
         one.__code__.co_filename
         for one in vars(type(plugin)).values()
         if isinstance(one, FunctionType)
     }
     frames = extract_tb(error.__traceback__)
-    inside = [frame for frame in frames if frame.filename in own]
+    inside = [frame for frame in frames if frame.filename in own_frames]
     return (inside or frames)[-1].lineno
 
 
 def word_of(plugin: Plugin, method: str, spec: PodSpec) -> tuple[str | None, str]:
-    """What a method says that says why not, or None; and what went wrong."""
+    """Return a method's text that says why not, or None; and the error text."""
     pod = Pod(spec, plugin.reads)
-    said, wrong = asked(plugin, lambda: getattr(plugin, method)(pod))
-    if not wrong and said is not None and not isinstance(said, str):
+    answer, wrong = asked(plugin, lambda: getattr(plugin, method)(pod))
+    if not wrong and answer is not None and not isinstance(answer, str):
         plugin.errors += 1
         wrong = f"plugin {plugin.name}: {method} gave no text"
-    return said, wrong
+    return answer, wrong
 
 
 def _one_by_one(plugin: Plugin, table: "NodeTable", ask: Callable[..., Any], pod: Pod) -> list[Any]:
@@ -60,7 +60,7 @@ def _one_by_one(plugin: Plugin, table: "NodeTable", ask: Callable[..., Any], pod
 
 
 def _column(values: Any, size: int, kind: type[Any]) -> Any:
-    """Answers as an array of the right length. Raises ValueError."""
+    """Return answers as an array of the right length. Raises ValueError."""
     column = np.asarray(values)
     if column.shape != (size,):
         raise ValueError(f"shape {column.shape} for {size} nodes")
@@ -71,7 +71,7 @@ def _column(values: Any, size: int, kind: type[Any]) -> Any:
 
 
 class CustomPreFilter:
-    """`pre_filter`: the pod is refused on every node. `message` is what was said last."""
+    """`pre_filter`: the pod is refused on every node. `message` is the last reason."""
 
     reads: tuple[str, ...] = ()  # the parts that the plugin reads have other names
 
@@ -79,12 +79,12 @@ class CustomPreFilter:
         self.plugin, self.name, self.message = plugin, plugin.name, ""
 
     def rejects(self, spec: PodSpec) -> str | None:
-        """Why, None = it does not."""
-        said, wrong = word_of(self.plugin, "pre_filter", spec)
-        return wrong or said
+        """Return why the plugin rejects the pod; None: it does not."""
+        answer, wrong = word_of(self.plugin, "pre_filter", spec)
+        return wrong or answer
 
     def refuses(self, table: "NodeTable", spec: PodSpec) -> Mask | None:
-        """All nodes or none."""
+        """Return all nodes or none."""
         message = self.rejects(spec)
         if message is None:
             return None
@@ -102,7 +102,7 @@ class CustomFilter:
         self.message = self._own = plugin.message or f"node(s) were refused by {plugin.name}"
 
     def refuses(self, table: "NodeTable", spec: PodSpec) -> Mask | None:
-        """Nodes that may not take the pod; all of them if the plugin does not know."""
+        """Return the nodes that the plugin refuses; all of them if it fails."""
         passing, wrong = asked(self.plugin, lambda: self._passing(table, spec))
         self.message = wrong or self._own
         if wrong:
@@ -124,8 +124,8 @@ class CustomFilter:
 def _applies(plugin: Plugin, spec: PodSpec) -> bool:
     if not plugin.has("pre_score"):
         return True
-    said, _ = asked(plugin, lambda: bool(plugin.pre_score(Pod(spec, plugin.reads))))
-    return bool(said)
+    answer, _ = asked(plugin, lambda: bool(plugin.pre_score(Pod(spec, plugin.reads))))
+    return bool(answer)
 
 
 class CustomScore:
@@ -139,7 +139,7 @@ class CustomScore:
         self.is_normalised = bool(plugin.normalize)
 
     def raw(self, table: "NodeTable", spec: PodSpec) -> I64 | None:
-        """What the plugin says, cut to what scores may be."""
+        """Return the plugin's scores, cut to the valid range."""
         if not self.applies(spec):
             return None
         found, _ = asked(self.plugin, lambda: self._raw(table, spec))
@@ -160,7 +160,7 @@ class CustomScore:
         return raw
 
     def applies(self, spec: PodSpec) -> bool:
-        """What `pre_score` says."""
+        """Return the answer of `pre_score`."""
         return _applies(self.plugin, spec)
 
 
@@ -172,11 +172,11 @@ class CustomAmounts:
 
     @staticmethod
     def applies(plugin: Plugin, spec: PodSpec) -> bool:
-        """What `pre_score` says."""
+        """Return the answer of `pre_score`."""
         return _applies(plugin, spec)
 
     def scores(self, cols: F64) -> I64:
-        """Of gathered nodes, shape (m,)."""
+        """Return the scores of gathered nodes, shape (m,)."""
         size = cols.shape[1]
         found, _ = asked(self._plugin, lambda: self._column(cols, size))
         return np.zeros(size, np.int64) if found is None else np.clip(found, 0, HIGHEST)
@@ -189,5 +189,5 @@ class CustomAmounts:
         return scores
 
     def score(self, values: Sequence[float]) -> int:
-        """The same of one node."""
+        """Return the score of one node."""
         return int(self.scores(np.array(values).reshape(-1, 1))[0])

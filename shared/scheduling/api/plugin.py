@@ -1,9 +1,9 @@
-"""What a plugin must provide, one protocol per extension point; holds no plugin and no order.
+"""The interface of a plugin, one protocol per extension point; no plugin and no order.
 
-A plugin is asked about all nodes (or all of a gathered set) at once. What depends only on the
-node's own objects is static and is asked once per signature; what depends on charges is dynamic.
-A dynamic plugin answers in two forms, for arrays and for one node's numbers, and the two must agree
-bit by bit (held by a property test).
+A plugin is asked about all nodes (or a gathered set) at once. What depends only on the node's own
+objects is static and computed once per signature; what depends on charges is dynamic. A dynamic
+plugin has two forms, for arrays and for one node's numbers, which must agree bit by bit (a property
+test compares them).
 """
 
 from collections.abc import Sequence
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 Check = tuple[int, float]
-"""A column and its least value. A plain tuple: there are some for every signature."""
+"""A column and its least value. A plain tuple, as every signature has some."""
 
 
 class Refusal(NamedTuple):
@@ -32,8 +32,8 @@ class Refusal(NamedTuple):
 
 
 class StaticFilter(Protocol):
-    """Filter by the node's objects alone: always UnschedulableAndUnresolvable. `reads` are the
-    fields of a PodSpec that it looks at: pods that have them in common share its answer.
+    """Filter by the node's objects alone: always UnschedulableAndUnresolvable. `reads`: the fields
+    of a PodSpec that it reads; pods with equal fields share its answer.
     """
 
     name: str
@@ -41,12 +41,12 @@ class StaticFilter(Protocol):
     reads: tuple[str, ...]
 
     def refuses(self, table: "NodeTable", spec: PodSpec) -> Mask | None:
-        """Refused nodes, shape (n,); None when every node passes."""
+        """Return the refused nodes, shape (n,); None if every node passes."""
 
 
 class StaticScore(Protocol):
     """Score by the node's objects alone; with `is_normalised` over the feasible nodes
-    (DefaultNormalizeScore), else 0..100 as it is. `reads` as for StaticFilter.
+    (DefaultNormalizeScore), else 0..100 unchanged. `reads` is as in StaticFilter.
     """
 
     name: str
@@ -55,10 +55,10 @@ class StaticScore(Protocol):
     is_normalised: bool
 
     def raw(self, table: "NodeTable", spec: PodSpec) -> I64 | None:
-        """Raw scores, shape (n,), at least 0; None when all are 0."""
+        """Return raw scores, shape (n,), at least 0; None if all are 0."""
 
     def applies(self, spec: PodSpec) -> bool:
-        """False where PreScore says Skip: the plugin then adds nothing."""
+        """Return False if PreScore says Skip: the plugin then adds nothing."""
 
 
 class LocalScore(Protocol):
@@ -67,20 +67,22 @@ class LocalScore(Protocol):
     name: str
 
     def applies(self, sig: "Signature") -> bool:
-        """False where PreScore says Skip."""
+        """Return False if PreScore says Skip."""
 
     def scores(self, sig: "Signature", cols: F64, whole: bool, within: bool) -> I16:
-        """0..100, shape (m,), of m gathered nodes (a new array). `whole`: every one
-        of them has some cpu and some memory; `within`: on every one of them requests and non-zero
-        requests stay within what is allocatable, this pod's included.
+        """Return 0..100, shape (m,), for m gathered nodes (a new array). `whole`: each of them has
+        some cpu and some memory; `within`: on each of them requests and non-zero requests stay
+        within what is allocatable, this pod's included.
         """
 
     def score(self, sig: "Signature", values: Sequence[float]) -> int:
-        """The same of one node."""
+        """Return the score of one node."""
 
 
 def normalise(raw: int, highest: int, reverse: bool) -> int:
-    """kube-scheduler's DefaultNormalizeScore of one score, `highest` among the feasible nodes."""
+    """Return kube-scheduler's DefaultNormalizeScore of one score; `highest` is among the feasible
+    nodes.
+    """
     if highest == 0:
         return 100 if reverse else raw
     share = 100 * raw // highest

@@ -1,7 +1,7 @@
-"""Rules between pods in a cycle: which apply to a signature, and single cycles that keep them.
+"""Inter-pod rules in a cycle: which apply to a signature, and single cycles that keep them.
 
-A pick changes what every node of a domain is worth, so there is no batch shortcut: k pods are k
-cycles over arrays. Counts of the pods that come in between are kept beside the table's.
+A pick changes the scores of every node of a domain, so there is no batch shortcut: k pods are k
+cycles over arrays. Counts of the pods placed in between are kept beside the table's.
 """
 
 from collections.abc import Iterator
@@ -9,21 +9,32 @@ from typing import NamedTuple
 
 import numpy as np
 
+from shared.model.objects import PodSpec
 from shared.scheduling.cycle.one_node import BatchNode, OneNode, one_node
-from shared.scheduling.cycle.score_classes import Static
+from shared.scheduling.cycle.score_classes import StaticResult
 from shared.scheduling.cycle.signature import Signature
-from shared.scheduling.cycle.volume_rules import VolumeRules
-from shared.scheduling.plugins import inter_pod_affinity, pod_topology_spread
+from shared.scheduling.plugins import (
+    inter_pod_affinity,
+    node_volume_limits,
+    pod_topology_spread,
+    volume_binding,
+    volume_restrictions,
+    volume_zone,
+)
 from shared.scheduling.plugins.inter_pod_affinity import Affinity
+from shared.scheduling.plugins.node_volume_limits import NodeVolumeLimits
 from shared.scheduling.plugins.pod_topology_spread import Spread
+from shared.scheduling.plugins.volume_binding import VolumeBinding
+from shared.scheduling.plugins.volume_restrictions import VolumeRestrictions
+from shared.scheduling.plugins.volume_zone import VolumeZone
 from shared.scheduling.table.counters import Counts
-from shared.scheduling.table.layout import I64, INFEASIBLE, Held, Mask, Totals
+from shared.scheduling.table.layout import I64, INFEASIBLE, Mask, NominatedPods, Totals
 from shared.scheduling.table.picks import Pick
 from shared.scheduling.table.table import NodeTable
 
 
 class Rule(NamedTuple):
-    """Nodes refused for one reason by a plugin; `resolvable` as in Refusal."""
+    """Nodes that a plugin refuses for one reason; `resolvable` as in Refusal."""
 
     plugin: str
     message: str
@@ -31,8 +42,63 @@ class Rule(NamedTuple):
     resolvable: bool
 
 
+class VolumeRules:
+    """The rules of the volume plugins that run, with the present claims and volumes. `rejected`:
+    plugin and message of a PreFilter that rejects the pod, if one does.
+    """
+
+    def __init__(self, table: NodeTable, spec: PodSpec, filters: tuple[str, ...]) -> None:
+        self.rejected: tuple[str, str] | None = None
+        self._applying: set[str] = set()
+        if not spec.volumes:
+            return
+        self._restrictions = VolumeRestrictions(table, spec)
+        self._limits = NodeVolumeLimits(table, spec)
+        self._binding = VolumeBinding(table, spec)
+        self._zone = VolumeZone(table, spec)
+        rejecting = {
+            volume_restrictions.NAME: self._restrictions.rejects,
+            volume_binding.NAME: self._binding.rejects,
+            volume_zone.NAME: self._zone.rejects,
+        }
+        found = ((name, rejecting.get(name)) for name in filters)
+        self.rejected = next(((name, text) for name, text in found if text), None)
+        applying = {
+            volume_restrictions.NAME: self._restrictions.apply,
+            node_volume_limits.NAME: self._limits.apply,
+            volume_binding.NAME: self._binding.apply,
+            volume_zone.NAME: self._zone.apply,
+        }
+        self._applying = {name for name in filters if applying.get(name, False)}
+
+    @property
+    def apply(self) -> bool:
+        """Return whether one of the plugins may refuse a node."""
+        return bool(self._applying)
+
+    def refusals(
+        self, plugin: str, counts: Counts, before: Counts
+    ) -> Iterator[tuple[str, Mask, bool]]:
+        """Yield what one of the plugins refuses: (message, nodes, whether preemption could make
+        room). `before`: the counts at the beginning of the cycle.
+        """
+        if self.rejected is not None:
+            if self.rejected[0] == plugin:
+                yield self.rejected[1], np.ones(counts.nodes, np.bool_), False
+        elif plugin not in self._applying:
+            return
+        elif plugin == volume_restrictions.NAME:
+            yield from self._restrictions.refusals(counts, before)
+        elif plugin == node_volume_limits.NAME:
+            yield from self._limits.refusals(counts)
+        elif plugin == volume_binding.NAME:
+            yield from self._binding.refusals()
+        else:
+            yield from self._zone.refusals()
+
+
 class Rules:
-    """The rules between pods that apply to one signature, on the nodes as they are."""
+    """The inter-pod rules that apply to one signature, on the present nodes."""
 
     def __init__(self, table: NodeTable, sig: Signature) -> None:
         profile = sig.plugins.profile
@@ -41,8 +107,8 @@ class Rules:
             needs_all_keys = profile.needs_all_keys(sig.spec)
             self.spread = Spread(table, sig.spec, sig.constraints, needs_all_keys)
         self.affinity = Affinity(table, sig.spec, profile.hard_pod_affinity_weight)
-        self.volumes = VolumeRules(table, sig.spec, sig.plugins.between)
-        self._filters = sig.plugins.between
+        self.volumes = VolumeRules(table, sig.spec, sig.plugins.inter_pod_plugins)
+        self._filters = sig.plugins.inter_pod_plugins
         self._spread_weight = profile.weight(pod_topology_spread.NAME)
         self._affinity_weight = profile.weight(inter_pod_affinity.NAME)
         if profile.ignores_preferred_terms and not sig.spec.pods_preferred:
@@ -50,19 +116,19 @@ class Rules:
 
     @property
     def are_of_volumes(self) -> bool:
-        """Whether no rule is about anything but volumes."""
+        """Return whether all rules are about volumes."""
         affinity = self.affinity
         terms = affinity.affine or affinity.anti or affinity.opposed or affinity.scored
         return self.spread is None and not terms
 
     @property
     def apply(self) -> bool:
-        """Whether there are any."""
+        """Return whether there are any rules."""
         return not self.are_of_volumes or self.volumes.apply
 
     def refusals(self, counts: Counts, before: Counts | None = None) -> Iterator[Rule]:
-        """By plugin and reason, in kube-scheduler's order. `before`: the counts at the beginning of
-        the cycle, where they were others.
+        """Yield the refusals by plugin and reason, in kube-scheduler's order. `before`: the counts
+        at the beginning of the cycle, if they differed.
         """
         for name in self._filters:
             if name == pod_topology_spread.NAME:
@@ -89,14 +155,14 @@ class Rules:
             yield Rule(affinity.NAME, affinity.EXISTING_REFUSE, existing, True)
 
     def refused(self, counts: Counts, before: Counts | None = None) -> Mask:
-        """Nodes that any of them refuses."""
+        """Return the nodes that any rule refuses."""
         found = np.zeros(counts.nodes, np.bool_)
         for rule in self.refusals(counts, before):
             found |= rule.refused
         return found
 
     def scores(self, counts: Counts, feasible: Mask) -> list[tuple[str, int, I64]]:
-        """(plugin, weight, 0..100 for each feasible node) of the plugins that score."""
+        """Return (plugin, weight, 0..100 for each feasible node) of the plugins that score."""
         found = []
         if self.spread is not None and self.spread.soft and self._spread_weight:
             normalised = self.spread.scores(counts, feasible)
@@ -109,8 +175,8 @@ class Rules:
 
 
 def rules_of(table: NodeTable, sig: Signature) -> Rules | None:
-    """The rules for a signature, made anew when nodes or counters changed; None = there are none.
-    Signatures must be known to the table's counters.
+    """Return the rules for a signature, rebuilt after changes of nodes or counters; None if there
+    are none. The table's counters must know the signature.
     """
     if not sig.is_concerned:
         return None
@@ -125,23 +191,27 @@ def rules_of(table: NodeTable, sig: Signature) -> Rules | None:
     return sig.rules[1]
 
 
-def refused_with(table: NodeTable, rules: Rules, counts: Counts, held: Held | None) -> Mask:
-    """Nodes that the rules refuse. A node with nominated pods must pass with them and without, as
-    in kube-scheduler; those of other nodes are not counted.
+def refused_with(
+    table: NodeTable, rules: Rules, counts: Counts, nominated_pods: NominatedPods | None
+) -> Mask:
+    """Return the nodes that the rules refuse. A node with nominated pods must pass with them and
+    without, as in kube-scheduler; nominated pods of other nodes are not counted.
     """
     refused = rules.refused(counts)
-    for row, more in held_counts(table, counts, held):
+    for row, more in nominated_counts(table, counts, nominated_pods):
         refused[row] |= rules.refused(more, counts)[row]
     return refused
 
 
-def held_counts(
-    table: NodeTable, counts: Counts, held: Held | None
+def nominated_counts(
+    table: NodeTable, counts: Counts, nominated_pods: NominatedPods | None
 ) -> Iterator[tuple[int, Counts]]:
-    """For each node with nominations that move a counter: its row, and the counts with them."""
-    for node_id in sorted(held or ()):
+    """Yield, for each node with nominations that move a counter, its row and the counts
+    with them.
+    """
+    for node_id in sorted(nominated_pods or ()):
         row = table.row_of(node_id)
-        moving = [sig for sig, _ in (held or {})[node_id] if sig.counted or sig.uses]
+        moving = [sig for sig, _ in (nominated_pods or {})[node_id] if sig.counted or sig.uses]
         if row is not None and moving:
             more = counts.twin()
             for sig in moving:
@@ -150,8 +220,8 @@ def held_counts(
 
 
 def refusals_on(table: NodeTable, sig: Signature, node: OneNode) -> Iterator[Iterator[Rule]]:
-    """What the rules say against a node from which pods were taken, or put back: with the pods that
-    are nominated there, if there are any, and without.
+    """Yield the refusals of a node from which pods were removed, or put back: with the pods
+    nominated there, if any, and without.
     """
     rules = rules_of(table, sig)
     if rules is None:
@@ -170,17 +240,19 @@ def refusals_on(table: NodeTable, sig: Signature, node: OneNode) -> Iterator[Ite
 
 
 def refusal(table: NodeTable, sig: Signature, node: OneNode) -> str | None:
-    """Why the rules keep the pod from such a node; None = they do not."""
+    """Return why the rules refuse such a node, or None."""
     found = (one.message for way in refusals_on(table, sig, node) for one in way)
     return next(found, None)
 
 
 def fits(table: NodeTable, sig: Signature, node: OneNode) -> bool:
-    """All that depends on other pods: what the node has left, and rules between pods."""
+    """Return whether the pod fits by everything that depends on other pods: free amounts and
+    inter-pod rules.
+    """
     return node.fits(sig) and refusal(table, sig, node) is None
 
 
-class Cycles:
+class SingleCycles:
     """Single cycles of one signature, each after the picks before it."""
 
     def __init__(
@@ -188,25 +260,25 @@ class Cycles:
         table: NodeTable,
         sig: Signature,
         rules: Rules,
-        static: Static,
+        static_result: StaticResult,
         local: Totals,
-        held: Held | None,
+        nominated_pods: NominatedPods | None,
     ) -> None:
-        """`local` is used up."""
-        self.table, self.sig, self.rules, self.static = table, sig, rules, static
-        self.held, self.local = held, local
+        """`local` is modified."""
+        self.table, self.sig, self.rules, self.static = table, sig, rules, static_result
+        self.nominated_pods, self.local = nominated_pods, local
         self.counts = table.counters.now()
         self._nodes: dict[int, BatchNode] = {}
 
     def next(self) -> Pick | None:
-        """The pick of one cycle; None when no node takes the pod."""
+        """Return the pick of one cycle; None if no node fits the pod."""
         feasible: Mask = self.local >= 0
-        feasible &= ~refused_with(self.table, self.rules, self.counts, self.held)
+        feasible &= ~refused_with(self.table, self.rules, self.counts, self.nominated_pods)
         counts = self.static.counts(feasible)
         number = sum(counts)
         if not number:
             return None
-        totals = self.static.totals(self.local, self.static.terms(counts))
+        totals = self.static.totals(self.local, self.static.class_scores(counts))
         for _, weight, normalised in self.rules.scores(self.counts, feasible):
             totals += (weight * normalised).astype(totals.dtype)
         np.putmask(totals, ~feasible, INFEASIBLE)
@@ -217,20 +289,20 @@ class Cycles:
         node = self._nodes.get(row) or self._node(row)
         return Pick(row, total, node.mask, number, runner_up)
 
-    def take(self, row: int) -> None:
-        """A pod is on the row from now on."""
-        self.local[row] = self._nodes[row].take()
+    def add(self, row: int) -> None:
+        """Add a pod to the row."""
+        self.local[row] = self._nodes[row].add_next()
         self.counts.move(self.sig, row)
 
     def _node(self, row: int) -> BatchNode:
-        node = one_node(self.table, row, self.held)
+        node = one_node(self.table, row, self.nominated_pods)
         devices = list(node.devices) if self.sig.gpu_count else []
         made = self._nodes[row] = BatchNode(self.sig, node.values, devices)
         return made
 
 
-def alone(table: NodeTable, sig: Signature, row: int) -> int:
-    """What the rules add to the total of a node when no other node is looked at."""
+def single_node_scores(table: NodeTable, sig: Signature, row: int) -> int:
+    """Return what the rules add to a node's total if no other node is scored."""
     rules = rules_of(table, sig)
     if rules is None:
         return 0
@@ -240,7 +312,7 @@ def alone(table: NodeTable, sig: Signature, row: int) -> int:
 
 
 def as_columns(sig: Signature, picks: list[Pick]) -> tuple[I64, Totals, I64]:
-    """Rows, totals and device masks."""
+    """Return rows, totals and device masks."""
     return (
         np.array([pick.row for pick in picks], np.int64),
         np.array([pick.total for pick in picks], sig.plugins.number),

@@ -8,22 +8,24 @@ import numpy as np
 from msgspec.structs import replace
 
 from shared.scheduling.cycle.inter_pod_rules import (
-    Cycles,
     Rules,
+    SingleCycles,
     as_columns,
+    refusal,
     refused_with,
     rules_of,
+    single_node_scores,
 )
 from shared.scheduling.cycle.node_scores import fits_rows
 from shared.scheduling.cycle.one_node import one_node
 from shared.scheduling.cycle.report import pre_filter, reasons, resolvable_rows
 from shared.scheduling.cycle.sampling import search, wanted
-from shared.scheduling.cycle.score_classes import Static
+from shared.scheduling.cycle.score_classes import StaticResult, static_of
 from shared.scheduling.cycle.score_rows import RowCache, feasible_count, fresh_row, update
 from shared.scheduling.cycle.signature import Signature
 from shared.scheduling.cycle.sweep import Sweep
 from shared.scheduling.table.devices import pick_devices
-from shared.scheduling.table.layout import I64, INFEASIBLE, Held, Mask, Totals
+from shared.scheduling.table.layout import I64, INFEASIBLE, Mask, NominatedPods, Totals
 from shared.scheduling.table.picks import Pick, Picks, Reasons, Sampled
 from shared.scheduling.table.table import NodeTable
 
@@ -31,120 +33,139 @@ CACHE_BYTES = 64 * 1024 * 1024
 ALIKE_MAX = 256
 NO_ROWS = np.zeros(0, np.int64)
 LOWEST = np.iinfo(np.int64).min
-FEW_ROWS = 10  # rows up to which asking one by one in Python is quicker than numpy's fixed cost
+FEW_ROWS = 10  # up to this many rows, plain Python is faster than numpy's fixed cost
 
 
 class Kernel:
-    """Score rows of one owner's signatures, bounded in bytes; one kernel may serve many tables."""
+    """The kernel, with cached score rows of one owner's signatures, bounded in bytes; it may serve
+    many tables.
+    """
 
     def __init__(self, cache_bytes: int = CACHE_BYTES) -> None:
         self.cache = RowCache(cache_bytes)
 
-    def place(self, table: NodeTable, sig: Signature, k: int, held: Held | None = None) -> Picks:
-        """Up to k pods, each on the node a single cycle would take after the picks before it.
+    def place(
+        self, table: NodeTable, sig: Signature, k: int, nominated_pods: NominatedPods | None = None
+    ) -> Picks:
+        """Place up to k pods, each on the node that a single cycle would pick after the picks
+        before it.
 
-        `held`: nominations by node id that Filter must count for this signature (those of higher
-        or equal priority, without the pod's own).
+        `nominated_pods`: nominations by node id that Filter must count for this signature (those of
+        higher or equal priority, without the pod's own).
         """
         assert k >= 1
         if k == 1:
-            return _as_picks(sig, self.place_one(table, sig, held))
+            return as_picks(sig, self.place_one(table, sig, nominated_pods))
         if table.size == 0:
-            return _as_picks(sig, None)
-        held = _held_here(table, held)
+            return as_picks(sig, None)
+        if nominated_pods:
+            nominated_pods = _nominated_in_table(table, nominated_pods)
         rules = rules_of(table, sig)
         if rules is not None:
-            return self._place_between(table, sig, rules, k, held)
+            return self._place_with_inter_pod_rules(table, sig, rules, k, nominated_pods)
         sig.asked = True
-        static, local, _ = self._row(table, sig, once=False)
-        if held:
-            local = _with_held(table, sig, local, held)
-        sweep = Sweep(table, sig, static, local, held)
+        static_result, local, _ = self._row(table, sig, once=False)
+        if nominated_pods:
+            local = _with_nominated(table, sig, local, nominated_pods)
+        sweep = Sweep(table, sig, static_result, local, nominated_pods)
         runner_up = _runner_up(sweep.totals)
         rows, totals, masks = sweep.run(k)
         return Picks(rows, totals, masks, sweep.feasible, runner_up)
 
-    def place_one(self, table: NodeTable, sig: Signature, held: Held | None = None) -> Pick | None:
-        """One single cycle; None when no node takes the pod."""
+    def place_one(
+        self, table: NodeTable, sig: Signature, nominated_pods: NominatedPods | None = None
+    ) -> Pick | None:
+        """Run one single cycle; return None if no node fits the pod."""
         if table.size == 0:
             return None
-        if held:
-            held = _held_here(table, held)
+        if nominated_pods:
+            nominated_pods = _nominated_in_table(table, nominated_pods)
         rules = rules_of(table, sig)
-        # A row of a signature that is asked for once is not worth its memory.
-        whose = shared_by(table, sig)
-        once, whose.asked = not whose.asked, True
-        static, local, feasible = self._row(table, whose, once)
-        if rules is not None and not _all_pass(table, rules, held):
-            return _cycles(table, sig, rules, (static, local, feasible), held).next()
-        if held:
-            local = _with_held(table, sig, local, held)
+        # The row of a signature that is used once is not worth its memory.
+        shared = shared_by(table, sig)
+        once, shared.asked = not shared.asked, True
+        static_result, local, feasible = self._row(table, shared, once)
+        if rules is not None and not _all_pass(table, rules, nominated_pods):
+            return _cycles(
+                table, sig, rules, (static_result, local, feasible), nominated_pods
+            ).next()
+        if nominated_pods:
+            local = _with_nominated(table, sig, local, nominated_pods)
             feasible = feasible_count(local)
         if not feasible:
             return None
-        if static.class_of is None:
-            return _best_of_one_class(table, sig, static, local, feasible, held)
-        return _best(table, sig, static, local, held)
+        if static_result.class_of is None:
+            return _best_of_one_class(table, sig, static_result, local, feasible, nominated_pods)
+        return _best(table, sig, static_result, local, nominated_pods)
 
     def place_sampled(
         self,
         table: NodeTable,
         sig: Signature,
-        held: Held | None,
+        nominated_pods: NominatedPods | None,
         order: I64,
         start: int,
         tried: int | None = None,
     ) -> Sampled:
-        """One single cycle that looks at the rows of `order` from its `start` on until it has found
+        """Run one single cycle over the rows of `order` from its `start` on until it has found
         enough. `tried` is a row that refused the pod already: its nominated node.
         """
         if pre_filter(table, sig) is not None:
             return Sampled(None, NO_ROWS, NO_ROWS, 0)
-        held = _held_here(table, held)
+        nominated_pods = _nominated_in_table(table, nominated_pods)
         rules = rules_of(table, sig)
-        static, local, _ = self._row(table, sig, once=False)
-        local = _with_held(table, sig, local, held) if held else local.copy()
+        static_result, local, _ = self._row(table, sig, once=False)
+        local = (
+            _with_nominated(table, sig, local, nominated_pods) if nominated_pods else local.copy()
+        )
         takes: Mask = local >= 0
         if rules is not None:
-            takes &= ~refused_with(table, rules, table.counters.now(), held)
+            takes &= ~refused_with(table, rules, table.counters.now(), nominated_pods)
         named = sig.plugins.left_out(table, sig.spec)
         rows = order if named is None else order[~named[order]]
         found, looked_at = search(rows, start, takes, wanted(sig.plugins.profile, len(rows)))
         examined = len(looked_at) + int(tried is not None and tried not in looked_at)
-        # A search that found nobody to look at is one all the same: it goes once round.
+        # A search without nodes to examine counts as one full round.
         examined = examined or table.size
         takes[:] = True
         takes[found] = False
         np.putmask(local, takes, INFEASIBLE)
         if rules is not None:
-            pick = Cycles(table, sig, rules, static, local, held).next()
+            pick = SingleCycles(table, sig, rules, static_result, local, nominated_pods).next()
         else:
-            pick = _best(table, sig, static, local, held)
+            pick = _best(table, sig, static_result, local, nominated_pods)
         return Sampled(pick, found, looked_at, examined)
 
-    def fitting(self, table: NodeTable, sig: Signature, held: Held | None = None) -> I64:
-        """Rows that take the pod."""
+    def fitting(
+        self, table: NodeTable, sig: Signature, nominated_pods: NominatedPods | None = None
+    ) -> I64:
+        """Return the rows on which the pod fits."""
         if table.size == 0:
             return NO_ROWS
-        return np.flatnonzero(_judged(table, sig, _held_here(table, held))[2])
+        return np.flatnonzero(_evaluate(table, sig, _nominated_in_table(table, nominated_pods))[2])
 
     def place_among(
-        self, table: NodeTable, sig: Signature, held: Held | None, rows: I64, more: I64
+        self,
+        table: NodeTable,
+        sig: Signature,
+        nominated_pods: NominatedPods | None,
+        rows: I64,
+        more: I64,
     ) -> tuple[Pick, int] | None:
-        """One single cycle among those of these rows that take the pod, with `more` added to their
-        totals; the pick has its total without that, which comes second.
+        """Run one single cycle among these rows, with `more` added to their totals; return the pick
+        with its total without that, and the total with it.
         """
         if table.size == 0:
             return None
-        held = _held_here(table, held)
-        static, local, takes, rules = _judged(table, sig, held)
+        nominated_pods = _nominated_in_table(table, nominated_pods)
+        static_result, local, takes, rules = _evaluate(table, sig, nominated_pods)
         among = np.zeros(table.size, np.bool_)
         among[rows] = takes[rows]
         np.putmask(local, ~among, INFEASIBLE)
-        counts = static.counts(among)
+        counts = static_result.counts(among)
         if not sum(counts):
             return None
-        totals = static.totals(local, static.terms(counts))
+        totals = static_result.totals(local, static_result.class_scores(counts))
         if rules is not None:
             for _, weight, normalised in rules.scores(table.counters.now(), among):
                 totals += (weight * normalised).astype(totals.dtype)
@@ -152,79 +173,116 @@ class Kernel:
         added[rows] = more
         sums = np.where(among, totals + added, LOWEST)
         row = int(sums.argmax())
-        mask = one_node(table, row, held).pick_devices(sig)
+        mask = one_node(table, row, nominated_pods).pick_devices(sig)
         return Pick(row, int(totals[row]), mask, sum(counts), -1), int(added[row])
 
-    def place_naive(self, table: NodeTable, sig: Signature, held: Held | None = None) -> Picks:
-        """One single cycle without any cache or shortcut: what the rest is compared with."""
+    def place_on(
+        self, table: NodeTable, sig: Signature, row: int, nominated_pods: NominatedPods | None
+    ) -> Pick | None:
+        """Run one single cycle that examines this node only; return None if the pod does not fit
+        there.
+        """
+        static_result = static_of(table, sig.spec, sig.plugins)
+        node = one_node(table, row, nominated_pods)
+        passes = static_result.ok is None or static_result.ok[row]
+        score = node.local_score(sig) if passes else INFEASIBLE
+        if score < 0 or refusal(table, sig, node) is not None:
+            return None
+        class_row = 0 if static_result.class_of is None else int(static_result.class_of[row])
+        counts = [1 if at == class_row else 0 for at in range(len(static_result.raws))]
+        score += static_result.class_scores(counts)[class_row]
+        total = score + single_node_scores(table, sig, row)
+        return Pick(row, total, node.pick_devices(sig), 1, -1)
+
+    def place_naive(
+        self, table: NodeTable, sig: Signature, nominated_pods: NominatedPods | None = None
+    ) -> Picks:
+        """Run one single cycle without any cache or shortcut: the reference for all other paths."""
         if table.size == 0:
-            return _as_picks(sig, None)
-        held = _held_here(table, held)
+            return as_picks(sig, None)
+        nominated_pods = _nominated_in_table(table, nominated_pods)
         rules = rules_of(table, sig)
         if rules is not None:
-            return _as_picks(sig, _cycles(table, sig, rules, fresh_row(table, sig), held).next())
-        static, local, _ = fresh_row(table, sig)
-        if held:
-            local = _with_held(table, sig, local, held)
-        return _as_picks(sig, _best(table, sig, static, local, held))
+            return as_picks(
+                sig, _cycles(table, sig, rules, fresh_row(table, sig), nominated_pods).next()
+            )
+        static_result, local, _ = fresh_row(table, sig)
+        if nominated_pods:
+            local = _with_nominated(table, sig, local, nominated_pods)
+        return as_picks(sig, _best(table, sig, static_result, local, nominated_pods))
 
-    def _place_between(
-        self, table: NodeTable, sig: Signature, rules: Rules, k: int, held: Held | None
+    def _place_with_inter_pod_rules(
+        self,
+        table: NodeTable,
+        sig: Signature,
+        rules: Rules,
+        k: int,
+        nominated_pods: NominatedPods | None,
     ) -> Picks:
-        cycles = _cycles(table, sig, rules, self._row(table, sig, once=False), held)
+        cycles = _cycles(table, sig, rules, self._row(table, sig, once=False), nominated_pods)
         picks: list[Pick] = []
         while len(picks) < k and (pick := cycles.next()) is not None:
             picks.append(pick)
-            cycles.take(pick.row)
+            cycles.add(pick.row)
         if not picks:
-            return _as_picks(sig, None)
+            return as_picks(sig, None)
         return Picks(*as_columns(sig, picks), picks[0].feasible, picks[0].runner_up)
 
     def feasible_any(
-        self, table: NodeTable, sig: Signature, rows: I64, held: Held | None = None
+        self,
+        table: NodeTable,
+        sig: Signature,
+        rows: I64,
+        nominated_pods: NominatedPods | None = None,
     ) -> bool:
-        """Whether one more pod fits on any of these rows."""
+        """Return whether one more pod fits on any of these rows."""
         rules = rules_of(table, sig)
         if rules is not None:
-            rows = rows[~refused_with(table, rules, table.counters.now(), held)[rows]]
-        static = self.cache.static(table.parent or table, sig)
-        if static.ok is not None:
-            rows = rows[static.ok[rows]]
-        if not held and len(rows) > FEW_ROWS:
+            rows = rows[~refused_with(table, rules, table.counters.now(), nominated_pods)[rows]]
+        static_result = self.cache.static(table.parent or table, sig)
+        if static_result.ok is not None:
+            rows = rows[static_result.ok[rows]]
+        if not nominated_pods and len(rows) > FEW_ROWS:
             return bool(fits_rows(table, sig, rows).any())
-        return any(one_node(table, row, held).fits(sig) for row in rows.tolist())
+        return any(one_node(table, row, nominated_pods).fits(sig) for row in rows.tolist())
 
-    def reasons(self, table: NodeTable, sig: Signature, held: Held | None = None) -> Reasons:
-        """Why no node takes the pod, in kube-scheduler's words."""
-        return reasons(table, sig, held)
+    def reasons(
+        self, table: NodeTable, sig: Signature, nominated_pods: NominatedPods | None = None
+    ) -> Reasons:
+        """Return why no node fits the pod, in kube-scheduler's words."""
+        return reasons(table, sig, nominated_pods)
 
-    def resolvable_rows(self, table: NodeTable, sig: Signature, held: Held | None = None) -> I64:
-        """Rows, ascending, that refuse the pod and could take it if pods were removed."""
-        return resolvable_rows(table, sig, held)
+    def resolvable_rows(
+        self, table: NodeTable, sig: Signature, nominated_pods: NominatedPods | None = None
+    ) -> I64:
+        """Return the rows, ascending, that refuse the pod and could fit it if pods were removed."""
+        return resolvable_rows(table, sig, nominated_pods)
 
-    def _row(self, table: NodeTable, sig: Signature, once: bool) -> tuple[Static, Totals, int]:
-        """Static part, local scores and feasible nodes; not to be changed. A trial's row is its
-        table's row with the trial's changes on top, so trials neither fill the cache nor start
-        from nothing.
+    def _row(
+        self, table: NodeTable, sig: Signature, once: bool
+    ) -> tuple[StaticResult, Totals, int]:
+        """Return static part, local scores and number of feasible nodes, read-only. A trial's row
+        is its table's row plus the trial's changes, so trials neither fill the cache nor start from
+        nothing.
         """
         base = table.parent or table
         if once and self.cache.entry(base, sig) is None:
             return fresh_row(table, sig)
-        static, local, feasible = self.cache.row(base, sig)
+        static_result, local, feasible = self.cache.row(base, sig)
         if table is base:
-            return static, local, feasible
+            return static_result, local, feasible
         assert table.forked_at == base.changes.position, "the table changed under its trial"
         changed = table.changes.since(0)
         if changed is None:
             return fresh_row(table, sig)
         local = local.copy()
-        update(local, table, sig, static, changed)
-        return static, local, feasible_count(local)
+        update(local, table, sig, static_result, changed)
+        return static_result, local, feasible_count(local)
 
 
 def shared_by(table: NodeTable, sig: Signature) -> Signature:
-    """The one whose row stands for all that differ from it in their volumes alone, at which nothing
-    local looks: pods with a claim each have a signature each.
+    """Return the signature whose row serves all that differ from it only in volumes, which no local
+    score reads: pods with a claim each have a signature each.
     """
     if not sig.uses or sig.plugins.custom:
         return sig
@@ -233,104 +291,118 @@ def shared_by(table: NodeTable, sig: Signature) -> Signature:
         if len(base.alike) > ALIKE_MAX:
             base.alike = {}
         found = base.alike.setdefault((sig.plugins, replace(sig.spec, volumes=())), sig)
-        if found is sig:  # no reference to itself, which only the collector would end
+        if found is sig:  # no reference to itself, which only the collector would free
             return sig
         sig.alike = found
     return sig.alike
 
 
-def _all_pass(table: NodeTable, rules: Rules, held: Held | None) -> bool:
-    """Whether the rules neither refuse a node now nor score any: volumes rarely do."""
+def _all_pass(table: NodeTable, rules: Rules, nominated_pods: NominatedPods | None) -> bool:
+    """Return whether the rules neither refuse a node now nor score: volumes rarely do."""
     if not rules.are_of_volumes:
         return False
-    return not refused_with(table, rules, table.counters.now(), held).any()
+    return not refused_with(table, rules, table.counters.now(), nominated_pods).any()
 
 
-def _judged(
-    table: NodeTable, sig: Signature, held: Held | None
-) -> tuple[Static, Totals, Mask, Rules | None]:
-    """Static part, local scores, which rows take the pod, and its rules between pods; uncached."""
-    static, local, _ = fresh_row(table, sig)
-    local = _with_held(table, sig, local, held) if held else local.copy()
+def _evaluate(
+    table: NodeTable, sig: Signature, nominated_pods: NominatedPods | None
+) -> tuple[StaticResult, Totals, Mask, Rules | None]:
+    """Return static part, local scores, feasible rows and inter-pod rules, uncached."""
+    static_result, local, _ = fresh_row(table, sig)
+    local = _with_nominated(table, sig, local, nominated_pods) if nominated_pods else local.copy()
     takes: Mask = local >= 0
     rules = rules_of(table, sig)
     if rules is not None:
-        refused = refused_with(table, rules, table.counters.now(), held)
+        refused = refused_with(table, rules, table.counters.now(), nominated_pods)
         takes &= ~refused
-    return static, local, takes, rules
+    return static_result, local, takes, rules
 
 
 def _cycles(
     table: NodeTable,
     sig: Signature,
     rules: Rules,
-    row: tuple[Static, Totals, int],
-    held: Held | None,
-) -> Cycles:
-    static, local, _ = row
-    local = _with_held(table, sig, local, held) if held else local.copy()
-    return Cycles(table, sig, rules, static, local, held)
+    row: tuple[StaticResult, Totals, int],
+    nominated_pods: NominatedPods | None,
+) -> SingleCycles:
+    static_result, local, _ = row
+    local = _with_nominated(table, sig, local, nominated_pods) if nominated_pods else local.copy()
+    return SingleCycles(table, sig, rules, static_result, local, nominated_pods)
 
 
-def _held_here(table: NodeTable, held: Held | None) -> Held | None:
-    """Nominations on nodes of this table, None when there are none."""
-    if not held:
+def _nominated_in_table(
+    table: NodeTable, nominated_pods: NominatedPods | None
+) -> NominatedPods | None:
+    """Return the nominations on nodes of this table, None if there are none."""
+    if not nominated_pods:
         return None
-    here = {node: pods for node, pods in held.items() if pods and table.row_of(node) is not None}
+    here = {
+        node: pods
+        for node, pods in nominated_pods.items()
+        if pods and table.row_of(node) is not None
+    }
     return here or None
 
 
-def _with_held(table: NodeTable, sig: Signature, local: Totals, held: Held) -> Totals:
-    """A copy of a row with the nodes of nominations filtered once more."""
+def _with_nominated(
+    table: NodeTable, sig: Signature, local: Totals, nominated_pods: NominatedPods
+) -> Totals:
+    """Return a copy of a row with the nominated nodes filtered again."""
     local = local.copy()
-    for row in table.rows_of(sorted(held)).tolist():
-        if local[row] >= 0 and not one_node(table, row, held).fits(sig):
+    for row in table.rows_of(sorted(nominated_pods)).tolist():
+        if local[row] >= 0 and not one_node(table, row, nominated_pods).fits(sig):
             local[row] = INFEASIBLE
     return local
 
 
 def _best(
-    table: NodeTable, sig: Signature, static: Static, local: Totals, held: Held | None
+    table: NodeTable,
+    sig: Signature,
+    static_result: StaticResult,
+    local: Totals,
+    nominated_pods: NominatedPods | None,
 ) -> Pick | None:
-    """One pod, from a row of local scores."""
-    counts = static.counts(local >= 0)
+    """Return the best node for one pod, from a row of local scores."""
+    counts = static_result.counts(local >= 0)
     feasible = sum(counts)
     if not feasible:
         return None
-    totals = static.totals(local, static.terms(counts))
+    totals = static_result.totals(local, static_result.class_scores(counts))
     row = int(totals.argmax())
-    mask = one_node(table, row, held).pick_devices(sig)
+    mask = one_node(table, row, nominated_pods).pick_devices(sig)
     return Pick(row, int(totals[row]), mask, feasible, _runner_up(totals))
 
 
 def _best_of_one_class(
     table: NodeTable,
     sig: Signature,
-    static: Static,
+    static_result: StaticResult,
     local: Totals,
     feasible: int,
-    held: Held | None,
+    nominated_pods: NominatedPods | None,
 ) -> Pick:
-    """One pod where all nodes have the same class term: the first maximum of the row itself."""
+    """Return the best node for one pod if all nodes have the same class term: the first maximum of
+    the row.
+    """
     row = int(local.argmax())
     best = int(local[row])
     assert best >= 0, f"{feasible} nodes are feasible, and the best of them is not"
     second = -1
     if feasible > 1:
         local[row] = INFEASIBLE
-        second = int(local[local.argmax()]) + static.only_term  # argmax costs a third of max
+        second = int(local[local.argmax()]) + static_result.only_term  # argmax costs a third of max
         local[row] = best
     mask = 0
     if sig.gpu_count:
-        if held:
-            mask = one_node(table, row, held).pick_devices(sig)
+        if nominated_pods:
+            mask = one_node(table, row, nominated_pods).pick_devices(sig)
         else:
             mask = pick_devices(sig, table.gpu_free[row].tolist())
-    return Pick(row, best + static.only_term, mask, feasible, second)
+    return Pick(row, best + static_result.only_term, mask, feasible, second)
 
 
 def _runner_up(totals: Totals) -> int:
-    """The best total beside the first best, -1 when there is none."""
+    """Return the second best total, -1 if there is none."""
     row = int(totals.argmax())
     best = totals[row]
     totals[row] = INFEASIBLE
@@ -339,7 +411,8 @@ def _runner_up(totals: Totals) -> int:
     return max(second, -1)
 
 
-def _as_picks(sig: Signature, pick: Pick | None) -> Picks:
+def as_picks(sig: Signature, pick: Pick | None) -> Picks:
+    """Return one pick, or none, as columns."""
     number = sig.plugins.number
     if pick is None:
         none = np.zeros(0, np.int64)

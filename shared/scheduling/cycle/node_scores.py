@@ -1,6 +1,6 @@
 """The node-local half of a cycle over arrays: dynamic filters and local scores.
 
-The result is one number a node: the sum of the local scores, or INFEASIBLE. one_node.py has the
+The result is one number per node: the sum of the local scores, or INFEASIBLE. one_node.py has the
 same for one node in plain Python; the two agree bit by bit.
 """
 
@@ -13,13 +13,13 @@ from shared.scheduling.profile import BALANCED_ALLOCATION, LEAST_ALLOCATED, PORT
 from shared.scheduling.table.layout import F64, FREE, I64, INFEASIBLE, ROOM, Mask, Totals
 
 if TYPE_CHECKING:
-    from shared.scheduling.cycle.score_classes import Static
+    from shared.scheduling.cycle.score_classes import StaticResult
     from shared.scheduling.cycle.signature import Signature
     from shared.scheduling.table.table import NodeTable
 
 
 def fits_columns(sig: "Signature", cols: F64) -> Mask:
-    """Column filters over gathered nodes."""
+    """Return which gathered nodes pass the column filters."""
     span, floors = sig.floors
     fits: Mask = np.logical_and.reduce(cols[span] >= floors)
     return fits
@@ -35,22 +35,26 @@ def _scores(sig: "Signature", cols: F64, whole: bool, within: bool) -> Totals:
 
 
 def local_columns(sig: "Signature", cols: F64, whole: bool) -> Totals:
-    """Scores of gathered nodes with INFEASIBLE where a column filter refuses; `whole`: every node
-    has some cpu and some memory.
+    """Return the scores of gathered nodes, INFEASIBLE where a column filter refuses; `whole`: every
+    node has some cpu and some memory.
     """
     scores = _scores(sig, cols, whole, within=False)
     np.putmask(scores, ~fits_columns(sig, cols), INFEASIBLE)
     return scores
 
 
-def full_row(table: "NodeTable", sig: "Signature", static: "Static") -> tuple[Totals, int]:
-    """Scores of all rows of the table, static and port filters included, and how many nodes are
-    feasible. Comparisons that no node can fail are left out, and so are nodes that static filters
-    refuse where they leave few.
+def full_row(
+    table: "NodeTable", sig: "Signature", static_result: "StaticResult"
+) -> tuple[Totals, int]:
+    """Return the scores of all rows, static and port filters included, and the number of feasible
+    nodes. Comparisons that no node can fail are skipped, and so are nodes that static filters
+    refuse if these leave few.
     """
-    few, bounds = static.few, table.lowest.of(table)
+    few, bounds = static_result.few, table.lowest.of(table)
     cols = table.cols if few is None else table.cols.take(few, axis=1)
-    refused: Mask | None = None if static.ok is None or few is not None else ~static.ok
+    refused: Mask | None = (
+        None if static_result.ok is None or few is not None else ~static_result.ok
+    )
     for column, amount in sig.checks:
         if bounds[column] < amount:
             table.lowest.missed()
@@ -71,8 +75,8 @@ def full_row(table: "NodeTable", sig: "Signature", static: "Static") -> tuple[To
 
 
 def stays_within(sig: "Signature", lowest: Sequence[float]) -> bool:
-    """Whether requests and non-zero requests stay within what is allocatable, with one more pod, on
-    nodes whose columns are at least these.
+    """Return whether requests and non-zero requests stay within what is allocatable, with one more
+    pod, on nodes whose columns are at least these.
     """
     return (
         lowest[FREE] >= sig.cpu
@@ -87,17 +91,19 @@ def _either(one: Mask | None, other: Mask) -> Mask:
 
 
 def fits_rows(table: "NodeTable", sig: "Signature", rows: I64) -> Mask:
-    """Dynamic filters on these rows; static filters are the caller's."""
+    """Return which rows pass the dynamic filters; the caller applies static filters."""
     fits = fits_columns(sig, table.cols.take(rows, axis=1))
     refused = PORTS.refuses(table, sig.checked_ports)
     return fits if refused is None else fits & ~refused[rows]
 
 
-def local_rows(table: "NodeTable", sig: "Signature", static: "Static", rows: I64) -> Totals:
-    """Scores of these rows of the table, static and port filters included."""
+def local_rows(
+    table: "NodeTable", sig: "Signature", static_result: "StaticResult", rows: I64
+) -> Totals:
+    """Return the scores of these rows, static and port filters included."""
     scores = local_columns(sig, table.cols.take(rows, axis=1), table.whole)
-    if static.ok is not None:
-        np.putmask(scores, ~static.ok[rows], INFEASIBLE)
+    if static_result.ok is not None:
+        np.putmask(scores, ~static_result.ok[rows], INFEASIBLE)
     refused = PORTS.refuses(table, sig.checked_ports)
     if refused is not None:
         scores[refused[rows]] = INFEASIBLE

@@ -16,7 +16,7 @@ from shared.scheduling.table.layout import (
     INFEASIBLE,
     ROOM,
     USED,
-    Held,
+    NominatedPods,
 )
 from shared.scheduling.table.multiset import add
 from shared.scheduling.table.ports import clashes
@@ -39,7 +39,7 @@ class OneNode:
         self.row = row
         self.values: list[float] = table.cols[:, row].tolist()
         self._table = table
-        # Pods that rules between pods look at: those that came and went, and nominated ones.
+        # Pods that inter-pod rules read: those added and removed, and nominated ones.
         self.moved: list[tuple[Signature, int]] = []
         self.nominated: list[Signature] = []
         # Most pods have neither devices nor ports, so these are read when first needed.
@@ -48,20 +48,22 @@ class OneNode:
 
     @property
     def devices(self) -> list[int]:
-        """Milli free on each device."""
+        """Return the free milli of each device."""
         if self._devices is None:
             self._devices = self._table.gpu_free[self.row].tolist()
         return self._devices
 
     @property
     def ports(self) -> dict[HostPort, int]:
-        """Host ports in use."""
+        """Return the host ports in use."""
         if self._ports is None:
             self._ports = dict(self._table.ports.used(int(self._table.ids[self.row])))
         return self._ports
 
     def fits(self, sig: "Signature") -> bool:
-        """The dynamic filters (resources, pod count, devices, ports) for one more pod."""
+        """Return whether one more pod passes the dynamic filters (resources, pod count, devices,
+        ports).
+        """
         values = self.values
         for column, amount in sig.checks:
             if values[column] < amount:
@@ -70,29 +72,29 @@ class OneNode:
         return not ports or not any(clashes(port, self.ports) for port in ports)
 
     def pick_devices(self, sig: "Signature") -> int:
-        """Device mask the next pod would get; 0 for pods without GPUs."""
+        """Return the device mask that the next pod would get; 0 for pods without GPUs."""
         return pick_devices(sig, self.devices) if sig.gpu_count else 0
 
     def local_score(self, sig: "Signature") -> int:
-        """Sum of the node-local scores, INFEASIBLE where a dynamic filter refuses."""
+        """Return the sum of the node-local scores, INFEASIBLE if a dynamic filter refuses."""
         return _scored(sig, self.values) if self.fits(sig) else INFEASIBLE
 
     def add(self, sig: "Signature", mask: int = 0) -> None:
-        """One pod more, in what Filter and Score read."""
+        """Add one pod for Filter and Score."""
         self._score_part(sig, 1)
         self._filter_part(sig, mask, 1)
         if sig.counted or sig.uses:
             self.moved.append((sig, 1))
 
     def remove(self, sig: "Signature", mask: int = 0) -> None:
-        """One pod less."""
+        """Remove one pod."""
         self._score_part(sig, -1)
         self._filter_part(sig, mask, -1)
         if sig.counted or sig.uses:
             self.moved.append((sig, -1))
 
-    def hold(self, sig: "Signature", mask: int = 0) -> None:
-        """One pod more for Filter alone: a nomination."""
+    def add_nominated(self, sig: "Signature", mask: int = 0) -> None:
+        """Add one pod for Filter only: a nomination."""
         self._filter_part(sig, mask, 1)
         if sig.counted or sig.uses:
             self.nominated.append(sig)
@@ -125,20 +127,20 @@ def _scored(sig: "Signature", values: list[float]) -> int:
     return score + BALANCED_ALLOCATION.score(sig, values)
 
 
-def one_node(table: "NodeTable", row: int, held: Held | None) -> OneNode:
-    """A node as Filter and Score see it, nominations held."""
+def one_node(table: "NodeTable", row: int, nominated_pods: NominatedPods | None) -> OneNode:
+    """Return a node as Filter and Score see it, with its nominations."""
     node = OneNode(table, row)
-    if held:
-        for nominated, mask in held.get(int(table.ids[row]), ()):
-            node.hold(nominated, mask)
+    if nominated_pods:
+        for nominated, mask in nominated_pods.get(int(table.ids[row]), ()):
+            node.add_nominated(nominated, mask)
     return node
 
 
 class BatchNode:
-    """A node while pods of one signature are put on it, one `take` each.
+    """A node while pods of one signature are added, one `add_next` each.
 
-    How many fit by amounts is known at the start, so that a pod costs four subtractions and a
-    score. `left` = 0 means that the next one does not fit.
+    The number that fits by amounts is known at the start, so that a pod costs four subtractions and
+    a score. `left` = 0 means that the next one does not fit.
     """
 
     __slots__ = ("_devices", "_sig", "_values", "left", "mask")
@@ -146,8 +148,8 @@ class BatchNode:
     def __init__(
         self, sig: "Signature", values: list[float], devices: list[int], taken: int = 0
     ) -> None:
-        """A node with these columns and milli free by device, `taken` pods of the batch not yet in
-        the columns. Both lists are used up.
+        """Start with these columns and free milli by device; `taken` pods of the batch are not yet
+        in the columns. Both lists are modified.
         """
         self._sig = sig
         self._values = values
@@ -167,8 +169,10 @@ class BatchNode:
         if sig.gpu_count and min(devices) < 0:  # see largest_and_empty
             self.left = min(self.left, sum(devices) // (sig.gpu_milli * sig.gpu_count))
 
-    def take(self) -> int:
-        """Put a pod on the node (its devices were `mask`); the local score of the next one."""
+    def add_next(self) -> int:
+        """Add a pod to the node (its devices were `mask`); return the local score of
+        the next one.
+        """
         sig, values = self._sig, self._values
         values[ROOM] -= sig.taken_cpu
         values[ROOM + 1] -= sig.taken_memory
@@ -176,7 +180,7 @@ class BatchNode:
         values[USED + 1] += sig.memory
         self.left -= 1
         if not sig.linear:
-            self._take_more()
+            self._extend()
         if self.left <= 0:
             return INFEASIBLE
         if sig.scores is not None:
@@ -186,16 +190,16 @@ class BatchNode:
             return score
         return score + BALANCED_ALLOCATION.score(sig, values)
 
-    def _take_more(self) -> None:
+    def _extend(self) -> None:
         sig = self._sig
         if sig.gpu_count:
-            self._take_devices(self._devices, sig.gpu_milli)
+            self._charge_devices(self._devices, sig.gpu_milli)
         if sig.checked_ports:
-            self.left = 0  # the pod's own ports are in the way of its twin
+            self.left = 0  # the pod's own ports block its twin
         for column, amount in sig.more_scored:
             self._values[column] += amount
 
-    def _take_devices(self, devices: list[int], milli: int) -> None:
+    def _charge_devices(self, devices: list[int], milli: int) -> None:
         mask = self.mask
         if mask & (mask - 1):
             for device in devices_of(mask):
@@ -204,7 +208,7 @@ class BatchNode:
             device = mask.bit_length() - 1
             devices[device] -= milli
             if devices[device] >= milli:
-                return  # it had the least that does, and has even less now
+                return  # it had the least sufficient amount, and has less now
         self.mask = pick_devices(self._sig, devices)
         if not self.mask:
             self.left = 0

@@ -1,4 +1,6 @@
-"""Why nodes refuse, and what they score: for messages and for `explain`; not on the hot path."""
+"""The reasons of refusals and the scores of nodes, for messages and `explain`; not on
+the hot path.
+"""
 
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -6,20 +8,22 @@ from typing import NamedTuple
 import numpy as np
 
 from shared.scheduling.api.plugin import Refusal, StaticFilter
-from shared.scheduling.cycle.inter_pod_rules import held_counts, rules_of
+from shared.scheduling.cycle.inter_pod_rules import nominated_counts, rules_of
 from shared.scheduling.cycle.one_node import OneNode
-from shared.scheduling.cycle.score_classes import Static
+from shared.scheduling.cycle.score_classes import StaticResult
 from shared.scheduling.cycle.signature import Signature
 from shared.scheduling.plugins.node_ports import NodePorts
 from shared.scheduling.plugins.node_resources_fit import NodeResourcesFit
 from shared.scheduling.profile import GPU_DEVICES, GPU_MODEL, LOCAL_SCORES, NAMED_NODES
-from shared.scheduling.table.layout import FREE, I64, Held, Mask
+from shared.scheduling.table.layout import FREE, I64, Mask, NominatedPods
 from shared.scheduling.table.picks import Reasons
 from shared.scheduling.table.table import NodeTable
 
 
 class PluginScore(NamedTuple):
-    """One plugin's part in a node's total: normalised * weight; who skips a pod has none."""
+    """One plugin's part of a node's total: normalised * weight; a plugin that skips the pod has
+    none.
+    """
 
     plugin: str
     raw: int
@@ -40,7 +44,9 @@ class NodeReport(NamedTuple):
 
 
 def pre_filter(table: NodeTable, sig: Signature) -> tuple[str, str] | None:
-    """Plugin and message of a PreFilter that rejects the pod on every node; None = it passes."""
+    """Return plugin and message of a PreFilter that rejects the pod on every node; None if it
+    passes.
+    """
     message = NAMED_NODES.rejects(sig.spec) if sig.plugins.profile.names_nodes else None
     if message is not None:
         return NAMED_NODES.name, message
@@ -55,8 +61,8 @@ def pre_filter(table: NodeTable, sig: Signature) -> tuple[str, str] | None:
 
 
 def ended_early(table: NodeTable, sig: Signature) -> bool:
-    """Whether PreFilter rejects the pod before it is the turn of DynamicResources, whose PostFilter
-    fails then. Plugins of users come later.
+    """Return whether PreFilter rejects the pod before DynamicResources runs, whose PostFilter fails
+    then. Users' plugins run later.
     """
     rejected = pre_filter(table, sig)
     return rejected is not None and rejected[0] not in sig.plugins.custom
@@ -65,9 +71,11 @@ def ended_early(table: NodeTable, sig: Signature) -> bool:
 ByPlugin = dict[str, list[Refusal]]
 
 
-def _between_pods(table: NodeTable, sig: Signature, held: Held | None) -> tuple[ByPlugin, ByPlugin]:
-    """Rules between pods: with nominated pods where there are any, and there without them. Only
-    nodes that pass all filters with them are filtered without them.
+def _inter_pod_refusals(
+    table: NodeTable, sig: Signature, nominated_pods: NominatedPods | None
+) -> tuple[ByPlugin, ByPlugin]:
+    """Return the inter-pod refusals: with nominated pods where there are any, and without them
+    there. Only nodes that pass all filters with them are filtered without them.
     """
     rules = rules_of(table, sig)
     if rules is None:
@@ -75,22 +83,22 @@ def _between_pods(table: NodeTable, sig: Signature, held: Held | None) -> tuple[
     now = table.counters.now()
     refusals = list(rules.refusals(now))
     without = [np.zeros(table.size, np.bool_) for _ in refusals]
-    for row, counts in held_counts(table, now, held):
+    for row, counts in nominated_counts(table, now, nominated_pods):
         with_them = rules.refusals(counts, now)
-        for mine, later, other in zip(refusals, without, with_them, strict=True):
-            later[row], mine.refused[row] = mine.refused[row], other.refused[row]
+        for refusal, later, other in zip(refusals, without, with_them, strict=True):
+            later[row], refusal.refused[row] = refusal.refused[row], other.refused[row]
     first, second = ByPlugin(), ByPlugin()
     for one, later in zip(refusals, without, strict=True):
         resolvable = np.full(table.size, one.resolvable)
         first.setdefault(one.plugin, []).append(Refusal(one.message, one.refused, resolvable))
         second.setdefault(one.plugin, []).append(Refusal(one.message, later, resolvable))
-    return first, second if held else {}
+    return first, second if nominated_pods else {}
 
 
 def _refusals(
-    table: NodeTable, sig: Signature, held: Held | None
+    table: NodeTable, sig: Signature, nominated_pods: NominatedPods | None
 ) -> Iterator[tuple[str, list[Refusal]]]:
-    """Each filter plugin in order with its refusals over all nodes, PreFilter's first."""
+    """Yield each filter plugin in order with its refusals over all nodes, PreFilter's first."""
     never, cols = np.zeros(table.size, np.bool_), table.cols
     rejected = pre_filter(table, sig)
     if rejected is not None:
@@ -102,7 +110,7 @@ def _refusals(
         return plugin.name, [] if mask is None else [Refusal(plugin.message, mask, never)]
 
     devices = GPU_DEVICES.refusals(table, sig, cols)
-    between, without_nominated = _between_pods(table, sig, held)
+    between, without_nominated = _inter_pod_refusals(table, sig, nominated_pods)
     for plugin in sig.plugins.filters:
         if isinstance(plugin, str):
             yield plugin, between.get(plugin, [])
@@ -127,13 +135,13 @@ def _refusals(
 
 
 def _first_refusals(
-    table: NodeTable, sig: Signature, held: Held | None
+    table: NodeTable, sig: Signature, nominated_pods: NominatedPods | None
 ) -> Iterator[tuple[str, list[Refusal], Mask, Mask]]:
-    """Plugin, its refusals, the nodes it is the first to refuse, and those of them that are
-    resolvable: a node with several reasons of one plugin is resolvable only if all of them are.
+    """Yield the plugin, its refusals, the nodes it is the first to refuse, and those of them that
+    are resolvable: a node with several reasons of one plugin is resolvable only if all of them are.
     """
     open_nodes = np.ones(table.size, np.bool_)
-    for name, refusals in _refusals(with_held(table, held), sig, held):
+    for name, refusals in _refusals(with_nominated(table, nominated_pods), sig, nominated_pods):
         refused = np.zeros(table.size, np.bool_)
         resolvable = np.ones(table.size, np.bool_)
         for refusal in refusals:
@@ -144,15 +152,15 @@ def _first_refusals(
         open_nodes &= ~refused
 
 
-def with_held(table: NodeTable, held: Held | None) -> NodeTable:
-    """The table as Filter sees it: nominations charged."""
-    if not held:
+def with_nominated(table: NodeTable, nominated_pods: NominatedPods | None) -> NodeTable:
+    """Return the table as Filter sees it: with nominations charged."""
+    if not nominated_pods:
         return table
     trial = table.trial()
-    rows: dict[Signature, list[int]] = {}  # of pods without devices: all of a signature at once
-    for node_id in sorted(held):
+    rows: dict[Signature, list[int]] = {}  # of pods without devices: a signature at once
+    for node_id in sorted(nominated_pods):
         row = table.row_of(node_id)
-        for sig, mask in held[node_id] if row is not None else ():
+        for sig, mask in nominated_pods[node_id] if row is not None else ():
             assert row is not None
             if sig.gpu_count:
                 trial.charge_one(sig, row, mask)
@@ -160,20 +168,22 @@ def with_held(table: NodeTable, held: Held | None) -> NodeTable:
                 rows.setdefault(sig, []).append(row)
     for sig, some in rows.items():
         trial.charge(sig, np.array(some, np.int64))
-    trial.counters = table.counters  # a nomination counts there for its own node alone
+    trial.counters = table.counters  # a nomination counts only for its own node there
     return trial
 
 
-def reasons(table: NodeTable, sig: Signature, held: Held | None = None) -> Reasons:
-    """(message, nodes) over all nodes, first refusing plugin per node; a message of PreFilter is
-    about the pod, and its count is 0.
+def reasons(
+    table: NodeTable, sig: Signature, nominated_pods: NominatedPods | None = None
+) -> Reasons:
+    """Return (message, nodes) over all nodes, with the first refusing plugin per node; a message of
+    PreFilter is about the pod, and its count is 0.
     """
     rejected = pre_filter(table, sig)
     if rejected is not None:
         return Reasons(((rejected[1], 0),), 0)
     counts: dict[str, int] = {}
     resolvable_count = 0
-    for _, refusals, first, resolvable in _first_refusals(table, sig, held):
+    for _, refusals, first, resolvable in _first_refusals(table, sig, nominated_pods):
         for refusal in refusals:
             nodes = int(np.count_nonzero(refusal.refused & first))
             if nodes:
@@ -182,34 +192,42 @@ def reasons(table: NodeTable, sig: Signature, held: Held | None = None) -> Reaso
     return Reasons(tuple(sorted(counts.items())), resolvable_count)
 
 
-def first_resolvable(table: NodeTable, sig: Signature, held: Held | None = None) -> Mask:
-    """Nodes whose first refusal is Unschedulable, whatever else is in the way."""
+def first_resolvable(
+    table: NodeTable, sig: Signature, nominated_pods: NominatedPods | None = None
+) -> Mask:
+    """Return the nodes whose first refusal is Unschedulable, whatever other refusals follow."""
     found = np.zeros(table.size, np.bool_)
-    for _, _, _, resolvable in _first_refusals(table, sig, held):
+    for _, _, _, resolvable in _first_refusals(table, sig, nominated_pods):
         found |= resolvable
     return found
 
 
-def resolvable_rows(table: NodeTable, sig: Signature, held: Held | None = None) -> I64:
-    """Rows that refuse with Unschedulable and that no removal of pods leaves refused, ascending.
+def resolvable_rows(
+    table: NodeTable, sig: Signature, nominated_pods: NominatedPods | None = None
+) -> I64:
+    """Return the rows, ascending, that refuse with Unschedulable and that removing pods may make
+    fit.
 
-    A node may be refused for want of room first and have the wrong GPU model besides.
+    A node may be refused for room first and have the wrong GPU model besides.
     """
-    found = first_resolvable(table, sig, held)
-    passing = Static(table, sig.spec, sig.plugins).ok
+    found = first_resolvable(table, sig, nominated_pods)
+    passing = StaticResult(table, sig.spec, sig.plugins).ok
     if passing is not None:
         found &= passing
     return np.flatnonzero(found)
 
 
 def explain(
-    table: NodeTable, sig: Signature, held: Held | None = None, found: I64 | None = None
+    table: NodeTable,
+    sig: Signature,
+    nominated_pods: NominatedPods | None = None,
+    found: I64 | None = None,
 ) -> list[NodeReport]:
-    """Every node, in tie order: who refused it and why, or its scores by plugin; of nodes that take
-    the pod only those of the rows `found`, where there are any others.
+    """Return every node, in tie order: the refusing plugin with its reason, or the scores by
+    plugin; of feasible nodes only those of the rows `found`, if given.
     """
     refused: dict[int, NodeReport] = {}
-    for name, refusals, first, resolvable in _first_refusals(table, sig, held):
+    for name, refusals, first, resolvable in _first_refusals(table, sig, nominated_pods):
         for row in np.flatnonzero(first).tolist():
             texts = tuple(r.message for r in refusals if r.refused[row])
             refused[row] = NodeReport(
@@ -226,8 +244,8 @@ def explain(
     if found is not None:
         feasible[:] = False
         feasible[found] = True
-    static = Static(table, sig.spec, sig.plugins)
-    normalised = static.normalised(static.counts(feasible))
+    static_result = StaticResult(table, sig.spec, sig.plugins)
+    normalised = static_result.normalised(static_result.counts(feasible))
     rules = rules_of(table, sig)
     between = [] if rules is None else rules.scores(table.counters.now(), feasible)
     reports = []
@@ -236,12 +254,12 @@ def explain(
         if report is not None:
             reports.append(report)
         elif feasible[row]:
-            reports.append(_scored(table, sig, static, normalised, between, row))
+            reports.append(_scored(table, sig, static_result, normalised, between, row))
     return reports
 
 
 def _local(sig: Signature, values: list[float]) -> Iterator[PluginScore]:
-    """What the node's own charges give."""
+    """Yield the scores of the node-local plugins."""
     if sig.scores is not None:
         for term in sig.scores.terms:
             score = term.of.score(values)
@@ -256,16 +274,20 @@ def _local(sig: Signature, values: list[float]) -> Iterator[PluginScore]:
 def _scored(
     table: NodeTable,
     sig: Signature,
-    static: Static,
+    static_result: StaticResult,
     normalised: list[tuple[int, ...]],
     between: list[tuple[str, int, I64]],
     row: int,
 ) -> NodeReport:
-    group = 0 if static.class_of is None else int(static.class_of[row])
+    group = 0 if static_result.class_of is None else int(static_result.class_of[row])
     scores = [
         PluginScore(plugin.name, raw, score, weight)
         for (plugin, weight), raw, score, applies in zip(
-            static.plugins, static.raws[group], normalised[group], static.applying, strict=True
+            static_result.plugins,
+            static_result.raws[group],
+            normalised[group],
+            static_result.applying,
+            strict=True,
         )
         if applies
     ]

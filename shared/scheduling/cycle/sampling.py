@@ -1,7 +1,7 @@
-"""Sampling: the search for nodes that ends when enough of them take the pod, as kube-scheduler's
-does with percentageOfNodesToScore: in which order it goes, how many it wants, where it stops.
+"""Sampling: a search that ends when enough nodes fit the pod, as in kube-scheduler with
+percentageOfNodesToScore: its order, its number of nodes, and its end.
 
-Only on demand: without it every node of a shard is looked at.
+Only on demand: otherwise every node of a shard is examined.
 """
 
 from collections.abc import Iterable
@@ -14,15 +14,15 @@ from shared.model.objects import Node
 from shared.model.profile import Profile
 from shared.scheduling.table.layout import I64, Mask
 
-NODES_MIN = 100  # as many are always looked for
-PERCENT_MIN = 5  # of the nodes, where the share follows from their number
+NODES_MIN = 100  # at least this many are searched for
+PERCENT_MIN = 5  # of the nodes, if the share depends on their number
 ZONE = ("failure-domain.beta.kubernetes.io/zone", "topology.kubernetes.io/zone")
 REGION = ("failure-domain.beta.kubernetes.io/region", "topology.kubernetes.io/region")
 
 
 class NodeTree:
     """Nodes by zone, in kube-scheduler's order: zones as they first appeared, nodes of a zone as
-    they were added. One that changes its zone is added anew.
+    they were added. A node that changes its zone is added again.
     """
 
     def __init__(self) -> None:
@@ -31,7 +31,7 @@ class NodeTree:
         self._listed: I64 | None = None
 
     def set(self, ids: Iterable[int], nodes: Iterable[Node]) -> None:
-        """Nodes are there, with these labels."""
+        """Add nodes with their labels."""
         for one, node in zip(ids, nodes, strict=True):
             zone = zone_key(node)
             if self._zone_of.get(one) != zone:
@@ -44,7 +44,7 @@ class NodeTree:
         self._listed = None
 
     def remove(self, ids: Iterable[int]) -> None:
-        """Nodes went; unknown ones are ignored."""
+        """Remove nodes; unknown ones are ignored."""
         for one in ids:
             zone = self._zone_of.pop(one, None)
             if zone is not None:
@@ -54,7 +54,7 @@ class NodeTree:
                 self._listed = None
 
     def listed(self) -> I64:
-        """Ids in the order of the search: the first of each zone, the second of each, and so on."""
+        """Return the ids in search order: the first of each zone, the second of each, and so on."""
         if self._listed is None:
             places = [
                 (place, number, one)
@@ -65,12 +65,12 @@ class NodeTree:
         return self._listed
 
     def dump(self) -> list[tuple[str, bytes]]:
-        """Plain values by zone."""
+        """Return plain values by zone."""
         return [(zone, pack(nodes)) for zone, nodes in self._zones.items()]
 
 
 def load_tree(body: Iterable[tuple[str, bytes]]) -> NodeTree:
-    """Inverse of `NodeTree.dump`."""
+    """Restore what `NodeTree.dump` returned."""
     tree = NodeTree()
     for zone, ids in body:
         for one in unpack(ids).tolist():
@@ -79,7 +79,7 @@ def load_tree(body: Iterable[tuple[str, bytes]]) -> NodeTree:
 
 
 def zone_key(node: Node) -> str:
-    """Region and zone, empty without either; the old names of the labels count first."""
+    """Return region and zone, empty without either; the old names of the labels have precedence."""
     region, zone = (_first(node, names) for names in (REGION, ZONE))
     return f"{region}:\0:{zone}" if region or zone else ""
 
@@ -90,13 +90,13 @@ def _first(node: Node, names: tuple[str, ...]) -> str:
 
 
 def samples(profile: Profile) -> bool:
-    """Whether searches for its pods may end before every node was looked at."""
+    """Return whether searches for its pods may end before every node was examined."""
     percent = profile.percentage_of_nodes_to_score
     return percent is not None and percent < 100
 
 
 def wanted(profile: Profile, nodes: int) -> int:
-    """How many nodes that take the pod a search among so many looks for."""
+    """Return how many feasible nodes a search among `nodes` nodes looks for."""
     percent = profile.percentage_of_nodes_to_score
     if percent is None:
         return nodes
@@ -109,16 +109,16 @@ def wanted(profile: Profile, nodes: int) -> int:
 
 
 class Search(NamedTuple):
-    """Rows that take the pod, and all that were looked at, both in the order of the search."""
+    """The rows on which the pod fits, and all examined rows, both in search order."""
 
     found: I64
     looked_at: I64
 
 
 def search(rows: I64, start: int, takes: Mask, most: int) -> Search:
-    """One search through `rows` of a table, in their order from `start` on and round; `takes` has
-    an entry for every row of the table. As kube-scheduler with one worker, it goes on until it
-    meets one that would be too many, so those that refuse in between are looked at as well.
+    """Search `rows` of a table, in order from `start` on and round; `takes` has an entry for every
+    row of the table. As kube-scheduler with one worker, it continues until one node too many is
+    found, so nodes that refuse in between are examined as well.
     """
     if not len(rows):
         return Search(rows, rows)

@@ -1,7 +1,7 @@
-"""What a signature's static plugins say about the nodes there are: who passes, and score classes.
+"""The static part of a signature: the nodes that pass the static filters, and score classes.
 
-A score class is a set of nodes with equal raw values in every static score. Normalisation needs
-the highest raw value among the feasible nodes, which is a matter of classes: a pick changes class
+A score class is a set of nodes with equal raw values in every static score. Normalisation needs the
+highest raw value among the feasible nodes, which depends on classes only: a pick changes class
 terms (few), never stored scores of nodes.
 """
 
@@ -21,10 +21,10 @@ STATICS_MAX = 256
 CODES_MAX = 1 << 62
 
 
-class Static:
-    """`ok`: nodes that pass, None = all. `few`: their rows if they are at most half of all, else
-    None. `class_of`: class of each row, None = one class only. `raws`: for each class its raw value
-    in each static score.
+class StaticResult:
+    """The static part. `ok`: nodes that pass, None: all. `few`: their rows if they are at most half
+    of all, else None. `class_of`: class of each row, None: one class only. `raws`: for each class
+    its raw value in each static score.
     """
 
     __slots__ = ("applying", "class_of", "few", "number", "ok", "only_term", "plugins", "raws")
@@ -37,7 +37,7 @@ class Static:
         always = plugins.profile.always_scored
         self.applying = [one.applies(spec) or one.name in always for one, _ in self.plugins]
         self.class_of, self.raws = _classes([one.raw(table, spec) for one, _ in self.plugins])
-        # With one class its term is the same whoever is feasible: the class is its own extreme.
+        # With one class its term is always the same: the class is its own extreme.
         self.only_term = self._only_term() if self.class_of is None else 0
 
     def _only_term(self) -> int:
@@ -51,20 +51,20 @@ class Static:
 
     @property
     def bytes(self) -> int:
-        """Memory held."""
+        """Return the memory held, bytes."""
         arrays = (self.ok, self.few, self.class_of)
         return sum(array.nbytes for array in arrays if array is not None)
 
     def counts(self, feasible: Mask) -> list[int]:
-        """How many feasible nodes each class has."""
+        """Return how many feasible nodes each class has."""
         if self.class_of is None:
             return [int(np.count_nonzero(feasible))]
         counts = np.bincount(self.class_of[feasible], minlength=len(self.raws))
         return [int(count) for count in counts]
 
     def normalised(self, counts: Sequence[int]) -> list[tuple[int, ...]]:
-        """For each class the normalised score in each plugin (0 where it does not apply), with the
-        extremes of the classes that have feasible nodes.
+        """Return, for each class, the normalised score of each plugin (0 where it does not apply),
+        with the extremes of the classes that have feasible nodes.
         """
         present = [raws for raws, count in zip(self.raws, counts, strict=True) if count]
         highest = [max((raws[i] for raws in present), default=0) for i in range(len(self.plugins))]
@@ -79,8 +79,8 @@ class Static:
             for raws in self.raws
         ]
 
-    def terms(self, counts: Sequence[int]) -> list[int]:
-        """For each class the weighted sum of its normalised scores."""
+    def class_scores(self, counts: Sequence[int]) -> list[int]:
+        """Return, for each class, the weighted sum of its normalised scores."""
         if self.class_of is None:
             return [self.only_term]
         return [
@@ -89,16 +89,16 @@ class Static:
         ]
 
     def totals(self, local: Totals, terms: Sequence[int]) -> Totals:
-        """A new row of totals: the local scores plus each node's class term. Nodes that are not
-        feasible stay negative.
+        """Return a new row of totals: the local scores plus each node's class term. Infeasible
+        nodes stay negative.
         """
         if self.class_of is None:
-            return with_terms(local, self.number(terms[0]))
-        return with_terms(local, np.array(terms, self.number)[self.class_of])
+            return with_class_scores(local, self.number(terms[0]))
+        return with_class_scores(local, np.array(terms, self.number)[self.class_of])
 
 
-def with_terms(local: Totals, terms: Totals | np.signedinteger[Any]) -> Totals:
-    """Local scores with a class term each; no term of 16 bits lifts a node that is refused."""
+def with_class_scores(local: Totals, terms: Totals | np.signedinteger[Any]) -> Totals:
+    """Return local scores plus class terms; no term of 16 bits makes a refused node feasible."""
     if terms.itemsize == TOTAL_BYTES:
         return local + terms
     return np.where(local < 0, INFEASIBLE, local + terms)
@@ -110,24 +110,24 @@ def _score(plugin: StaticScore, raw: int, highest: int) -> int:
     return normalise(min(raw, highest), highest, plugin.reverse)
 
 
-def static_of(table: NodeTable, spec: PodSpec, plugins: Plugins) -> Static:
-    """The static part of a spec, made once for all specs that static plugins cannot tell apart and
-    kept as long as the nodes stay what they are. A trial's is not kept.
+def static_of(table: NodeTable, spec: PodSpec, plugins: Plugins) -> StaticResult:
+    """Return the static part of a spec, computed once for all specs that static plugins cannot tell
+    apart and kept while the nodes do not change. A trial's is not kept.
     """
     if table.parent is not None:
-        return Static(table, spec, plugins)
+        return StaticResult(table, spec, plugins)
     version = (table.static_version, table.changes.restarts)
     if table.statics_of != version or len(table.statics) > STATICS_MAX:
         table.statics_of, table.statics = version, {}
     key = (plugins, plugins.static_parts(spec), _images(table, spec, plugins))
-    static = table.statics.get(key)
-    if static is None:
-        static = table.statics[key] = Static(table, spec, plugins)
-    return static
+    static_result = table.statics.get(key)
+    if static_result is None:
+        static_result = table.statics[key] = StaticResult(table, spec, plugins)
+    return static_result
 
 
 def _images(table: NodeTable, spec: PodSpec, plugins: Plugins) -> tuple[object, ...]:
-    """Nothing as long as no node has an image of the pod."""
+    """Return the images' part of the cache key; nothing while no node has an image of the pod."""
     stamp = table.images.stamp(plugins.images_of(spec))
     return (spec.images, spec.image_volumes, stamp) if stamp else ()
 

@@ -1,6 +1,6 @@
 """A pod spec compiled for one node table: amounts by column, ready for Filter, Score and charges.
 
-Nothing here depends on which nodes there are; what does is in score_classes.py.
+Nothing here depends on the present nodes; score_classes.py has what does.
 """
 
 from collections.abc import Iterator
@@ -76,23 +76,23 @@ class Signature:
     def __init__(
         self, table: NodeTable, sig_id: int, spec: PodSpec, plugins: Plugins = DEFAULT
     ) -> None:
-        """`plugins` are those of the profile that takes the pod."""
+        """Compile a spec. `plugins` are those of the pod's profile."""
         self.sig_id = sig_id
         self.spec = spec
         self.plugins = plugins
         self.constraints = plugins.profile.constraints(spec)
-        # Rules between pods may be about it, or are its own.
+        # Inter-pod rules may select it, or it has some itself.
         self.is_concerned = bool(spec.namespace or spec.volumes) or spec.has_rules
         self.uses: tuple[Use, ...] = tuple((spec.namespace, one) for one in spec.volumes)
         self.ports = spec.host_ports
         self.checked_ports = spec.host_ports if plugins.checks_ports else ()
-        self.reserved: tuple[Reserved, ...] = ()  # by plugins of users
-        if plugins.reserving:  # most profiles have none, and signatures are many
+        self.reserved: tuple[Reserved, ...] = ()  # by users' plugins
+        if plugins.reserving:  # most profiles have none, and there are many signatures
             handed = ((one, FREE + table.resource(one.resource)) for one in plugins.reserving)
             self.reserved = tuple(one.of(spec, column) for one, column in handed)
         self.is_large = spec.nonzero_memory_bytes >= LARGE or spec.nonzero_cpu_milli >= LARGE
         self.filter_delta = self._requests(table)
-        # What a pod takes of ROOM once it is there, and while it is scored.
+        # What a pod takes of ROOM once it is placed, and while it is scored.
         taken_cpu = PERCENT * _amount(spec.nonzero_cpu_milli, SCORED_MAX)
         taken_memory = PERCENT * _amount(spec.nonzero_memory_bytes, SCORED_MAX)
         self.taken_cpu = self.room_cpu = taken_cpu
@@ -107,8 +107,8 @@ class Signature:
         self.requests, self.room = np.array(columns).reshape(2, 2, 1)
         self.best_effort = cpu == 0.0 and memory == 0.0
         self.gpu_milli, self.gpu_count = (0, 0) if spec.gpu is None else _gpu(spec.gpu)
-        self.whole_devices = self.gpu_milli >= DEVICE_MILLI  # empty devices, not a share of one
-        # Tuples of numbers, not lists: the collector need not look at them again and again.
+        self.whole_devices = self.gpu_milli >= DEVICE_MILLI  # whole devices, not a share of one
+        # Tuples of numbers, not lists: the garbage collector need not scan them repeatedly.
         self.amount_checks = tuple(plugins.fit.checks(table, spec))
         if self.reserved:
             more = ((one.column, one.amount) for one in self.reserved if one.amount)
@@ -117,11 +117,11 @@ class Signature:
         # Whether n pods change a node by n times one pod: no devices to choose, no ports.
         self.more_scored = tuple(self._more_scored(table)) if table.scored else ()
         self.linear = self.gpu_count == 0 and not self.checked_ports and not self.more_scored
-        self.asked = False  # whether a kernel met it before; a hint for its cache, not state
-        self.alike: Signature | None = None  # whose row a kernel keeps for it, once it was asked
+        self.asked = False  # whether a kernel used it before; a hint for its cache, not state
+        self.alike: Signature | None = None  # whose row a kernel uses for it
         self._floors: tuple[slice, F64] | None = None
-        # Rules between pods: the counters that a pod moves (their owner keeps this), and what
-        # applies to it (between.rules_of keeps that).
+        # Inter-pod rules: the counters that a pod moves (kept by the counters' owner), and the
+        # rules that apply to it (kept by inter_pod_rules.rules_of).
         self.counted: tuple[tuple[int, int], ...] = ()
         self.rules: tuple[tuple[int, int, int, int], Rules | None] | None = None
         self.score_delta = (
@@ -135,27 +135,29 @@ class Signature:
         self.scores = None if plugins.is_default_locally else plugins.local_scores(table, self)
 
     def _more_scored(self, table: NodeTable) -> Iterator[tuple[int, float]]:
-        """What the pod takes of the resources beside cpu and memory that some profile scores."""
+        """Yield the pod's amounts of the resources besides cpu and memory that a profile scores."""
         for name, (_, used) in table.scored.items():
             amount = self.scored_amount(name)
             if amount:
                 yield used, amount
 
     def scored_amount(self, resource: str) -> float:
-        """What the pod asks for, as scores count it: devices in milli."""
+        """Return the pod's request as scores count it: devices in milli."""
         if resource == GPU:
             return float(self.gpu_milli * self.gpu_count)
         return _amount(self.spec.request(resource), SCORED_MAX)
 
     def asked_amount(self, resource: str) -> float:
-        """What NodeResourcesFit's score counts of it while the pod itself is scored."""
+        """Return the amount that NodeResourcesFit's score counts while the pod itself is scored."""
         for name, amount in self.spec.asked_pages:
             if name == resource:
                 return _amount(amount, SCORED_MAX)
         return self.scored_amount(resource)
 
     def _requests(self, table: NodeTable) -> tuple[tuple[int, float], ...]:
-        """What a pod takes of FREE: its requests, which are noted on the way, and one pod slot."""
+        """Return what a pod takes of FREE: its requests, which are stored on the way, and one pod
+        slot.
+        """
         self.cpu = self.memory = 0.0
         taken = [ONE_SLOT]
         for name, value in self.spec.requests:
@@ -175,10 +177,10 @@ class Signature:
 
     @property
     def floors(self) -> tuple[slice, F64]:
-        """`checks` for arrays: the span of columns with a check and their least values, shape
+        """Return `checks` for arrays: the span of checked columns and their least values, shape
         (columns, 1). One comparison over the span is cheaper than one for each check.
         """
-        if self._floors is None:  # few of the signatures of which there is one pod need it
+        if self._floors is None:  # few signatures with a single pod need it
             columns = [column for column, _ in self.checks]
             first, stop = min(columns), max(columns) + 1
             floors = np.full((stop - first, 1), -np.inf)
@@ -192,5 +194,5 @@ def _gpu(gpu: GpuRequest) -> tuple[int, int]:
     assert gpu.count >= 1, f"{gpu}"
     assert 1 <= gpu.milli <= DEVICE_MILLI, f"{gpu}"
     assert gpu.count == 1 or gpu.milli == DEVICE_MILLI, f"several shares in {gpu}"
-    # More than any node has is one more than that: people may ask for whatever they like.
+    # Amounts above any node's are cut to one more than that: requests are unbounded.
     return gpu.milli, min(gpu.count, DEVICES_MAX + 1)

@@ -23,11 +23,11 @@ class BalancedAllocation:
     name = "NodeResourcesBalancedAllocation"
 
     def applies(self, sig: "Signature") -> bool:
-        """Not to pods that ask for neither cpu nor memory."""
+        """Return False for pods that request neither cpu nor memory."""
         return not sig.best_effort
 
     def scores(self, sig: "Signature", cols: F64, whole: bool, within: bool) -> I16:
-        """Cutting to int16 is Go's int(): nothing is negative."""
+        """Return the scores. Cutting to int16 equals Go's int(), as nothing is negative."""
         alloc = cols[ALLOC : ALLOC + 2]
         share = cols[USED : USED + 2] + sig.requests
         share /= alloc if whole else np.maximum(alloc, 1.0)
@@ -43,7 +43,7 @@ class BalancedAllocation:
         return score.astype(np.int16)
 
     def score(self, sig: "Signature", values: Sequence[float]) -> int:
-        """The same of one node."""
+        """Return the score of one node."""
         cpu, memory = values[ALLOC], values[ALLOC + 1]
         if not cpu or not memory:
             return 100

@@ -28,7 +28,7 @@ class GpuModel:
     reads: tuple[str, ...] = ("gpu",)
 
     def refuses(self, table: "NodeTable", spec: PodSpec) -> Mask | None:
-        """Nodes of other models, and nodes without GPUs."""
+        """Return the nodes of other models, and nodes without GPUs."""
         if spec.gpu is None or not spec.gpu.models:
             return None
         return np.logical_not(table.gpu_models().among(spec.gpu.models))
@@ -36,18 +36,20 @@ class GpuModel:
 
 class GpuDevices:
     """Column filter: a share needs one device with as much free, k devices need k empty ones. Whole
-    devices are a resource like others to kube-scheduler, whose words are used for them. Nobody gets
-    more devices than a mask has bits.
+    devices are a resource like others to kube-scheduler, whose messages are used for them. No pod
+    gets more devices than a mask has bits.
     """
 
     name = "GpuDevices"
 
     def message(self, gpu: GpuRequest) -> str:
-        """Why a node lacks the devices."""
+        """Return the message of a node that lacks the devices."""
         return f"Insufficient {GPU if gpu.milli >= DEVICE_MILLI else 'gpu'}"
 
     def checks(self, table: "NodeTable", spec: PodSpec) -> list[Check]:
-        """The device with most free, or the number of empty devices."""
+        """Return the check of the device with most free milli, or of the number of
+        empty devices.
+        """
         gpu = spec.gpu
         if gpu is None:
             return []
@@ -56,7 +58,7 @@ class GpuDevices:
         return [(GPU_LARGEST, float(gpu.milli))]
 
     def refusals(self, table: "NodeTable", sig: "Signature", cols: F64) -> list[Refusal]:
-        """Nodes without the devices now; resolvable where the node has enough devices."""
+        """Return the nodes without free devices; resolvable where the node has enough devices."""
         if sig.spec.gpu is None:
             return []
         ((column, amount),) = self.checks(table, sig.spec)

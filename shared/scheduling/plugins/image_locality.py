@@ -9,7 +9,7 @@ from shared.scheduling.table.table import NodeTable
 MIB = 1 << 20
 LEAST_BYTES = 23 * MIB
 MOST_BYTES = 1000 * MIB
-"""Of one container. Images that come to less count nothing, and to more no more."""
+"""Bytes per container. Smaller sums count as nothing, larger ones as the maximum."""
 
 
 class ImageLocality:
@@ -23,31 +23,31 @@ class ImageLocality:
     is_normalised = False
 
     def __init__(self, counts_volumes: bool = False) -> None:
-        """`counts_volumes`: images that are mounted count as well, as they do since 1.36; the most
-        that can be reached is that of the containers all the same.
+        """`counts_volumes`: mounted images count as well, as since 1.36; the maximum stays that of
+        the containers.
         """
         self._counts_volumes = counts_volumes
 
     def names(self, spec: PodSpec) -> tuple[str, ...]:
-        """The images of the pod that count."""
+        """Return the images of the pod that count."""
         return (*spec.images, *spec.image_volumes) if self._counts_volumes else spec.images
 
     def raw(self, table: NodeTable, spec: PodSpec) -> I64 | None:
-        """The score itself; what nodes that lack an image have of it is nothing."""
+        """Return the scores; an image that a node lacks adds nothing."""
         images, names = table.images, self.names(spec)
         if not images.stamp(names):
             return None
         most_bytes = MOST_BYTES * len(spec.images)
         found = np.zeros(table.size, np.int64)
-        for name in names:  # a name that is there twice counts twice
+        for name in names:  # a repeated name counts again
             column = images.column(name)
             size_bytes = np.maximum(column.sizes, 0)
-            # As kube-scheduler does it: the share first, and each product cut to whole bytes. More
-            # than counts in all is cut before the sum: 8,192 of the largest would leave int64.
+            # As in kube-scheduler: the share first, and each product cut to whole bytes. More than
+            # the maximum is cut before the sum: 8,192 of the largest would exceed int64.
             found += np.minimum(size_bytes * images.share(column), most_bytes).astype(np.int64)
         found = np.clip(found, LEAST_BYTES, most_bytes) - LEAST_BYTES
         return 100 * found // (most_bytes - LEAST_BYTES)
 
     def applies(self, spec: PodSpec) -> bool:
-        """Always: it has no PreScore, and scores 0 where it knows nothing."""
+        """Return True: it has no PreScore, and scores 0 where it knows nothing."""
         return True

@@ -1,9 +1,8 @@
-"""InterPodAffinity: which pods a pod must, must not, or would rather share a domain with.
+"""InterPodAffinity: which pods a pod must, must not, or prefers to share a domain with.
 
-It works both ways: pods that are there already refuse with their own anti-affinity, and pull or
-push with their preferred terms; a required affinity of theirs pulls with weight 1. Selectors of
-namespaces are read otherwise in terms of the pod itself than in those of pods that are there (see
-selectors.sought).
+It works both ways: existing pods refuse with their own anti-affinity, and attract or repel with
+their preferred terms; their required affinity attracts with weight 1. Namespace selectors are read
+differently in the pod's own terms and in those of existing pods (see selectors.sought).
 """
 
 from typing import NamedTuple
@@ -32,27 +31,27 @@ EXISTING_REFUSE = "node(s) didn't satisfy existing pods anti-affinity rules"
 
 
 class _Term(NamedTuple):
-    """Pods in one counter, by domain; `weight` where they are scored."""
+    """Pods in one counter, by domain; `weight` if they are scored."""
 
     counter: int
     domains: Domains
     weight: int = 0
 
     def by_node(self, counts: Counts) -> I64 | I32:
-        """How many of them are in each node's domain; 0 for nodes in none."""
+        """Return how many of them are in each node's domain; 0 for nodes in none."""
         return self.domains.by_node(counts.row(self.counter))
 
     def anybody(self, counts: Counts) -> bool:
-        """Whether any of them is on a node with the key."""
+        """Return whether any of them is on a node with the key."""
         row = counts.row(self.counter)
         return bool(row.any() if self.domains.anywhere else row[~self.domains.absent].any())
 
 
 class Affinity:
-    """The terms that concern one signature on the nodes as they are."""
+    """The terms that concern one signature on the present nodes."""
 
     def __init__(self, table: NodeTable, spec: PodSpec, hard_weight: int = 1) -> None:
-        """`hard_weight`: what a required affinity of a pod that is there counts."""
+        """`hard_weight`: the weight of an existing pod's required affinity."""
         counters, known = table.counters, {}
 
         def term(key: str, at: int, weight: int = 0) -> _Term:
@@ -64,7 +63,7 @@ class Affinity:
             return counters.index[one]
 
         self.affine: list[_Term] = []
-        self.itself = False  # it would be the first of its kind, and may be
+        self.itself = False  # it may be the first pod of its own group
         if spec.pod_affinity:
             wanted = affinity_counter(spec)
             at = matching(wanted)
@@ -89,16 +88,16 @@ class Affinity:
             self.scored += [term(key, at, weight) for key, at in counters.owned(kind, spec)]
 
     def skips(self, counts: Counts) -> bool:
-        """Whether PreFilter leaves the plugin out of the cycle: nobody is there to be refused by.
-        Nominated pods are not asked then, as in kube-scheduler.
+        """Return whether PreFilter skips the plugin in this cycle: no pod can refuse it. Nominated
+        pods are not considered then, as in kube-scheduler.
         """
         if self.affine or self.anti:
             return False
         return not any(one.anybody(counts) for one in self.opposed)
 
     def refusals(self, counts: Counts) -> tuple[Mask, Mask, Mask]:
-        """Nodes refused by its affinity, by its anti-affinity, by pods that are there: each by the
-        first that applies.
+        """Return the nodes refused by its affinity, by its anti-affinity, and by existing pods:
+        each node by the first that applies.
         """
         nodes = counts.nodes
         not_affine = self._not_affine(counts) if self.affine else np.zeros(nodes, np.bool_)
@@ -122,7 +121,7 @@ class Affinity:
         return refused
 
     def scores(self, counts: Counts, feasible: Mask) -> I64 | None:
-        """0..100 for each feasible node; None when there is nobody to be near to or far from."""
+        """Return 0..100 for each feasible node; None if no pod counts."""
         present = [one for one in self.scored if one.anybody(counts)]
         if not present:
             return None

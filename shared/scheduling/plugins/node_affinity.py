@@ -53,7 +53,7 @@ def _field_matches(table: NodeTable, need: Requirement) -> Mask:
 
 
 def term_matches(table: NodeTable, term: SelectorTerm) -> Mask:
-    """Nodes on which every requirement of the term holds; an empty term matches none."""
+    """Return the nodes on which every requirement of the term holds; an empty term matches none."""
     needs = [_label_matches(table, need) for need in term.labels]
     needs += [_field_matches(table, need) for need in term.fields]
     if not needs:
@@ -72,8 +72,8 @@ def _any_term(table: NodeTable, terms: tuple[SelectorTerm, ...]) -> Mask:
 
 
 def narrows_to_names(spec: PodSpec) -> bool:
-    """Whether every required term names its nodes, so that PreFilter already leaves the others
-    out (which gives them another message).
+    """Return whether every required term names its nodes, so that PreFilter already leaves the
+    others out (which gives them another message).
     """
     return bool(spec.affinity_required) and all(
         any(map(_is_named, term.fields)) for term in spec.affinity_required
@@ -81,7 +81,7 @@ def narrows_to_names(spec: PodSpec) -> bool:
 
 
 def _names_of(term: SelectorTerm) -> frozenset[str]:
-    """The nodes that every In over the name allows, of a term that has one."""
+    """Return the nodes that every In over the name allows, for a term that has one."""
     named = [need.values for need in term.fields if _is_named(need)]
     return frozenset(named[0]).intersection(*named[1:])
 
@@ -91,7 +91,7 @@ def _is_named(need: Requirement) -> bool:
 
 
 class NamedNodes:
-    """NodeAffinity's PreFilter: pods of a DaemonSet are tried on the node they name alone."""
+    """NodeAffinity's PreFilter: pods of a DaemonSet are tried only on the node they name."""
 
     name = "NodeAffinity"
     message = "node(s) didn't satisfy plugin(s) [NodeAffinity]"
@@ -99,13 +99,13 @@ class NamedNodes:
     conflict = "pod affinity terms conflict"
 
     def rejects(self, spec: PodSpec) -> str | None:
-        """What is wrong with the pod whatever nodes there are: no name is in every In of a term."""
+        """Return what is wrong with the pod on any node: no name is in every In of a term."""
         if not narrows_to_names(spec) or any(map(_names_of, spec.affinity_required)):
             return None
         return self.conflict
 
     def refuses(self, table: NodeTable, spec: PodSpec) -> Mask | None:
-        """Nodes that no term names."""
+        """Return the nodes that no term names."""
         if not narrows_to_names(spec):
             return None
         named = _none(table)
@@ -126,7 +126,7 @@ class AddedAffinity:
         self._required = required
 
     def refuses(self, table: NodeTable, spec: PodSpec) -> Mask | None:
-        """Nodes outside every term, whatever the pod says."""
+        """Return the nodes outside every term."""
         return np.logical_not(_any_term(table, self._required))
 
 
@@ -143,7 +143,7 @@ class NodeAffinity:
         self._added = added
 
     def refuses(self, table: NodeTable, spec: PodSpec) -> Mask | None:
-        """Nodes outside the selector or outside every required term."""
+        """Return the nodes outside the selector or outside every required term."""
         if not spec.node_selector and not spec.affinity_required:
             return None
         matches = np.ones(table.size, np.bool_)
@@ -154,7 +154,7 @@ class NodeAffinity:
         return np.logical_not(matches)
 
     def raw(self, table: NodeTable, spec: PodSpec) -> I64 | None:
-        """Sum of the weights of the preferred terms that match."""
+        """Return the sum of the weights of the matching preferred terms."""
         if not self.applies(spec):
             return None
         raw = np.zeros(table.size, np.int64)
@@ -164,5 +164,5 @@ class NodeAffinity:
         return raw
 
     def applies(self, spec: PodSpec) -> bool:
-        """Where nobody prefers anything there is nothing to score."""
+        """Return whether there is a preferred term."""
         return bool(spec.affinity_preferred or self._added)

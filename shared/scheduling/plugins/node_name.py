@@ -1,6 +1,6 @@
-"""NodeName: a pod that names its node goes nowhere else.
+"""NodeName: a pod that names its node fits no other.
 
-Who has a node waits for none, so no pod of a cluster comes to this; `muster score` does.
+Pods with spec.nodeName never reach the queue; only `muster score` uses this filter.
 """
 
 import numpy as np
@@ -18,7 +18,7 @@ class NodeName:
     reads: tuple[str, ...] = ("node_name",)
 
     def refuses(self, table: NodeTable, spec: PodSpec) -> Mask | None:
-        """All other nodes."""
+        """Return all other nodes."""
         if not spec.node_name:
             return None
         others = np.ones(table.size, np.bool_)

@@ -1,4 +1,4 @@
-"""NodePorts: a host port is given once per node, protocol and ip."""
+"""NodePorts: a host port is used once per node, protocol and ip."""
 
 import numpy as np
 
@@ -17,7 +17,7 @@ class NodePorts:
     message = "node(s) didn't have free ports for the requested pod ports"
 
     def refuses(self, table: NodeTable, ports: tuple[HostPort, ...]) -> Mask | None:
-        """Nodes where one of the ports is in use."""
+        """Return the nodes where one of the ports is in use."""
         if not ports:
             return None
         refused = np.zeros(table.size, np.bool_)

@@ -22,18 +22,20 @@ ORDER = (PODS, CPU, MEMORY, EPHEMERAL_STORAGE)
 
 
 def _rank(resource: str) -> tuple[int, str]:
-    """Extended resources come last; kube-scheduler's order of them changes, here it is by name."""
+    """Return the sort key of a resource. Extended resources come last; kube-scheduler's order of
+    them varies, here it is by name.
+    """
     return (ORDER.index(resource) if resource in ORDER else len(ORDER)), resource
 
 
 def is_extended(resource: str) -> bool:
-    """Whether kube-scheduler calls it an extended resource."""
+    """Return whether kube-scheduler calls it an extended resource."""
     return "/" in resource and "kubernetes.io/" not in resource
 
 
 class NodeResourcesFit:
-    """Column filter. Extended resources are passed over that are in `ignored`, or in a group (the
-    part before the slash) that is in `ignored_groups`.
+    """Column filter. Extended resources in `ignored`, or in a group (the part before the slash) of
+    `ignored_groups`, are skipped.
     """
 
     name = "NodeResourcesFit"
@@ -46,9 +48,9 @@ class NodeResourcesFit:
         return named and is_extended(resource)
 
     def checks(self, table: "NodeTable", spec: PodSpec) -> list[Check]:
-        """One pod slot and every resource asked for.
+        """Return the checks of one pod slot and every requested resource.
 
-        A resource that is not asked for is not checked: such pods still fit on a node that is
+        A resource that is not requested is not checked: such pods still fit on a node that is
         over-committed in it.
         """
         found = [ONE_SLOT]
@@ -58,10 +60,10 @@ class NodeResourcesFit:
         return found
 
     def refusals(self, table: "NodeTable", sig: "Signature", cols: F64) -> list[Refusal]:
-        """Every resource that does not suffice, for every node, in kube-scheduler's order.
+        """Return every short resource, for every node, in kube-scheduler's order.
 
-        A node whose allocatable is below the request stays refused whatever is removed, unless it
-        is the pod count: kube-scheduler calls that one resolvable always.
+        A node whose allocatable is below the request stays refused whatever is removed, except for
+        the pod count, which kube-scheduler always calls resolvable.
         """
         names = {index: name for name, index in table.resources.items()}
         hopeless = np.zeros(table.size, np.bool_)
@@ -88,11 +90,11 @@ class LeastAllocated:
     name = "NodeResourcesFit"
 
     def applies(self, sig: "Signature") -> bool:
-        """Always."""
+        """Return True."""
         return True
 
     def scores(self, sig: "Signature", cols: F64, whole: bool, within: bool) -> I16:
-        """Cutting to int16 is the integer division: nothing is negative."""
+        """Return the scores. Cutting to int16 is the integer division, as nothing is negative."""
         alloc = cols[ALLOC : ALLOC + 2]
         share = cols[ROOM : ROOM + 2] - sig.room
         if not within:
@@ -111,7 +113,7 @@ class LeastAllocated:
         return mean
 
     def score(self, sig: "Signature", values: Sequence[float]) -> int:
-        """The same of one node."""
+        """Return the score of one node."""
         cpu, memory = values[ALLOC], values[ALLOC + 1]
         total, weights = 0, 0
         if cpu:

@@ -18,7 +18,7 @@ class NodeUnschedulable:
     reads: tuple[str, ...] = ("tolerations",)
 
     def refuses(self, table: NodeTable, spec: PodSpec) -> Mask | None:
-        """Cordoned nodes."""
+        """Return the cordoned nodes."""
         cordoned = [unschedulable for _, unschedulable in table.taint_classes]
         if not any(cordoned) or tolerated(spec.tolerations, TAINT):
             return None

@@ -1,4 +1,4 @@
-"""NodeVolumeLimits: how many volumes of each CSI driver a node takes."""
+"""NodeVolumeLimits: the limit of attached volumes of each CSI driver on a node."""
 
 from collections.abc import Iterator
 
@@ -25,7 +25,7 @@ class NodeVolumeLimits:
         self._table = table
         self.missing = self._missing(spec)
         found = (table.storage.attached(spec.namespace, one) for one in spec.volumes)
-        # By driver the pod's volumes, each with the nodes where it counts; None = everywhere.
+        # By driver, the pod's volumes, each with the nodes where it counts; None: everywhere.
         self._new: dict[str, dict[Attached, Mask | None]] = {}
         for volume in dict.fromkeys(one for one in found if one is not None):
             self._add(volume)
@@ -45,11 +45,11 @@ class NodeVolumeLimits:
 
     @property
     def apply(self) -> bool:
-        """Whether there is a limit on any node for the pod's volumes."""
+        """Return whether a node has a limit for the pod's volumes."""
         return bool(self.missing or self._limited)
 
     def _missing(self, spec: PodSpec) -> str | None:
-        """What is said where no other plugin has missed the claim before."""
+        """Return the message about a missing claim that no earlier plugin has reported."""
         for one in spec.volumes:
             if isinstance(one, ClaimUse) and not self._table.storage.claim_of(spec.namespace, one):
                 what = f'persistentvolumeclaim "{one.name}" not found'
@@ -57,7 +57,7 @@ class NodeVolumeLimits:
         return None
 
     def refusals(self, counts: Counts) -> Iterator[tuple[str, Mask, bool]]:
-        """Nodes with too many volumes already: (message, nodes, resolvable)."""
+        """Yield the nodes with too many volumes: (message, nodes, resolvable)."""
         if self.missing:
             yield self.missing, np.ones(counts.nodes, np.bool_), False
             return
@@ -71,7 +71,7 @@ class NodeVolumeLimits:
         yield EXCEEDED, refused, True
 
     def _has_room(self, counts: Counts, driver: str, limits: I64) -> bool:
-        """Whether every node takes all of the pod's volumes, whatever is attached already."""
+        """Return whether every node has room for all of the pod's volumes, whatever is attached."""
         if counts.changed_uses():
             return False
         used, new = self._columns(counts).count(driver), len(self._new[driver])
@@ -81,7 +81,7 @@ class NodeVolumeLimits:
         return not ((most > limits) & (limits != NO_LIMIT)).any()
 
     def _asked(self, driver: str) -> I64:
-        """How many of the pod's volumes count on each node."""
+        """Return how many of the pod's volumes count on each node."""
         asked = np.zeros(len(self._table.nodes), np.int64)
         for where in self._new[driver].values():
             asked += 1 if where is None else where
@@ -92,7 +92,9 @@ class NodeVolumeLimits:
         return counts.volumes.attached(table.storage, table.nodes, table.static_version)
 
     def _attached(self, counts: Counts, driver: str) -> tuple[I64, I64]:
-        """Volumes of a driver on each node, and how many of the pod's own its pods use already."""
+        """Return the volumes of a driver on each node, and how many of the pod's own are in use
+        there already.
+        """
         columns, new = self._columns(counts), self._new[driver]
         used, here = columns.count(driver).copy(), np.zeros(counts.nodes, np.int64)
         for volume, where in new.items():

@@ -32,11 +32,11 @@ _AFFINITY, _TAINTS = NodeAffinity(), TaintToleration()
 class _Hard(NamedTuple):
     rule: SpreadConstraint
     counter: int  # NOBODY: its selector counts no pod
-    trials_only: bool  # counts nobody but those who come and go in a trial
+    trials_only: bool  # counts only pods added or removed in a trial
     itself: int  # 1 if the pod matches its own selector
     domains: Domains
-    there: Mask  # domains that there are
-    enough: bool  # as many as minDomains wants
+    there: Mask  # existing domains
+    enough: bool  # at least minDomains exist
 
 
 class _Soft(NamedTuple):
@@ -46,7 +46,7 @@ class _Soft(NamedTuple):
 
 
 class Spread:
-    """The constraints of one signature on the nodes as they are."""
+    """The constraints of one signature on the present nodes."""
 
     def __init__(
         self,
@@ -55,8 +55,8 @@ class Spread:
         constraints: Sequence[SpreadConstraint],
         needs_all_keys: bool,
     ) -> None:
-        """Where nodes need not have all keys to be scored, those without one are one more domain
-        of it.
+        """Compile the constraints. Where nodes need not have all keys to be scored, nodes without a
+        key are one more domain of it.
         """
         hard = [one for one in constraints if one.hard]
         soft = [one for one in constraints if not one.hard]
@@ -86,8 +86,9 @@ class Spread:
         return _Hard(rule, counter, trials_only, int(itself), domains, there, enough)
 
     def refusals(self, counts: Counts, before: Counts) -> tuple[Mask, Mask]:
-        """Nodes without a key, and nodes where the skew would be too large: each is refused by the
-        first constraint that it does not meet. `before`: the counts at the beginning of the cycle.
+        """Return the nodes without a key, and those where the skew would be too large: each is
+        refused by the first constraint it violates. `before`: the counts at the beginning of the
+        cycle.
         """
         nodes = counts.nodes
         missing, skewed = np.zeros(nodes, np.bool_), np.zeros(nodes, np.bool_)
@@ -96,7 +97,7 @@ class Spread:
             passed = ~(missing | skewed)
             missing |= passed & domains.absent
             row = _row(counts, one.counter)
-            # An empty selector counts nobody at the beginning of a cycle, and everybody after it.
+            # An empty selector counts no pod at the beginning of a cycle, and every pod after it.
             sums = domains.sums(row - _row(before, one.counter) if one.trials_only else row)
             lowest = int(sums[one.there].min()) if one.enough and one.there.any() else 0
             beyond = sums + (one.itself - lowest) > one.rule.max_skew
@@ -104,7 +105,7 @@ class Spread:
         return missing, skewed
 
     def scores(self, counts: Counts, feasible: Mask) -> I64:
-        """0..100 for each feasible node, the less there is in its domains the more; 0 for nodes
+        """Return 0..100 for each feasible node, more for domains with fewer pods; 0 for nodes
         without one of the keys.
         """
         scored = feasible & self.has_keys
@@ -140,7 +141,9 @@ def _all_keys(table: NodeTable, rules: list[SpreadConstraint]) -> Mask:
 
 
 def _soft_counter(table: NodeTable, spec: PodSpec, rule: SpreadConstraint) -> int:
-    """An empty selector counts nobody, although the pod matches it."""
+    """Return the counter of a soft constraint. An empty selector counts no pod, although the pod
+    matches it.
+    """
     if not rule.selector:
         return NOBODY
     return table.counters.index[spread_counter(spec, rule.selector)]
@@ -167,12 +170,12 @@ def _row(counts: Counts, at: int) -> I32:
 
 
 def _rounded(values: F64) -> I64:
-    """To the nearest integer, halves away from zero; values are not negative."""
+    """Round to the nearest integer, halves away from zero; values are not negative."""
     whole = np.floor(values)
     return (whole + (values - whole >= 0.5)).astype(np.int64)
 
 
 @cache
 def _ln(number: int) -> float:
-    """The natural logarithm, rounded right: libm's differs from machine to machine."""
+    """Return the natural logarithm, correctly rounded: libm's differs between machines."""
     return float(Decimal(number).ln(PRECISION))

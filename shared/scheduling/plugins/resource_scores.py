@@ -1,28 +1,37 @@
 """NodeResourcesFit's strategies and NodeResourcesBalancedAllocation over any resources.
 
-The default of both, over cpu and memory alone, is in node_resources_fit.py and
-balanced_allocation.py: the same scores, faster. Here a resource is two columns, and everything is
-written twice, for arrays and for one node; the two agree bit by bit. Amounts are at most
-SCORED_MAX, so that percents are exact (see layout.py).
+The defaults of both, over cpu and memory only, are in node_resources_fit.py and
+balanced_allocation.py: the same scores, faster. Here a resource is two columns. Scores of arrays
+and of one node agree bit by bit. Amounts are at most SCORED_MAX, so that percents are exact (see
+layout.py).
 """
 
 from collections.abc import Sequence
 from math import sqrt
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, TypeVar
 
 import numpy as np
 
 from shared.model.profile import LEAST_ALLOCATED, Strategy
 from shared.scheduling.table.layout import F64, I64, PERCENT
 
+X = TypeVar("X", float, F64)
+"""Amounts of one node, or of many."""
+X_co = TypeVar("X_co", covariant=True)
+
 FULL = 100  # percent: the highest utilization, and the highest score
 HALF = FULL // 2
 
 
+class Columns(Protocol[X_co]):
+    """The columns of one node, or of many."""
+
+    def __getitem__(self, column: int, /) -> X_co: ...
+
+
 class Part(NamedTuple):
-    """One resource as one pod sees it: the columns of what is allocatable and of what is requested,
-    what the pod adds to it, and how much it counts. `is_room`: the second column holds 100 times
-    what is left instead (ROOM).
+    """One resource for one pod: the columns of allocatable and requested amounts, the pod's amount,
+    and the weight. `is_room`: the second column holds 100 times the free amount instead (ROOM).
     """
 
     have: int
@@ -31,27 +40,20 @@ class Part(NamedTuple):
     ask: float
     weight: int = 1
 
+    def amounts(self, values: "Columns[X]") -> tuple[X, X]:
+        """Return the allocatable amounts, and the requested ones including the pod."""
+        have, used = values[self.have], values[self.column]
+        return have, (have - used / PERCENT if self.is_room else used) + self.ask
+
 
 class ResourceScore(Protocol):
     """A score of 0..100 for each node from its own resources."""
 
     def scores(self, cols: F64) -> I64:
-        """Of gathered nodes, shape (m,)."""
+        """Return the scores of gathered nodes, shape (m,)."""
 
     def score(self, values: Sequence[float]) -> int:
-        """The same of one node."""
-
-
-def _arrays(part: Part, cols: F64) -> tuple[F64, F64]:
-    """What the nodes have, and what is requested of it with the pod."""
-    have: F64 = cols[part.have]
-    used: F64 = cols[part.column]
-    return have, (have - used / PERCENT if part.is_room else used) + part.ask
-
-
-def _numbers(part: Part, values: Sequence[float]) -> tuple[float, float]:
-    have, used = values[part.have], values[part.column]
-    return have, (have - used / PERCENT if part.is_room else used) + part.ask
+        """Return the score of one node."""
 
 
 class Utilization:
@@ -69,11 +71,11 @@ class Utilization:
         self._curve_array = np.array(self._curve, np.int64)
 
     def scores(self, cols: F64) -> I64:
-        """Of gathered nodes, shape (m,)."""
+        """Return the scores of gathered nodes, shape (m,)."""
         total = np.zeros(cols.shape[1], np.int64)
         weights = np.zeros(cols.shape[1], np.int64)
         for part in self.parts:
-            have, used = _arrays(part, cols)
+            have, used = part.amounts(cols)
             amount = np.clip(have - used if self._of_free else used, 0.0, have)
             percent = (amount * PERCENT / np.maximum(have, 1.0)).astype(np.int64)
             counts = have > 0.0
@@ -86,10 +88,10 @@ class Utilization:
         return (2 * total + some) // (2 * some) if self._has_curve else total // some
 
     def score(self, values: Sequence[float]) -> int:
-        """The same of one node."""
+        """Return the score of one node."""
         total = weights = 0
         for part in self.parts:
-            have, used = _numbers(part, values)
+            have, used = part.amounts(values)
             if not have:
                 continue
             amount = have - used if self._of_free else used
@@ -106,7 +108,7 @@ class Utilization:
 
 
 def _on_curve(shape: Sequence[tuple[int, int]], utilization: int) -> int:
-    """The straight line between the points around it, cut towards the point before."""
+    """Return the value on the line between the neighbouring points, cut towards the lower point."""
     before: tuple[int, int] | None = None
     for at, score in shape:
         if utilization <= at:
@@ -114,91 +116,76 @@ def _on_curve(shape: Sequence[tuple[int, int]], utilization: int) -> int:
                 return score
             rise = (score - before[1]) * (utilization - before[0])
             run = at - before[0]
-            # Go cuts towards 0, Python's // towards below.
+            # Go rounds towards 0, Python's // down.
             return before[1] + (rise // run if rise >= 0 else -(-rise // run))
         before = at, score
     return before[1] if before is not None else 0
 
 
 class Balance:
-    """How alike the resources are filled: 100 less their standard deviation, in the operations of
-    kube-scheduler 1.35 and in their order, so that the bits are as well.
+    """How evenly the resources are used: 100 minus their standard deviation, in the operations and
+    order of kube-scheduler 1.35, so that the bits are equal.
     """
 
     def __init__(self, parts: Sequence[Part]) -> None:
         self.parts = tuple(parts)
 
     def scores(self, cols: F64) -> I64:
-        """Of gathered nodes, shape (m,)."""
+        """Return the scores of gathered nodes, shape (m,)."""
         shares, there = [], []
         for part in self.parts:
-            have, used = _arrays(part, cols)
+            have, used = part.amounts(cols)
             shares.append(np.minimum(used / np.maximum(have, 1.0), 1.0))
             there.append(have > 0.0)
         found = np.full(cols.shape[1], FULL, np.int64)
-        # Few sets of resources occur, most often all of them on every node.
+        # Few sets of resources occur, mostly all of them on every node.
         codes = np.zeros(cols.shape[1], np.int64)
         for at, has in enumerate(there):
             codes += has.astype(np.int64) << at
         for code in np.unique(codes).tolist():
             rows = codes == code
             chosen = [share[rows] for at, share in enumerate(shares) if code >> at & 1]
-            even = 1.0 - _deviations(chosen, int(np.count_nonzero(rows)))
-            found[rows] = (even * FULL).astype(np.int64)
+            found[rows] = (1.0 - _deviation(chosen)) * FULL
         return found
 
     def score(self, values: Sequence[float]) -> int:
-        """The same of one node."""
+        """Return the score of one node."""
         shares = []
         for part in self.parts:
-            have, used = _numbers(part, values)
+            have, used = part.amounts(values)
             if have:
                 shares.append(min(used / have, 1.0))
         return int((1.0 - _deviation(shares)) * FULL)
 
 
 class BalanceGained:
-    """What the pod does for the node's balance, 75 = nothing: kube-scheduler's score since 1.36."""
+    """How the pod changes the node's balance, 75: not at all; kube-scheduler's score since 1.36."""
 
     def __init__(self, parts: Sequence[Part]) -> None:
         self._after = Balance(parts)
         self._before = Balance([part._replace(ask=0.0) for part in parts])
 
     def scores(self, cols: F64) -> I64:
-        """Of gathered nodes, shape (m,)."""
+        """Return the scores of gathered nodes, shape (m,)."""
         gained: I64 = self._after.scores(cols) - self._before.scores(cols)
         return HALF + (HALF + gained) // 2
 
     def score(self, values: Sequence[float]) -> int:
-        """The same of one node."""
+        """Return the score of one node."""
         return HALF + (HALF + self._after.score(values) - self._before.score(values)) // 2
 
 
-def _deviations(shares: Sequence[F64], count: int) -> F64:
-    if len(shares) < 2:
-        return np.zeros(count)
-    if len(shares) == 2:
-        return np.abs((shares[0] - shares[1]) / 2.0)
-    mean = np.zeros(count)
-    for share in shares:
-        mean = mean + share
-    mean /= len(shares)
-    squares = np.zeros(count)
-    for share in shares:
-        squares = squares + (share - mean) * (share - mean)
-    return np.sqrt(squares / len(shares))
-
-
-def _deviation(shares: Sequence[float]) -> float:
+def _deviation(shares: Sequence[X]) -> X | float:
     if len(shares) < 2:
         return 0.0
     if len(shares) == 2:
         return abs((shares[0] - shares[1]) / 2.0)
-    mean = 0.0
-    for share in shares:  # sum() may add in another way
-        mean += share
-    mean /= len(shares)
-    squares = 0.0
-    for share in shares:
-        squares += (share - mean) * (share - mean)
-    return sqrt(squares / len(shares))
+    mean = shares[0]
+    for share in shares[1:]:  # sum() may add in another order
+        mean = mean + share
+    mean = mean / len(shares)
+    squares = (shares[0] - mean) * (shares[0] - mean)
+    for share in shares[1:]:
+        squares = squares + (share - mean) * (share - mean)
+    variance = squares / len(shares)
+    return sqrt(variance) if isinstance(variance, float) else np.sqrt(variance)

@@ -32,19 +32,19 @@ class TaintToleration:
     is_normalised = True
 
     def refuses(self, table: NodeTable, spec: PodSpec) -> Mask | None:
-        """Nodes with an untolerated NoSchedule or NoExecute taint."""
+        """Return the nodes with an untolerated NoSchedule or NoExecute taint."""
         refused = [_refused(taints, spec) for taints, _ in table.taint_classes]
         if not any(refused):
             return None
         return np.array(refused, np.bool_)[table.taint_class]
 
     def raw(self, table: NodeTable, spec: PodSpec) -> I64 | None:
-        """How many PreferNoSchedule taints of the node are not tolerated."""
+        """Return the number of untolerated PreferNoSchedule taints of each node."""
         counts = [_unpreferred(taints, spec) for taints, _ in table.taint_classes]
         if not any(counts):
             return None
         return np.array(counts, np.int64)[table.taint_class]
 
     def applies(self, spec: PodSpec) -> bool:
-        """Always: nodes without taints score 100 even where no node has any."""
+        """Return True: nodes without taints score 100 even if no node has any."""
         return True

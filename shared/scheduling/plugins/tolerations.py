@@ -15,5 +15,5 @@ def tolerates(toleration: Toleration, taint: Taint) -> bool:
 
 
 def tolerated(tolerations: tuple[Toleration, ...], taint: Taint) -> bool:
-    """Whether any of a pod's tolerations covers the taint."""
+    """Return whether any of a pod's tolerations covers the taint."""
     return any(tolerates(toleration, taint) for toleration in tolerations)

@@ -1,5 +1,5 @@
-"""VolumeBinding: bound claims go where their volumes are; claims that wait for their first consumer
-go where there is a volume for them, or where one can be made.
+"""VolumeBinding: pods with bound claims fit where their volumes are reachable; pods with claims
+that wait for their first consumer fit where a volume exists for them or can be provisioned.
 """
 
 from collections.abc import Iterator
@@ -32,7 +32,7 @@ LOST, AVAILABLE = "Lost", "Available"
 
 
 class VolumeBinding:
-    """The rule for one pod; `rejects` is what its PreFilter says, if it rejects the pod."""
+    """The rule for one pod; `rejects`: its PreFilter's message if it rejects the pod."""
 
     def __init__(self, table: NodeTable, spec: PodSpec) -> None:
         self._table = table
@@ -46,22 +46,24 @@ class VolumeBinding:
 
     @property
     def apply(self) -> bool:
-        """Whether some node is refused."""
+        """Return whether a node is refused."""
         return bool(self.rejects) or any(bool(mask.any()) for _, mask in self._refused)
 
     def refusals(self) -> Iterator[tuple[str, Mask, bool]]:
-        """Why nodes are refused, as many as there are: (message, nodes, resolvable)."""
+        """Yield the refusals: (message, nodes, resolvable)."""
         return ((message, mask, False) for message, mask in self._refused)
 
     def choices(self, row: int) -> tuple[Choice, ...]:
-        """What the waiting claims get if the pod goes to a node that takes it."""
+        """Return the choices of the waiting claims for a feasible node."""
         given = {claim.uid: one for claim, one, here in self._given if here[row]}
         return tuple(_choice(claim, given.get(claim.uid)) for claim in self._waiting)
 
     # ------------------------------------------------------------------------ bound claims
 
     def _reachable(self) -> Iterator[tuple[str, Mask]]:
-        """The first claim whose volume is not for a node tells why."""
+        """Yield the nodes that a bound claim's volume cannot reach; the first such claim gives the
+        reason.
+        """
         if not any(map(self._is_particular, self._bound)):
             return
         conflict, missing = (np.zeros(self._table.size, np.bool_) for _ in range(2))
@@ -76,12 +78,12 @@ class VolumeBinding:
         yield NOT_THERE, missing
 
     def _is_particular(self, claim: PersistentVolumeClaim) -> bool:
-        """Whether a bound claim's volume is missing, or not to be reached from every node."""
+        """Return whether a bound claim's volume is missing, or not reachable from every node."""
         volume = self._table.storage.volumes.get(claim.volume)
         return volume is None or bool(volume.node_affinity or volume.in_tree)
 
     def _reached(self, volume: PersistentVolume) -> Mask:
-        """Nodes from which a bound volume can be used."""
+        """Return the nodes from which a bound volume is reachable."""
         reached = _matches(self._table, volume.node_affinity)
         if not volume.in_tree:
             return reached
@@ -94,7 +96,9 @@ class VolumeBinding:
     # ------------------------------------------------------------------------ waiting claims
 
     def _bindable(self) -> Iterator[tuple[str, Mask]]:
-        """The first claim for which there is neither a volume nor a way to get one tells why."""
+        """Yield the nodes without a volume or provisioner for a claim; the first such claim gives
+        the reason.
+        """
         if not self._waiting:
             return
         nowhere, too_small = (np.zeros(self._table.size, np.bool_) for _ in range(2))
@@ -109,8 +113,8 @@ class VolumeBinding:
         yield NOT_ENOUGH_SPACE, too_small
 
     def _to_make(self, nowhere: Mask) -> list[tuple[PersistentVolumeClaim, Mask]]:
-        """Claims for which a volume must be made, and on which nodes. A claim that has chosen its
-        node before keeps to it: on all others the pod is `nowhere`.
+        """Return the claims that need provisioning, and on which nodes. A claim that has chosen its
+        node before keeps it: the pod fits on none of the others (`nowhere`).
         """
         found = []
         for claim in self._waiting:
@@ -119,14 +123,14 @@ class VolumeBinding:
                 nowhere |= ~chosen
                 found.append((claim, chosen))
         free = [claim for claim in self._waiting if claim.selected_node is None]
-        # The smallest claim takes the smallest volume first.
+        # The smallest claim gets the smallest volume first.
         free.sort(key=lambda claim: claim.request_bytes)
         taken: dict[str, Mask] = {}
         return found + [(claim, ~self._finds(claim, taken)) for claim in free]
 
     def _finds(self, claim: PersistentVolumeClaim, taken: dict[str, Mask]) -> Mask:
-        """Nodes with a volume for the claim. `taken`: where volumes went to claims before it; the
-        claim's own are noted there.
+        """Return the nodes with a volume for the claim. `taken`: where volumes went to earlier
+        claims; the claim's own are added.
         """
         table = self._table
         usable = [
@@ -139,7 +143,8 @@ class VolumeBinding:
             left = undecided & ~taken.get(volume.name, ~undecided)
             here = left & _matches(table, volume.node_affinity)
             if volume.claim is not None:
-                # It is kept for the claim: no other will do, even where this one is not to be had.
+                # It is reserved for the claim: no other will do, even where this one is
+                # unavailable.
                 undecided &= ~left
             elif not _is_free_for(volume, claim):
                 continue
@@ -152,14 +157,16 @@ class VolumeBinding:
         return found
 
     def _makes(self, claim: PersistentVolumeClaim) -> Mask:
-        """Nodes for which the claim's class makes volumes."""
+        """Return the nodes for which the claim's class provisions volumes."""
         storage_class = self._table.storage.classes[claim.storage_class]
         if storage_class.provisioner in ("", NO_PROVISIONER):
             return np.zeros(self._table.size, np.bool_)
         return _matches(self._table, storage_class.topologies)
 
     def _has_room(self, claim: PersistentVolumeClaim) -> Mask:
-        """Nodes that can reach room enough, as far as the driver tells."""
+        """Return the nodes that can reach enough storage capacity, as far as the driver
+        reports it.
+        """
         table, name = self._table, claim.storage_class
         driver = table.storage.drivers.get(table.storage.classes[name].provisioner)
         found = np.zeros(table.size, np.bool_)
@@ -175,7 +182,7 @@ Claims = list[PersistentVolumeClaim]
 
 
 def claims_of(storage: Storage, spec: PodSpec) -> tuple[Claims, Claims, str | None]:
-    """Bound claims of a pod and those that wait for it; or what is wrong with one of them."""
+    """Return a pod's bound claims and those that wait for it, or what is wrong with one of them."""
     uses = [one for one in spec.volumes if isinstance(one, ClaimUse)]
     for use in uses:
         wrong = _wrong_with(storage.claim_of(spec.namespace, use), use, spec.namespace)
@@ -198,13 +205,13 @@ def claims_of(storage: Storage, spec: PodSpec) -> tuple[Claims, Claims, str | No
 
 
 def waiting_claims(storage: Storage, spec: PodSpec) -> Claims:
-    """Claims for which volumes are to be chosen with the node, if the pod can run at all."""
+    """Return the claims whose volumes are chosen with the node, if the pod can run at all."""
     _, waiting, rejected = claims_of(storage, spec)
     return [] if rejected else waiting
 
 
 def _wrong_with(claim: PersistentVolumeClaim | None, use: ClaimUse, namespace: str) -> str | None:
-    """Why the pod cannot run anywhere until somebody does something about the claim."""
+    """Return why the pod cannot run anywhere until the claim changes."""
     if claim is None:
         if use.pod:
             wait = "waiting for ephemeral volume controller to create the persistentvolumeclaim"
@@ -222,17 +229,19 @@ def _wrong_with(claim: PersistentVolumeClaim | None, use: ClaimUse, namespace: s
 
 
 def _choice(claim: PersistentVolumeClaim, volume: PersistentVolume | None) -> Choice:
-    who = claim.namespace, claim.name, claim.uid
-    return Choice(*who) if volume is None else Choice(*who, volume.name, volume.uid)
+    identity = claim.namespace, claim.name, claim.uid
+    return Choice(*identity) if volume is None else Choice(*identity, volume.name, volume.uid)
 
 
 def reached_from(table: NodeTable, volume: PersistentVolume, row: int) -> bool:
-    """Whether a node can use a volume."""
+    """Return whether a node can use a volume."""
     return bool(_matches(table, volume.node_affinity)[row])
 
 
 def _may_be(volume: PersistentVolume, claim: PersistentVolumeClaim) -> bool:
-    """Whether the volume is large enough, of the right sort, and nobody else's."""
+    """Return whether the volume is large enough, of the right kind, and reserved for no other
+    claim.
+    """
     kept = volume.claim
     if kept is not None and (
         (kept.namespace, kept.name) != (claim.namespace, claim.name)
@@ -248,7 +257,7 @@ def _may_be(volume: PersistentVolume, claim: PersistentVolumeClaim) -> bool:
 
 
 def _is_free_for(volume: PersistentVolume, claim: PersistentVolumeClaim) -> bool:
-    """Whether an unbound volume is one of those that the claim asks for."""
+    """Return whether an unbound volume matches the claim's request."""
     return (
         volume.phase == AVAILABLE
         and (claim.selector is None or holds(_needs(claim.selector), dict(volume.labels)))
@@ -275,8 +284,8 @@ def _selected(table: NodeTable, selector: LabelSelector) -> Mask:
 
 
 def _matches(table: NodeTable, terms: tuple[SelectorTerm, ...]) -> Mask:
-    """Nodes that one of the terms selects, all of them where there are no terms. kube-scheduler
-    looks at labels alone here, and passes over what a term says of a node's name.
+    """Return the nodes that one of the terms selects; all without terms. kube-scheduler reads only
+    labels here and ignores node names.
     """
     if not terms:
         return np.ones(table.size, np.bool_)

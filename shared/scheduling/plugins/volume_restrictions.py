@@ -1,6 +1,4 @@
-"""VolumeRestrictions: disks that only one pod of a node may write to, claims that only one pod of
-the cluster may use.
-"""
+"""VolumeRestrictions: disks that one pod of a node may write to, and ReadWriteOncePod claims."""
 
 from collections.abc import Iterator
 
@@ -24,7 +22,7 @@ GUARDED = (AWS, GCE, ISCSI, RBD)
 
 
 class VolumeRestrictions:
-    """The rule for one pod; `rejects` is what its PreFilter says, if it rejects the pod."""
+    """The rule for one pod; `rejects`: its PreFilter's message if it rejects the pod."""
 
     def __init__(self, table: NodeTable, spec: PodSpec) -> None:
         self.rejects: str | None = None
@@ -46,14 +44,15 @@ class VolumeRestrictions:
 
     @property
     def apply(self) -> bool:
-        """Whether there is something to look at."""
+        """Return whether there is something to check."""
         return bool(self.rejects or self._disks or self._claims)
 
     def refusals(self, counts: Counts, before: Counts) -> Iterator[tuple[str, Mask, bool]]:
-        """(message, nodes, resolvable): nodes with a disk in use, then all for a claim in use.
+        """Yield (message, nodes, resolvable): nodes with a disk in use, then all for a claim in
+        use.
 
-        `before` = the counts at the beginning of the cycle: where nothing was in the way then, and
-        there are no disks, kube-scheduler does not look again.
+        `before`: the counts at the beginning of the cycle: if no claim was in use then, and there
+        are no disks, kube-scheduler does not check again.
         """
         in_use = self._in_use(before)
         if not self._disks and not in_use:
@@ -63,12 +62,12 @@ class VolumeRestrictions:
             for row in counts.rows_using(disk):
                 taken[row] |= _conflicts(disk, counts.uses(row))
         yield DISK_CONFLICT, taken, True
-        # Claims of pods that came or went meanwhile count by name, whatever their namespace.
+        # Claims of pods added or removed meanwhile count by name, whatever their namespace.
         in_use += sum(counts.claim_moves(name) - before.claim_moves(name) for name in self._claims)
         yield IN_USE, ~taken & (in_use > 0), True
 
     def _in_use(self, counts: Counts) -> int:
-        """How many of the claims some pod uses."""
+        """Return how many of the claims are in use."""
         uses = ((self._namespace, ClaimUse(name)) for name in sorted(self._claims))
         return sum(any(use in counts.uses(row) for row in counts.rows_using(use)) for use in uses)
 

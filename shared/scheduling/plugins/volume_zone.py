@@ -18,7 +18,7 @@ LABELS = (BETA_ZONE, BETA_REGION, ZONE, REGION)
 
 
 class VolumeZone:
-    """The rule for one pod; `rejects` is what its PreFilter says, if it rejects the pod."""
+    """The rule for one pod; `rejects`: its PreFilter's message if it rejects the pod."""
 
     def __init__(self, table: NodeTable, spec: PodSpec) -> None:
         self._needs: list[tuple[str, tuple[str, ...]]] = []
@@ -32,15 +32,15 @@ class VolumeZone:
 
     @property
     def apply(self) -> bool:
-        """Whether some node is refused."""
+        """Return whether a node is refused."""
         return bool(self.rejects) or bool(self._needs and self._refused.any())
 
     def refusals(self) -> Iterator[tuple[str, Mask, bool]]:
-        """Nodes elsewhere: (message, nodes, resolvable)."""
+        """Yield the nodes in other zones: (message, nodes, resolvable)."""
         yield CONFLICT, self._refused, False
 
     def _read(self, table: NodeTable, namespace: str, use: ClaimUse) -> str | None:
-        """What the claim's volume needs; or what is wrong with the claim."""
+        """Store the zones of the claim's volume; return what is wrong with the claim."""
         storage = table.storage
         claim = storage.claim_of(namespace, use)
         if claim is None:
@@ -65,7 +65,7 @@ class VolumeZone:
             there = np.where(column.present(), column.among(values), todays.among(values))
             refused |= ~there
         if self._needs:
-            # Nodes that say nothing of zones or regions are in every one.
+            # Nodes without zone and region labels are in every zone.
             refused &= np.logical_or.reduce([table.labels(key).present() for key in LABELS])
         return refused
 
@@ -74,5 +74,5 @@ def _needs(volume: PersistentVolume) -> Iterator[tuple[str, tuple[str, ...]]]:
     labels = dict(volume.labels)
     for key in LABELS:
         values = tuple(part.strip() for part in labels.get(key, "").split(ZONES_BETWEEN))
-        if all(values):  # a label that names an empty zone counts for nothing
+        if all(values):  # an empty zone in the label is ignored
             yield key, values

@@ -1,6 +1,6 @@
-"""Which rows of a table changed since when: what caches need to refresh, and nothing else.
+"""The changed rows of a table, for caches to refresh.
 
-Not state: forgetting it costs work and never changes a result.
+Not state: forgetting them costs work and never changes a result.
 """
 
 import numpy as np
@@ -11,7 +11,7 @@ KEPT_MAX = 65_536
 
 
 def runs(rows: I64) -> I64:
-    """Where runs of one row start, and after them the length of the column (at least 1)."""
+    """Return where runs of one row start, and after them the length of the column (at least 1)."""
     changes = np.flatnonzero(rows[1:] != rows[:-1])
     bounds = np.empty(len(changes) + 2, np.int64)
     bounds[0], bounds[-1] = 0, len(rows)
@@ -24,13 +24,13 @@ class ChangeLog:
     """Rows in the order of their changes; only the last `KEPT_MAX` or so are kept."""
 
     def __init__(self) -> None:
-        self.restarts = 0  # rises when rows were renumbered: earlier positions mean nothing
+        self.restarts = 0  # rises when rows are renumbered: earlier positions are void
         self.position = 0
         self._first = 0
         self._rows: I64 = np.zeros(1_024, np.int64)
 
     def append(self, rows: I64) -> None:
-        """These rows changed; rows that follow themselves are noted once."""
+        """Note changed rows; consecutive repeats are noted once."""
         if len(rows) > 1:
             rows = rows[runs(rows)[:-1]]
         held = self.position - self._first
@@ -40,7 +40,7 @@ class ChangeLog:
         self.position += len(rows)
 
     def append_one(self, row: int) -> None:
-        """This row changed."""
+        """Note a changed row."""
         held = self.position - self._first
         if held == len(self._rows):
             held = self._make_space(held, 1)
@@ -61,12 +61,14 @@ class ChangeLog:
         return keep
 
     def since(self, position: int) -> I64 | None:
-        """Rows changed from `position` on (with repeats), None when that is no longer known."""
+        """Return the rows changed from `position` on (with repeats), None if that is no longer
+        known.
+        """
         if position < self._first:
             return None
         return self._rows[position - self._first : self.position - self._first]
 
     def restart(self) -> None:
-        """Rows were renumbered."""
+        """Note that rows were renumbered."""
         self.restarts += 1
         self._first = self.position

@@ -1,7 +1,7 @@
-"""Lower bounds of a table's columns: what lets a cycle over all nodes leave comparisons out.
+"""Lower bounds of a table's columns, so that a cycle over all nodes can skip comparisons.
 
-A pod that asks for less of a column than every node has needs no look at that column. In a cluster
-that is not nearly full this holds for most pods and columns. Not state: a bound that is too low
+A pod that requests less of a column than every node has need not be compared with it. Unless a
+cluster is nearly full this holds for most pods and columns. Not state: a bound that is too low
 costs work and never changes a result.
 """
 
@@ -13,11 +13,11 @@ import numpy as np
 if TYPE_CHECKING:
     from shared.scheduling.table.table import NodeTable
 
-FEW_ROWS = 10  # rows up to which numbers one by one are quicker than arrays
-MISSES_MAX = 64  # calls in which a bound was too low, before the bounds are taken anew
+FEW_ROWS = 10  # up to this many rows, plain numbers are faster than arrays
+MISSES_MAX = 64  # calls with a too low bound before the bounds are recomputed
 
 
-class Lowest:
+class ColumnMinima:
     """Bounds by column; each is at most the least value of its column."""
 
     __slots__ = ("_bounds", "_misses", "_position", "_restarts")
@@ -29,11 +29,11 @@ class Lowest:
         self._restarts = -1
 
     def missed(self) -> None:
-        """A bound did not do; it may have become better since."""
+        """Note that a bound was too low; it may be better now."""
         self._misses += 1
 
     def of(self, table: "NodeTable") -> Sequence[float]:
-        """Bounds of the table's columns as they are, in their order."""
+        """Return the bounds of the present columns, in their order."""
         changes = table.changes
         changed = changes.since(self._position)
         bounds = self._bounds

@@ -1,10 +1,9 @@
-"""How many pods that a rule between pods is about are on each node, and which volumes they use,
-kept as pods come and go.
+"""Counters of inter-pod rules: how many selected pods each node has, and the volumes they use.
 
 A counter is a row of a matrix, with a column for each row of the node table. There are two kinds:
-pods that a selector matches (rules of pods yet to be placed ask for them), and pods that have a
-term themselves (it speaks about whoever comes later). Which counters a pod moves follows from its
-signature, so a charge costs nothing where there are no rules.
+pods that a selector matches (read by rules of pods to be placed), and pods that have a term
+themselves (it applies to later pods). A signature decides which counters its pods move, so a charge
+costs nothing without rules.
 """
 
 from typing import TYPE_CHECKING, NamedTuple
@@ -33,13 +32,13 @@ AFFINE, OPPOSED, PREFERRED, AVOIDED = "affine", "opposed", "preferred", "avoided
 
 
 class Matching(NamedTuple):
-    """Pods that all of the matchers mean; terminating ones count unless only `lasting` do."""
+    """Pods that all matchers select; terminating ones count unless only `lasting` do."""
 
     matchers: tuple[Matcher, ...]
     lasting: bool = False
 
     def matches(self, spec: PodSpec, labels_of: NamespaceLabels) -> bool:
-        """Whether pods of this signature are counted."""
+        """Return whether pods of this signature are counted."""
         if self.lasting and spec.terminating:
             return False
         return all(matcher.matches(spec, labels_of) for matcher in self.matchers)
@@ -57,7 +56,7 @@ Counter = Matching | Owning
 
 
 def read_by(sig: "Signature") -> list[Matching]:
-    """What the rules of a pod want counted, each once."""
+    """Return the counters that the rules of a pod read, each once."""
     spec = sig.spec
     found = [
         spread_counter(spec, one.selector)
@@ -72,17 +71,17 @@ def read_by(sig: "Signature") -> list[Matching]:
 
 
 def spread_counter(spec: PodSpec, selector: Selector) -> Matching:
-    """Pods of its namespace that a constraint counts."""
+    """Return the counter of a spread constraint: pods of the namespace that it selects."""
     return Matching((Matcher(selector, (spec.namespace,)),), lasting=True)
 
 
 def affinity_counter(spec: PodSpec) -> Matching:
-    """Pods that all terms of required affinity mean at once."""
+    """Return the counter of pods that all terms of required affinity select."""
     return Matching(tuple(sought(term, spec) for term in spec.pod_affinity))
 
 
 def owned_by(spec: PodSpec) -> dict[Owning, int]:
-    """The counters a pod moves with its own terms, and by how much."""
+    """Return the counters that a pod moves with its own terms, and by how much."""
     found: dict[Owning, int] = {}
     for kind, terms in ((AFFINE, spec.pod_affinity), (OPPOSED, spec.pod_anti_affinity)):
         for term in terms:
@@ -96,7 +95,7 @@ def owned_by(spec: PodSpec) -> dict[Owning, int]:
 
 
 class Counts:
-    """Counts by node and `volumes` in use, with changes on top that the table does not know of."""
+    """Counts by node and `volumes` in use, with changes on top that are not in the table."""
 
     def __init__(self, table_counts: I32, volumes: VolumeUses) -> None:
         self._table_counts = table_counts
@@ -107,16 +106,16 @@ class Counts:
 
     @property
     def nodes(self) -> int:
-        """How many nodes there are."""
+        """Return the number of nodes."""
         return int(self._table_counts.shape[1])
 
     def row(self, at: int) -> I32:
-        """One counter on every node, shape (n,). Read-only for the caller."""
+        """Return one counter on every node, shape (n,). Read-only for the caller."""
         changed = self._changed.get(at)
         return self._table_counts[at] if changed is None else changed
 
     def move(self, sig: "Signature", row: int, sign: int = 1) -> None:
-        """A pod of the signature more (or less) on a node."""
+        """Add (or remove) a pod of the signature on a node."""
         for at, amount in sig.counted:
             if at not in self._changed:
                 self._changed[at] = self._table_counts[at].copy()
@@ -131,26 +130,26 @@ class Counts:
                     self._claim_moves[volume.name] = moves + sign
 
     def uses(self, row: int) -> Uses:
-        """The volumes that pods of a node use. Read-only for the caller."""
+        """Return the volumes that pods of a node use. Read-only for the caller."""
         changed = self._changed_uses.get(row)
         return self.volumes.rows.get(row, {}) if changed is None else changed
 
     def changed_uses(self) -> list[int]:
-        """Nodes where they are not those that the table knows of."""
+        """Return the nodes whose volumes in use differ from the table's."""
         return sorted(self._changed_uses)
 
     def rows_using(self, use: Use) -> list[int]:
-        """Nodes with pods that use the same claim or disk, in whatever way."""
+        """Return the nodes with pods that use the same claim or disk, in any way."""
         place, changed = place_of(use), self._changed_uses
         more = (row for row, uses in changed.items() if place in map(place_of, uses))
         return sorted({*(row for row in self.volumes.at(use) if row not in changed), *more})
 
     def claim_moves(self, name: str) -> int:
-        """Pods with a claim of this name that came, less those that left, in any namespace."""
+        """Return the added minus the removed pods with a claim of this name, in any namespace."""
         return self._claim_moves.get(name, 0)
 
     def twin(self) -> "Counts":
-        """The same, to be changed apart."""
+        """Return an independent copy."""
         twin = Counts(self._table_counts, self.volumes)
         twin._changed = {at: row.copy() for at, row in self._changed.items()}
         twin._changed_uses = {row: dict(uses) for row, uses in self._changed_uses.items()}
@@ -170,10 +169,10 @@ class Counters:
         self.moves = 0  # rises with every charge that moves a counter
         self.labels_of: NamespaceLabels = {}
         self.volumes = VolumeUses()
-        self._users: dict[Counter, int] = {}  # signatures that read or move a counter by its terms
+        self._users: dict[Counter, int] = {}  # number of signatures that use a counter by its terms
         self._free: list[int] = []
         self._sigs: dict[Signature, None] = {}
-        # Few of many: clusters have thousands of rules, most of them about one app.
+        # Indexed: clusters have thousands of rules, most of them about one app.
         self._at: Places[Signature] = Places()
         self._matchings: Places[Matching] = Places()
         self._ownings: Places[Owning] = Places()
@@ -184,8 +183,8 @@ class Counters:
     # ------------------------------------------------------------------------- signatures
 
     def add(self, sig: "Signature") -> list[tuple[int, list["Signature"]]]:
-        """Take a signature in. Returns counters that are new, with the known signatures they
-        match: whoever knows where the pods of those are must `count` them.
+        """Add a signature. Return the new counters, with the known signatures they match: the
+        caller must `count` their pods.
         """
         spec = sig.spec
         places = places_of(spec)
@@ -205,7 +204,7 @@ class Counters:
         return [(self.index[counter], self._matched(counter)) for counter in fresh]
 
     def drop(self, sig: "Signature") -> None:
-        """Forget a signature of which no pod is left, and counters that only it needed."""
+        """Forget a signature without pods, and counters that only it needed."""
         del self._sigs[sig]
         self._at.drop(sig, places_of(sig.spec))
         needed: list[Counter] = [*read_by(sig), *owned_by(sig.spec)]
@@ -216,7 +215,7 @@ class Counters:
                 self._forget(counter)
 
     def rematch(self, labels_of: NamespaceLabels) -> None:
-        """Namespaces changed: match every counter anew. All counts are 0 afterwards."""
+        """Match every counter again after namespaces changed. All counts are 0 afterwards."""
         self.labels_of = labels_of
         self.counts[:] = 0
         self.version += 1
@@ -229,7 +228,7 @@ class Counters:
                 self._matched(counter)
 
     def _use(self, counter: Counter) -> bool:
-        """One more signature needs the counter; whether it is new."""
+        """Count one more signature that needs the counter; return whether it is new."""
         self._users[counter] = self._users.get(counter, 0) + 1
         if counter in self.index:
             return False
@@ -247,7 +246,7 @@ class Counters:
         return True
 
     def _matched(self, counter: Matching) -> list["Signature"]:
-        """Signatures that a counter matches, which move it from now on."""
+        """Return the signatures that a counter matches, which move it from now on."""
         at = self.index[counter]
         there = self._at.at(looks_at(counter.matchers[0]))
         found = [sig for sig in there if counter.matches(sig.spec, self.labels_of)]
@@ -269,7 +268,7 @@ class Counters:
             sig.counted = tuple(one for one in sig.counted if one[0] != at)
 
     def owned(self, kind: str, spec: PodSpec) -> list[tuple[str, int]]:
-        """(topology key, row) of the terms of this kind that speak about pods of a spec."""
+        """Return (topology key, row) of the terms of this kind that select pods of a spec."""
         if not self.index:
             return []
         return [
@@ -281,15 +280,15 @@ class Counters:
     # ------------------------------------------------------------------------------ counts
 
     def now(self) -> Counts:
-        """The counts as they are."""
+        """Return the present counts."""
         return Counts(self.counts, self.volumes)
 
     def count(self, at: int, rows: I64) -> None:
-        """Pods that a new counter matches are on these rows already."""
+        """Count pods on these rows for a new counter."""
         np.add.at(self.counts[at], rows, 1)
 
     def charge(self, sig: "Signature", rows: I64, sign: int) -> None:
-        """A pod of the signature comes to (+1) or leaves (-1) each of these rows."""
+        """Add (+1) or remove (-1) a pod of the signature on each of these rows."""
         self.moves += 1
         for at, amount in sig.counted:
             np.add.at(self.counts[at], rows, amount * sign)
@@ -298,7 +297,7 @@ class Counters:
                 self.volumes.charge(sig.uses, row, sign)
 
     def charge_one(self, sig: "Signature", row: int, sign: int) -> None:
-        """`charge` of one row."""
+        """Do the same as `charge` for one row."""
         self.moves += 1
         for at, amount in sig.counted:
             self.counts[at, row] += amount * sign
@@ -306,18 +305,18 @@ class Counters:
             self.volumes.charge(sig.uses, row, sign)
 
     def grow(self, nodes: int) -> None:
-        """More rows of the table, at its end."""
+        """Add rows at the end."""
         self.counts = np.concatenate(
             (self.counts, np.zeros((len(self.counts), nodes), np.int32)), axis=1
         )
 
     def keep(self, order: I64) -> None:
-        """Rows of the table become those of `order`, in its order."""
+        """Reorder the rows: they become those of `order`."""
         self.counts = np.ascontiguousarray(self.counts[:, order])
         self.volumes.keep(order)
 
     def twin(self) -> "Counters":
-        """The same counters with counts of their own, for a trial."""
+        """Return the same counters with separate counts, for a trial."""
         twin = Counters()
         shared = ("index", "version", "labels_of", "_users", "_free", "_sigs")
         for name in (*shared, "_at", "_matchings", "_ownings"):

@@ -30,14 +30,14 @@ if TYPE_CHECKING:
     from shared.scheduling.cycle.signature import Signature
     from shared.scheduling.table.table import NodeTable
 
-FEW_PODS = 16  # up to which one by one in Python is quicker than numpy
+FEW_PODS = 16  # up to this many pods, plain Python is faster than numpy
 HALF = 1 << 29
 COUNTED = 2 * HALF  # with COUNTED_MAX devices in milli less than 2**31, and never charged half away
 assert COUNTED + COUNTED_MAX * DEVICE_MILLI < 1 << 31, "a ledger's sum leaves 32 bits"
 
 
 def ledger_of(count: int, width: int) -> I32:
-    """What a node with so many devices has, shape (width,)."""
+    """Return the ledger of an empty node with this many devices, shape (width,)."""
     made = np.zeros(width, np.int32)
     if count > DEVICES_MAX:
         made[0], made[-1] = count * DEVICE_MILLI, COUNTED
@@ -51,7 +51,7 @@ def _is_counted(free: Sequence[int]) -> bool:
 
 
 def _counted(free: I32) -> Mask | None:
-    """Which of many ledgers, shape (devices, m), are counted; None = none."""
+    """Return which of many ledgers, shape (devices, m), are counted; None: none."""
     if len(free) < DEVICES_MAX:
         return None
     found: Mask = free[-1] > HALF
@@ -59,11 +59,11 @@ def _counted(free: I32) -> Mask | None:
 
 
 def pick_devices(sig: "Signature", free: Sequence[int]) -> int:
-    """Device mask for one pod on a node with these milli free, 0 when no devices are left for it
-    (that the node has as much left in all is the caller's: see `largest_and_empty`).
+    """Return the device mask for one pod on a node with these free milli, 0 if no devices are left
+    for it (the caller checks that the node has as much left in all: see `largest_and_empty`).
     """
     if sig.gpu_count > DEVICES_MAX:
-        return 0  # no mask names so many
+        return 0  # no mask has so many bits
     if len(free) == DEVICES_MAX and _is_counted(free):
         room = sig.whole_devices and largest_and_empty(free)[1] >= sig.gpu_count
         return (1 << sig.gpu_count) - 1 if room else 0
@@ -88,11 +88,11 @@ def _pick_empty(count: int, free: Sequence[int]) -> int:
 
 
 def force_devices(sig: "Signature", free: Sequence[int], device_count: int) -> int:
-    """Device mask for a pod that is on the node already and whose devices are not known.
+    """Return the device mask for a pod on the node whose devices are unknown.
 
-    Where the rule finds none, the devices with most free are taken (ties: lowest index), although
+    If the rule finds none, the devices with most free milli are used (ties: lowest index), although
     they are over-committed then: a fact is charged whether it fits or not. A node with fewer
-    devices than asked for gives all it has.
+    devices than requested gives all it has.
     """
     mask = pick_devices(sig, free)
     if mask:
@@ -106,7 +106,7 @@ def force_devices(sig: "Signature", free: Sequence[int], device_count: int) -> i
 
 
 def devices_of(mask: int) -> list[int]:
-    """Indexes of a mask's devices, ascending."""
+    """Return the indexes of a mask's devices, ascending."""
     found = []
     while mask:
         lowest = mask & -mask
@@ -116,7 +116,7 @@ def devices_of(mask: int) -> list[int]:
 
 
 def charge_devices(table: "NodeTable", sig: "Signature", rows: I64, masks: I64, sign: int) -> None:
-    """Take (+1) or give back (-1) each pod's devices, then derive the columns Filter reads."""
+    """Charge (+1) or release (-1) each pod's devices, then derive the columns that Filter reads."""
     if len(rows) > FEW_PODS:
         drop_devices(table.gpu_free, sig.gpu_milli * sign, rows, masks)
         derive_columns(table, rows)
@@ -136,7 +136,7 @@ def charge_one(table: "NodeTable", sig: "Signature", row: int, mask: int, sign: 
 
 
 def drop_devices(free: I32, amount: int, rows: I64, masks: I64) -> None:
-    """Take this much from each device of each mask; `free` has the shape (n, devices)."""
+    """Subtract this much from each device of each mask; `free` has the shape (n, devices)."""
     if len(rows) > FEW_PODS:
         width = free.shape[1]
         if (masks & (masks - 1)).any():
@@ -159,25 +159,26 @@ def _bits(width: int) -> I64:
 
 
 def derive_columns(table: "NodeTable", rows: I64) -> None:
-    """GPU_LARGEST and GPU_EMPTY of these rows from the ledger."""
+    """Derive GPU_LARGEST and GPU_EMPTY of these rows from the ledger."""
     largest, empty = derived(by_device(table.gpu_free, rows))
     table.cols[GPU_LARGEST, rows] = largest
     table.cols[GPU_EMPTY, rows] = empty
 
 
 def derive_row(table: "NodeTable", row: int) -> None:
-    """GPU_LARGEST and GPU_EMPTY of one row."""
+    """Derive GPU_LARGEST and GPU_EMPTY of one row."""
     found = largest_and_empty(table.gpu_free[row].tolist())
     table.cols[GPU_LARGEST, row], table.cols[GPU_EMPTY, row] = found
 
 
 def largest_and_empty(free: Sequence[int]) -> tuple[int, int]:
-    """What Filter reads of a node: the amount free on one device, and how many are empty.
+    """Return what Filter reads of a node: the largest amount free on one device, and how many are
+    empty.
 
-    Neither is more than the node has left in all. A pod whose devices nobody told (somebody else's,
-    or anybody's after a reset) is charged to devices we guess, so that one may be over-committed
-    while another seems empty; the pods may share the devices in another way, but not all of them
-    and one more.
+    Neither exceeds what the node has left in all. A pod with unknown devices (another scheduler's,
+    or any after a reset) is charged to guessed devices, so that one may be over-committed while
+    another seems empty; the pods may share the devices in another way, but not all of them and one
+    more.
     """
     if len(free) == DEVICES_MAX and _is_counted(free):
         return 0, (sum(free) - COUNTED) // DEVICE_MILLI
@@ -189,12 +190,12 @@ def largest_and_empty(free: Sequence[int]) -> tuple[int, int]:
 
 
 def by_device(free: I32, rows: I64) -> I32:
-    """The ledgers of these rows, shape (devices, m): numpy is fast along the long axis."""
+    """Return the ledgers of these rows, shape (devices, m): numpy is fast along the long axis."""
     return np.ascontiguousarray(free[rows].T)
 
 
 def derived(free: I32) -> tuple[I32, I64]:
-    """`largest_and_empty` for many nodes, from ledgers of shape (devices, m)."""
+    """Return `largest_and_empty` for many nodes, from ledgers of shape (devices, m)."""
     largest, empty = free.max(axis=0), (free == DEVICE_MILLI).sum(axis=0, dtype=np.int64)
     if free.min(initial=0) < 0:
         room = free.sum(axis=0, dtype=np.int32)
@@ -206,9 +207,9 @@ def derived(free: I32) -> tuple[I32, I64]:
     return largest, empty
 
 
-def take_devices(sig: "Signature", free: I32) -> I64:
-    """`pick_devices` for many nodes that all have room, shape (devices, m): takes what it picks
-    and returns the masks.
+def pick_and_charge_devices(sig: "Signature", free: I32) -> I64:
+    """Pick devices on many nodes that all have room, shape (devices, m); charge the picks and
+    return the masks.
     """
     bits, counted = _bits(len(free)), _counted(free)
     if sig.gpu_count > 1:
@@ -219,7 +220,7 @@ def take_devices(sig: "Signature", free: I32) -> I64:
         free -= taken * np.int32(DEVICE_MILLI)
         masks: I64 = np.where(taken, bits[:, None], 0).sum(axis=0, dtype=np.int64)
         return masks
-    # One device: of those with enough free the one with least, which may be a whole one.
+    # One device: the one with the least sufficient milli, which may be a whole one.
     device = np.where(free >= sig.gpu_milli, free, 2 * DEVICE_MILLI).argmin(axis=0)
     if counted is not None:
         device[counted] = 0

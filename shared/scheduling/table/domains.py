@@ -7,8 +7,8 @@ from shared.scheduling.table.layout import I32, I64, Mask
 
 
 class Domains:
-    """The domains of one topology key on one table. Nodes without the label are in none, and sums
-    by domain hold 0 for them, at place 0.
+    """The domains of one topology key on one table. Nodes without the label are in none; sums by
+    domain have 0 for them, at place 0.
     """
 
     __slots__ = ("_alone", "absent", "anywhere", "counted", "place", "width")
@@ -16,8 +16,8 @@ class Domains:
     def __init__(
         self, column: LabelColumn, counted: Mask | None = None, *, absent_is_empty: bool = False
     ) -> None:
-        """`counted`: the nodes whose pods enter the sums, None = all. `absent_is_empty`: nodes
-        without the label are where those are that have it without a value.
+        """`counted`: the nodes whose pods enter the sums, None: all. `absent_is_empty`: nodes
+        without the label share the domain of nodes with an empty value.
         """
         self.place = column.slots
         self.width = column.width
@@ -26,24 +26,24 @@ class Domains:
             self.place = np.where(self.absent, column.values[""] + 1, self.place)
         self.counted = self.place if counted is None else np.where(counted, self.place, 0)
         self.anywhere = not self.absent.any()  # every node is in a domain
-        # No two nodes share a domain, as with host names: each is its own sum.
+        # No two nodes share a domain, as with hostnames: each is its own sum.
         self._alone = self.width == len(self.place) + 1 and self.anywhere and counted is None
 
     def sums(self, counts: I32) -> I64:
-        """What the counted nodes of each domain hold together, shape (width,)."""
+        """Return the sum of the counted nodes of each domain, shape (width,)."""
         found = np.bincount(self.counted, counts, self.width).astype(np.int64)
         found[0] = 0
         return found
 
     def by_node(self, counts: I32) -> I64 | I32:
-        """What each node's domain holds, shape (n,); 0 for nodes in none."""
+        """Return the sum of each node's domain, shape (n,); 0 for nodes in none."""
         if self._alone:
             return counts
         found: I64 = self.sums(counts)[self.place]
         return found
 
     def there(self) -> Mask:
-        """Domains with a counted node, shape (width,)."""
+        """Return the domains with a counted node, shape (width,)."""
         found: Mask = np.bincount(self.counted, minlength=self.width) > 0
         found[0] = False
         return found

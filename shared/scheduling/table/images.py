@@ -1,8 +1,8 @@
-"""Which nodes of a table have which images: a column for each image that some signature names.
+"""The images of a table's nodes: a column for each image that a signature names.
 
-Columns are made when a score first asks for them and kept up to date as nodes change; a cluster
+Columns are made when a score first needs them and kept up to date as nodes change; a cluster
 without images, and a pod whose images no node has, cost one comparison. Not state: without them
-every score is the same and takes longer.
+every score is the same but slower.
 """
 
 from collections.abc import Sequence
@@ -18,14 +18,14 @@ COLUMNS_MAX = 1_024
 
 
 class Spread(NamedTuple):
-    """Of all nodes of the cluster: how many there are, and how many have an image, by number."""
+    """The number of nodes of the whole cluster, and how many have an image, by image number."""
 
     nodes: int
     holders: dict[int, int]
 
 
 class ImageColumn:
-    """The size of one image on each node, -1 where it is not; `here` nodes of the table have it."""
+    """The size of one image on each node, -1 where missing; `here` nodes of the table have it."""
 
     __slots__ = ("here", "key", "number", "sizes", "version")
 
@@ -42,7 +42,7 @@ def _sizes(nodes: Sequence[Node], key: bytes) -> I64:
 
 
 class Images:
-    """The images of a table's nodes. `spread` None = the table has all nodes of the cluster."""
+    """The images of a table's nodes. `spread` None: the table has all nodes of the cluster."""
 
     def __init__(self) -> None:
         self.spread: Spread | None = None
@@ -52,12 +52,12 @@ class Images:
         self._columns: dict[str, ImageColumn] = {}
 
     def grow(self, nodes: Sequence[Node]) -> None:
-        """Rows for these nodes behind the others; `keep` must follow."""
+        """Add rows for these nodes at the end; `keep` must follow."""
         for column in self._columns.values():
             column.sizes = np.concatenate((column.sizes, _sizes(nodes, column.key)))
 
     def keep(self, order: I64, nodes: Sequence[Node]) -> None:
-        """Rows become those of `order`, in its order; they are these nodes then."""
+        """Reorder the rows: they become those of `order`, with these nodes."""
         self._nodes = nodes
         self._are_any = any(node.images for node in nodes)
         self._version += 1
@@ -67,7 +67,7 @@ class Images:
             column.version = self._version
 
     def changed(self, row: int, before: Node, node: Node) -> None:
-        """A node has other images; columns that do not show it stay what they are."""
+        """Update a node's images; columns of unchanged images stay."""
         if before.images == node.images:
             return
         self._are_any = self._are_any or bool(node.images)
@@ -80,7 +80,7 @@ class Images:
                 column.version = self._version
 
     def set_spread(self, spread: Spread | None) -> None:
-        """How the cluster has its images now."""
+        """Set the present image counts of the cluster."""
         before, self.spread = self.spread, spread
         if spread is None or before is None or spread.nodes != before.nodes:
             self._forget()
@@ -95,7 +95,9 @@ class Images:
         self._version += 1
 
     def stamp(self, names: tuple[str, ...]) -> int:
-        """Changes with what nodes have of these images; 0 as long as no node has any."""
+        """Return a number that changes with the nodes' copies of these images; 0 while no node has
+        any.
+        """
         if not names or not self._are_any:
             return 0
         columns = [self.column(name) for name in names]
@@ -104,7 +106,7 @@ class Images:
         return max(column.version for column in columns)
 
     def column(self, name: str) -> ImageColumn:
-        """The column of one image."""
+        """Return the column of one image."""
         found = self._columns.get(name)
         if found is None:
             if len(self._columns) >= COLUMNS_MAX:
@@ -113,9 +115,9 @@ class Images:
         return found
 
     def share(self, column: ImageColumn) -> float:
-        """The part of the cluster's nodes that have an image."""
+        """Return the share of the cluster's nodes that have an image."""
         if self.spread is None:
             return column.here / len(self._nodes)
-        # A node may be told of here before it is counted.
+        # A node may arrive here before it is counted.
         nodes = max(self.spread.nodes, len(self._nodes))
         return self.spread.holders.get(column.number, 0) / nodes

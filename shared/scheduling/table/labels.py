@@ -14,7 +14,7 @@ DIGITS_MAX = 63  # of a label's value
 
 
 class LabelColumn:
-    """Codes, shape (n,), and the distinct values they stand for."""
+    """Codes, shape (n,), and their distinct values."""
 
     def __init__(self, values: Sequence[str | None]) -> None:
         self.values: dict[str, int] = {}
@@ -26,22 +26,22 @@ class LabelColumn:
 
     @property
     def slots(self) -> I64:
-        """Codes from 1 on, 0 where the label is absent: places in a sum by domain."""
+        """Return codes from 1 on, 0 where the label is absent: places in a sum by domain."""
         if self._slots is None:
             self._slots = self.codes.astype(np.int64) + 1
         return self._slots
 
     @property
     def width(self) -> int:
-        """Places that `slots` needs."""
+        """Return the number of places that `slots` needs."""
         return len(self.values) + 1
 
     def present(self) -> Mask:
-        """Nodes that have the label."""
+        """Return the nodes that have the label."""
         return self.codes >= 0
 
     def among(self, values: Sequence[str]) -> Mask:
-        """Nodes whose value is one of these."""
+        """Return the nodes whose value is one of these."""
         codes = [self.values[value] for value in values if value in self.values]
         if len(codes) == 1:
             same: Mask = self.codes == codes[0]
@@ -51,7 +51,7 @@ class LabelColumn:
         return chosen[self.codes]
 
     def compared(self, bound: int, greater: bool) -> Mask:
-        """Nodes whose value is an integer above (or below) the bound."""
+        """Return the nodes whose value is an integer above (or below) the bound."""
         chosen = np.zeros(len(self.values) + 1, np.bool_)
         for value, code in self.values.items():
             number = integer(value)
@@ -61,7 +61,7 @@ class LabelColumn:
 
 
 def integer(text: str) -> int | None:
-    """The value as Go's strconv.ParseInt(text, 10, 64) reads it, None where that fails."""
+    """Return the value as Go's strconv.ParseInt(text, 10, 64) reads it, None if that fails."""
     digits = text[1:] if text[:1] in ("+", "-") else text
     if not (digits.isascii() and digits.isdigit()) or len(digits) > DIGITS_MAX:
         return None

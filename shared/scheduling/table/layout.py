@@ -27,8 +27,8 @@ Totals: TypeAlias = NDArray[np.signedinteger[Any]]
 """Scores of nodes, weighted: 16 bits where the profile's weights allow it (Plugins.number)."""
 Mask: TypeAlias = NDArray[np.bool_]
 
-# Nominations by node id: the pods (with their device masks) that Filter counts as present.
-Held: TypeAlias = Mapping[int, Sequence[tuple["Signature", int]]]
+# Nominated pods by node id, with their device masks: Filter counts them as present.
+NominatedPods: TypeAlias = Mapping[int, Sequence[tuple["Signature", int]]]
 
 # Columns, cpu before memory everywhere. The pairs are adjacent so that both go through one call.
 ALLOC = 0  # allocatable cpu, memory

@@ -1,4 +1,4 @@
-"""What a placement comes to; shapes only."""
+"""The results of placements; types only."""
 
 from typing import NamedTuple
 
@@ -19,7 +19,7 @@ class Picks(NamedTuple):
     """m <= k placements in decision order: rows, weighted totals and device masks, shape (m,).
 
     `feasible` counts nodes before the first pick; `runner_up` is the best total among the other
-    nodes then, -1 when there is none. A total is given also where one node alone was feasible.
+    nodes then, -1 if there is none. A total is given even if only one node was feasible.
     """
 
     rows: I64
@@ -30,9 +30,9 @@ class Picks(NamedTuple):
 
 
 class Sampled(NamedTuple):
-    """One placement where the search ends early: None = no node takes the pod. Rows `found` take it
-    and were among those `looked_at`, both in the order of the search; the next one begins by
-    `examined` nodes later.
+    """One placement by a search that may end early; None: no node fits. Rows `found` fit the pod
+    and were among those `looked_at`, both in search order; the next search starts `examined` nodes
+    later.
     """
 
     pick: Pick | None
@@ -42,8 +42,8 @@ class Sampled(NamedTuple):
 
 
 class Reasons(NamedTuple):
-    """Why no node takes a pod: (message, nodes) sorted by message as strings, and how many nodes
-    could take it if pods were removed.
+    """Why no node fits a pod: (message, nodes) sorted by message as strings, and how many nodes
+    could fit it if pods were removed.
     """
 
     messages: tuple[tuple[str, int], ...]

@@ -1,4 +1,4 @@
-"""Host ports in use on the nodes of one table; which pod holds them is the owner's business."""
+"""Host ports in use on the nodes of one table; the owner knows which pod holds them."""
 
 from collections.abc import Mapping
 
@@ -9,7 +9,7 @@ ANY_IP = "0.0.0.0"
 
 
 def clashes(wanted: HostPort, used: Mapping[HostPort, int]) -> bool:
-    """Whether a port cannot be had beside those in use; 0.0.0.0 clashes with every ip."""
+    """Return whether a port clashes with those in use; 0.0.0.0 clashes with every ip."""
     for port in used:
         same = port.port == wanted.port and port.protocol == wanted.protocol
         if same and (ANY_IP in (port.ip, wanted.ip) or port.ip == wanted.ip):
@@ -18,8 +18,8 @@ def clashes(wanted: HostPort, used: Mapping[HostPort, int]) -> bool:
 
 
 class PortLedger:
-    """Ports by node id, counted, as facts may give one twice; and for each port number the nodes
-    that use it on some ip.
+    """Ports by node id, counted, as facts may give one port twice; and for each port number the
+    nodes that use it on some ip.
     """
 
     def __init__(self) -> None:
@@ -27,11 +27,11 @@ class PortLedger:
         self._users: dict[tuple[str, int], dict[int, int]] = {}
 
     def used(self, node_id: int) -> Mapping[HostPort, int]:
-        """Ports in use on one node, with how often each is held."""
+        """Return the ports in use on one node, with how often each is held."""
         return self._of_node.get(node_id, {})
 
     def charge(self, node_id: int, ports: tuple[HostPort, ...], sign: int) -> None:
-        """Add (+1) or take away (-1) one pod's ports."""
+        """Charge (+1) or release (-1) one pod's ports."""
         used = self._of_node.setdefault(node_id, {})
         add(used, ports, sign)
         if not used:
@@ -46,7 +46,7 @@ class PortLedger:
                 del users[node_id]
 
     def refusing(self, ports: tuple[HostPort, ...]) -> list[int]:
-        """Ids of the nodes on which one of these ports clashes, ascending, once each."""
+        """Return the ids of the nodes on which one of these ports clashes, ascending, once each."""
         refusing: set[int] = set()
         for port in ports:
             for node_id in self._users.get((port.protocol, port.port), {}):
@@ -55,7 +55,7 @@ class PortLedger:
         return sorted(refusing)
 
     def forget(self, node_id: int) -> None:
-        """The node is gone, and with it what was charged to it."""
+        """Forget a node and its charges."""
         for port, count in self._of_node.pop(node_id, {}).items():
             users = self._users[(port.protocol, port.port)]
             users[node_id] -= count
@@ -63,7 +63,7 @@ class PortLedger:
                 del users[node_id]
 
     def copy(self) -> "PortLedger":
-        """An independent ledger with the same content."""
+        """Return an independent copy."""
         twin = PortLedger()
         twin._of_node = {node_id: dict(used) for node_id, used in self._of_node.items()}
         twin._users = {key: dict(users) for key, users in self._users.items()}

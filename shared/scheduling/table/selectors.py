@@ -1,4 +1,4 @@
-"""Which pods a rule between pods means: selectors over labels and namespaces of signatures."""
+"""Selectors of inter-pod rules over labels and namespaces of signatures."""
 
 from collections.abc import Hashable, Iterable, Mapping
 from typing import Generic, NamedTuple, TypeVar
@@ -12,8 +12,8 @@ NAME_LABEL = "kubernetes.io/metadata.name"
 
 
 class Matcher(NamedTuple):
-    """Pods of some namespaces: those named and those whose labels `namespace_selector` matches
-    (None = no more than those named). `selector` None matches no pod.
+    """Pods of some namespaces: those named, and those whose labels `namespace_selector` matches
+    (None: only those named). `selector` None matches no pod.
     """
 
     selector: Selector | None
@@ -21,7 +21,7 @@ class Matcher(NamedTuple):
     namespace_selector: Selector | None = None
 
     def matches(self, spec: PodSpec, labels_of: NamespaceLabels) -> bool:
-        """Whether the rule means pods of this signature."""
+        """Return whether the rule selects pods of this signature."""
         if self.selector is None or not spec.namespace:
             return False
         if spec.namespace not in self.namespaces:
@@ -34,12 +34,12 @@ class Matcher(NamedTuple):
 
 
 Place = tuple[str, ...]
-"""Where rules and pods are looked up: everywhere, a namespace, or one label in a namespace."""
+"""The index keys of rules and pods: everywhere, a namespace, or one label in a namespace."""
 EVERYWHERE: Place = ()
 
 
 def looks_at(matcher: Matcher) -> list[Place]:
-    """The places where all pods are that a matcher can mean."""
+    """Return the places that contain all pods a matcher can select."""
     if matcher.selector is None:
         return []
     if matcher.namespace_selector is not None:
@@ -53,7 +53,7 @@ def looks_at(matcher: Matcher) -> list[Place]:
 
 
 def places_of(spec: PodSpec) -> list[Place]:
-    """The places where pods of a signature are; nowhere when nobody looks at them."""
+    """Return the places of pods of a signature; none if no rule reads them."""
     namespace = spec.namespace
     if not namespace:
         return []
@@ -61,18 +61,18 @@ def places_of(spec: PodSpec) -> list[Place]:
 
 
 class Places(Generic[T]):
-    """Things by place, each at several, found in the order in which they came."""
+    """Things by place, each at several places, found in order of insertion."""
 
     def __init__(self) -> None:
         self._there: dict[Place, dict[T, None]] = {}
 
     def add(self, thing: T, places: Iterable[Place]) -> None:
-        """It is at these places."""
+        """Add a thing at these places."""
         for place in places:
             self._there.setdefault(place, {})[thing] = None
 
     def drop(self, thing: T, places: Iterable[Place]) -> None:
-        """It is there no longer."""
+        """Remove a thing from these places."""
         for place in dict.fromkeys(places):
             there = self._there[place]
             del there[thing]
@@ -80,7 +80,7 @@ class Places(Generic[T]):
                 del self._there[place]
 
     def at(self, places: Iterable[Place]) -> dict[T, None]:
-        """What is at any of these places, each once."""
+        """Return the things at any of these places, each once."""
         found: dict[T, None] = {}
         for place in places:
             found |= self._there.get(place, {})
@@ -88,7 +88,7 @@ class Places(Generic[T]):
 
 
 def matcher_of(term: PodTerm, owner: PodSpec) -> Matcher:
-    """The pods a term of this pod means; without any namespaces they are the pod's own."""
+    """Return the matcher of a pod's term; without namespaces it selects the pod's own."""
     namespaces = term.namespaces
     if not namespaces and term.namespace_selector is None:
         namespaces = (owner.namespace,)
@@ -96,8 +96,8 @@ def matcher_of(term: PodTerm, owner: PodSpec) -> Matcher:
 
 
 def sought(term: PodTerm, owner: PodSpec) -> Matcher:
-    """The pods a term of the pod that is to be placed means. kube-scheduler holds its selector of
-    namespaces against no labels as well: one that asks for none means pods of every namespace.
+    """Return the matcher of a term of the pod to be placed. kube-scheduler also matches its
+    namespace selector with no labels: one that requires none selects pods of every namespace.
     """
     if term.namespace_selector is not None and holds(term.namespace_selector, {}):
         return Matcher(term.selector, (), ())

@@ -15,7 +15,7 @@ import numpy as np
 from shared.model.objects import CPU, GPU, MEMORY, PODS, Node, Taint
 from shared.scheduling.api.custom import Node as ShownNode
 from shared.scheduling.table.changes import ChangeLog, runs
-from shared.scheduling.table.column_minima import Lowest
+from shared.scheduling.table.column_minima import ColumnMinima
 from shared.scheduling.table.counters import Counters
 from shared.scheduling.table.devices import charge_devices, charge_one, derive_row, ledger_of
 from shared.scheduling.table.images import Images
@@ -34,13 +34,13 @@ from shared.scheduling.table.layout import (
     ROOM,
     SCORED_MAX,
 )
-from shared.scheduling.table.oversize_sums import Beyond
+from shared.scheduling.table.oversize_sums import OversizeSums
 from shared.scheduling.table.ports import PortLedger
 from shared.scheduling.volumes.storage import Storage
 
 if TYPE_CHECKING:
     from shared.scheduling.api.custom_reserve import Reserving
-    from shared.scheduling.cycle.score_classes import Static
+    from shared.scheduling.cycle.score_classes import StaticResult
     from shared.scheduling.cycle.signature import Signature
 
 TieKey = tuple[bytes, str]
@@ -48,7 +48,7 @@ TaintClass = tuple[tuple[Taint, ...], bool]
 
 
 def tie_key(seed: int, uid: str) -> TieKey:
-    """Where a node stands among equals: the same on every machine, different for each seed."""
+    """Return a node's key in tie order: the same on every machine, different for each seed."""
     key = seed.to_bytes(8, "little", signed=True)
     return blake2b(uid.encode(), digest_size=8, key=key).digest(), uid
 
@@ -61,13 +61,12 @@ class NodeTable:
         self.ids: I64 = np.zeros(0, np.int64)
         self.nodes: list[Node] = []
         self.resources: dict[str, int] = {CPU: 0, MEMORY: 1, PODS: 2}
-        # Resources that are scored beside cpu and memory: columns of what is allocatable and of
-        # what is requested.
+        # Resources scored besides cpu and memory: columns of allocatable and requested amounts.
         self.scored: dict[str, tuple[int, int]] = {}
-        self.rooms: dict[str, Reserving] = {}  # resources that plugins of users hand out
+        self.rooms: dict[str, Reserving] = {}  # resources that users' plugins hand out
         self.cols: F64 = np.zeros((FREE + 3, 0))
         self.allocatable: F64 = np.zeros((3, 0))
-        self.gpu_free: I32 = np.zeros((0, 8), np.int32)  # devices a node lacks count as 0 free
+        self.gpu_free: I32 = np.zeros((0, 8), np.int32)  # missing devices count as 0 free
         self.gpu_count: I64 = np.zeros(0, np.int64)
         self.generation: I64 = np.zeros(0, np.int64)
         self.taint_class: I32 = np.zeros(0, np.int32)
@@ -77,17 +76,17 @@ class NodeTable:
         self.counters = Counters()
         self.storage = Storage()
         self.changes = ChangeLog()
-        self.lowest = Lowest()
-        self.beyond = Beyond()
+        self.lowest = ColumnMinima()
+        self.beyond = OversizeSums()
         self.whole = True  # every node has some cpu and some memory
-        self.static_version = 0  # rises when anything but amounts changes on any node
+        self.static_version = 0  # rises when anything but amounts changes on a node
         self.parent: NodeTable | None = None
-        # Static parts of signatures by what static plugins look at; kept by static.static_of.
-        self.statics: dict[Hashable, Static] = {}
+        # Static parts of signatures by what static plugins read; kept by score_classes.static_of.
+        self.statics: dict[Hashable, StaticResult] = {}
         self.statics_of = (-1, -1)
-        # Signatures whose rows are those of others, too; kept by kernel.shared_by.
+        # Signatures whose rows serve others too; kept by kernel.shared_by.
         self.alike: dict[Hashable, Signature] = {}
-        self.forked_at = 0  # of a trial: where its table's changes stood
+        self.forked_at = 0  # of a trial: the position of its table's changes
         self._keys: list[TieKey] = []
         self._rows: dict[int, int] = {}
         self._taint_index: dict[TaintClass, int] = {}
@@ -100,42 +99,42 @@ class NodeTable:
 
     @property
     def size(self) -> int:
-        """How many nodes there are."""
+        """Return the number of nodes."""
         return len(self.nodes)
 
     @property
     def requested(self) -> F64:
-        """What is charged, shape (resources, n), in the order of `resources`."""
+        """Return the charged amounts, shape (resources, n), in the order of `resources`."""
         return self.allocatable - self.cols[FREE:]
 
     def row_of(self, node_id: int) -> int | None:
-        """The node's row now, None when the table does not have it."""
+        """Return the node's present row, None if the table does not have it."""
         return self._rows.get(node_id)
 
     def rows_of(self, node_ids: Iterable[int]) -> I64:
-        """Rows of nodes the table has; the others are left out."""
+        """Return the rows of known nodes; others are left out."""
         found = (self._rows.get(int(node_id)) for node_id in node_ids)
         return np.array([row for row in found if row is not None], np.int64)
 
     def node_id_at(self, row: int) -> int:
-        """Id of the node in a row."""
+        """Return the id of the node in a row."""
         return int(self.ids[row])
 
     def row_named(self, name: str) -> int | None:
-        """Row of the node with this name."""
+        """Return the row of the node with this name, or None."""
         if self._names is None:
             self._names = {node.name: row for row, node in enumerate(self.nodes)}
         return self._names.get(name)
 
     def labels(self, key: str) -> LabelColumn:
-        """The column of one label's values, made at its first use."""
+        """Return the column of one label's values, made at its first use."""
         column = self._labels.get(key)
         if column is None:
             column = self._labels[key] = LabelColumn([node.labels.get(key) for node in self.nodes])
         return column
 
     def shown(self) -> list[ShownNode]:
-        """The nodes as plugins of users see them one by one, made at the first use."""
+        """Return the nodes as users' plugins see them one by one, made at the first use."""
         if self._shown is None:
             self._shown = [
                 ShownNode(one.name, one.labels, one.taints, one.unschedulable) for one in self.nodes
@@ -143,21 +142,21 @@ class NodeTable:
         return self._shown
 
     def gpu_models(self) -> LabelColumn:
-        """The column of GPU models; nodes without GPUs have none."""
+        """Return the column of GPU models; nodes without GPUs have none."""
         if self._models is None:
             models = [node.gpu_model or None for node in self.nodes]
             self._models = LabelColumn(models)
         return self._models
 
     def resource(self, name: str) -> int:
-        """Index of a resource; a new one gets a row of zeros."""
+        """Return the index of a resource; a new one gets a row of zeros."""
         index = self.resources.get(name)
         if index is None:
             index = self.resources[name] = self._add_columns(1)
         return index
 
     def score_resources(self, names: Iterable[str]) -> None:
-        """Give resources columns for scores, which nominations do not touch. Before any charge."""
+        """Add score columns for resources, which nominations do not change. Before any charge."""
         for name in names:
             if name not in self.scored:
                 first = FREE + self._add_columns(2)
@@ -166,7 +165,7 @@ class NodeTable:
             self._set_amounts(row, node)
 
     def hand_out(self, plugins: Iterable["Reserving"]) -> None:
-        """What plugins of users hand out are resources from now on. Before any charge."""
+        """Add resources that users' plugins hand out. Before any charge."""
         for one in plugins:
             self.resource(one.resource)
             self.rooms.setdefault(one.resource, one)
@@ -174,7 +173,7 @@ class NodeTable:
             self._set_amounts(row, node)
 
     def _add_columns(self, count: int) -> int:
-        """Columns of zeros behind those of resources; the index of the first among them."""
+        """Add columns of zeros after those of resources; return the index of the first."""
         index = len(self.allocatable)
         zeros = np.zeros((count, self.size))
         self.allocatable = np.concatenate((self.allocatable, zeros))
@@ -184,7 +183,7 @@ class NodeTable:
     # ------------------------------------------------------------------------------ nodes
 
     def set_nodes(self, ids: Iterable[int], nodes: Sequence[Node]) -> None:
-        """Add nodes or change those that are there; charges stay with the node's id."""
+        """Add or change nodes; charges stay with the node's id."""
         assert self.parent is None, "a trial keeps the nodes it was made with"
         fresh: dict[int, Node] = {}
         changed: list[int] = []
@@ -201,7 +200,7 @@ class NodeTable:
             self._append(fresh)
 
     def remove_nodes(self, ids: Iterable[int]) -> None:
-        """Forget nodes and everything charged to them; unknown ids are ignored."""
+        """Remove nodes and everything charged to them; unknown ids are ignored."""
         assert self.parent is None, "a trial keeps the nodes it was made with"
         rows = self.rows_of(ids)
         if rows.size == 0:
@@ -249,7 +248,7 @@ class NodeTable:
         self._keep(np.array(order, np.int64))
 
     def _keep(self, order: I64) -> None:
-        """Rows become those of `order`, in its order."""
+        """Reorder the rows: they become those of `order`."""
         self.nodes = [self.nodes[row] for row in order.tolist()]
         self._keys = [self._keys[row] for row in order.tolist()]
         self.ids = self.ids[order]
@@ -307,7 +306,7 @@ class NodeTable:
 
     def _set_devices(self, row: int, node: Node) -> None:
         # A device that disappears takes its milli with it, so that charges on it stay exact
-        # (negative free) and are even again should it come back.
+        # (negative free) and are even again if it returns.
         count = node.gpu_count
         assert 0 <= count <= COUNTED_MAX, f"node {node.name} has {count} GPUs"
         self._widen(min(count, DEVICES_MAX))
@@ -326,7 +325,7 @@ class NodeTable:
     # ------------------------------------------------------------------------------ charges
 
     def charge(self, sig: "Signature", rows: I64, masks: I64 | None = None, sign: int = 1) -> None:
-        """Add (+1) or take away (-1) one pod of `sig` on each of `rows` (repeats count).
+        """Charge (+1) or release (-1) one pod of `sig` on each of `rows` (repeats count).
 
         `masks` are the device masks of pods with GPUs, parallel to `rows`.
         """
@@ -382,7 +381,7 @@ class NodeTable:
                 np.add.at(self.cols[column], heads, counts * amount)
 
     def _add_exactly(self, delta: Iterable[tuple[int, float]], row: int, times: int = 1) -> None:
-        """Where sums may be beyond what a column holds."""
+        """Add amounts whose sums may exceed what a column holds."""
         values, node_id = self.cols[:, row], self.node_id_at(row)
         for column, amount in delta:
             values[column] = self.beyond.add(
@@ -390,7 +389,7 @@ class NodeTable:
             )
 
     def _mark(self, rows: I64) -> None:
-        if len(rows) == 1:  # numpy's way costs five times as much for one row
+        if len(rows) == 1:  # numpy costs five times as much for one row
             row = int(rows[0])
             self.generation[row] += 1
             self.changes.append_one(row)
@@ -399,7 +398,7 @@ class NodeTable:
             self.changes.append(rows)
 
     def trial(self) -> "NodeTable":
-        """A copy whose charges do not touch this table; both see the same nodes.
+        """Return a copy whose charges do not change this table; both share the nodes.
 
         Valid until this table changes. Costs a copy of the ledger, not of the nodes.
         """

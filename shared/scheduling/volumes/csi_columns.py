@@ -1,5 +1,5 @@
-"""What CSINodes say of the nodes of a table, as columns: made once for a driver, not for each pod
-with a volume of it.
+"""The CSINodes of a table's nodes as columns: built once per driver, not for each pod with one of
+its volumes.
 """
 
 from collections.abc import Mapping, Sequence
@@ -18,7 +18,7 @@ class CsiColumns:
     """Columns for the nodes of one table, whose `version` rises when they change."""
 
     def __init__(self, known: Mapping[str, CSINode]) -> None:
-        """`known`: the CSINodes by name, as they are at any time."""
+        """`known`: the present CSINodes by name."""
         self._known = known
         self._version = -1
         self._limits: dict[str, I64] = {}
@@ -26,7 +26,7 @@ class CsiColumns:
         self._migrated: dict[str, Mask] = {}
 
     def forget(self) -> None:
-        """Some CSINode is another than before."""
+        """Drop the columns after a change of a CSINode."""
         self._limits.clear()
         self._lowest.clear()
         self._migrated.clear()
@@ -37,7 +37,7 @@ class CsiColumns:
             self._version = version
 
     def limits(self, driver: str, nodes: Sequence[Node], version: int) -> I64:
-        """How many volumes of a driver each node takes. Read-only for the caller."""
+        """Return the driver's volume limit of each node. Read-only for the caller."""
         self._at(version)
         column = self._limits.get(driver)
         if column is None:
@@ -52,11 +52,15 @@ class CsiColumns:
         return column
 
     def lowest(self, driver: str) -> int:
-        """The lowest limit of any node, NO_LIMIT = none has one; `limits` were asked for before."""
+        """Return the lowest limit of any node, NO_LIMIT: none has one; `limits` must be called
+        before.
+        """
         return self._lowest[driver]
 
     def migrated(self, kind: str, nodes: Sequence[Node], version: int) -> Mask:
-        """Nodes where a driver has taken over volumes of this kind. Read-only for the caller."""
+        """Return the nodes where a driver has taken over volumes of this kind. Read-only for the
+        caller.
+        """
         self._at(version)
         mask = self._migrated.get(kind)
         if mask is None:

@@ -1,4 +1,4 @@
-"""Volumes of plugins that Kubernetes had itself, as the CSI drivers that took over know them."""
+"""In-tree volumes, as the CSI drivers that took over know them."""
 
 import re
 
@@ -23,25 +23,25 @@ DRIVERS = {
     PORTWORX: PLUGINS[PORTWORX],
 }
 DRIVERS_BY_NODE = {PLUGINS[PORTWORX]: "pxd.portworx.com"}
-"""Of a plugin whose volumes count as its driver's only on nodes that say so, and nowhere else."""
+"""The plugin whose volumes count as its driver's only on nodes that say so."""
 PROVISIONERS = {PLUGINS[kind]: driver for kind, driver in DRIVERS.items()}
 ZONE_KEYS = {
     AWS: "topology.ebs.csi.aws.com/zone",
     CINDER: "topology.cinder.csi.openstack.org/zone",
     GCE: "topology.gke.io/zone",
 }
-"""The labels that nodes have from these drivers."""
+"""The topology labels of these drivers."""
 ZONE, REGION = "topology.kubernetes.io/zone", "topology.kubernetes.io/region"
 BETA_ZONE = "failure-domain.beta.kubernetes.io/zone"
 BETA_REGION = "failure-domain.beta.kubernetes.io/region"
 ZONES_BETWEEN = "__"
-"""What stands between several zones of one volume."""
+"""The separator between several zones of one volume."""
 
 _AWS_URL = re.compile(r"aws://[^/]*/+(vol-[^/]*)/*")
 
 
 def handle_of(kind: str, name: str, zones: str = "") -> str:
-    """As what its driver knows a disk; empty where no driver would."""
+    """Return the driver's handle of a disk; empty if no driver has one."""
     if kind == AWS and name.startswith("aws://"):
         found = _AWS_URL.fullmatch(name)
         return found[1] if found else ""
@@ -57,18 +57,18 @@ def handle_of(kind: str, name: str, zones: str = "") -> str:
 
 
 def volume_handle(volume: PersistentVolume) -> str:
-    """The same of a PersistentVolume of such a plugin."""
+    """Return the driver's handle of an in-tree PersistentVolume."""
     labels = dict(volume.labels)
     return handle_of(volume.in_tree, volume.handle, labels.get(BETA_ZONE) or labels.get(ZONE) or "")
 
 
 def is_migrated(kind: str, node: CSINode | None) -> bool:
-    """Whether the node says that a driver has the volumes of this kind's plugin."""
+    """Return whether the node's driver has taken over this kind of volumes."""
     return node is not None and PLUGINS.get(kind) in node.migrated
 
 
 def migrated_affinity(volume: PersistentVolume) -> tuple[SelectorTerm, ...]:
-    """Where the driver can reach the volume: zones are told by a label of its own."""
+    """Return where the driver can reach the volume: it names zones by its own label."""
     key = ZONE_KEYS.get(volume.in_tree)
     if key is None:
         return volume.node_affinity
@@ -85,7 +85,7 @@ def migrated_affinity(volume: PersistentVolume) -> tuple[SelectorTerm, ...]:
 
 
 def _keys(terms: tuple[SelectorTerm, ...], labels: dict[str, str]) -> tuple[str, str]:
-    """The labels by which the volume names its zone and its region."""
+    """Return the labels by which the volume names its zone and region."""
     named = {need.key for term in terms for need in term.labels}
     for there in (named, labels):
         if ZONE in there:
@@ -96,7 +96,7 @@ def _keys(terms: tuple[SelectorTerm, ...], labels: dict[str, str]) -> tuple[str,
 
 
 def _has_values(terms: tuple[SelectorTerm, ...], key: str) -> bool:
-    """Whether some rule about the label names a value, be it an empty one."""
+    """Return whether a requirement on the label has a value, even an empty one."""
     return any(need.values for term in terms for need in term.labels if need.key == key)
 
 

@@ -1,10 +1,10 @@
-"""Claims, volumes and what makes them, by the names under which they are looked up.
+"""Claims, volumes, classes and other storage objects, by name.
 
-Which volume stands behind a claim is asked anew each time: claims get bound while pods use them.
+The volume of a claim is looked up each time: claims get bound while pods use them.
 """
 
 from collections.abc import Iterable
-from typing import Any, TypeVar
+from typing import Any, TypeVar, assert_never
 
 from msgspec.structs import replace
 
@@ -36,16 +36,16 @@ V = TypeVar("V")
 Name = tuple[str, str]
 """Namespace and name."""
 Attached = tuple[str, str]
-"""A driver, and what it knows the volume by."""
+"""A driver, and its handle of the volume."""
 
 
 class Storage:
-    """Everything about volumes that is not a pod's own; `version` rises with changes. Of several
-    objects of a kind and name the one that was told last counts.
+    """All storage objects; `version` rises with changes. Of several objects of a kind and name the
+    one that arrived last counts.
     """
 
     def __init__(self, objects: Iterable[StorageObject] = ()) -> None:
-        """Holds `objects`."""
+        """Start with `objects`."""
         self.version = 0
         self._names: dict[str, tuple[str, str, str]] = {}  # by uid: kind, namespace, name
         self._held: dict[tuple[str, str, str], StorageObject] = {}
@@ -57,19 +57,19 @@ class Storage:
         self.capacities: dict[str, dict[Name, CSIStorageCapacity]] = {}  # by class
         self.attachments: dict[str, dict[str, VolumeAttachment]] = {}  # by node
         self._by_class: dict[str, dict[str, PersistentVolume]] = {}
-        # Caches, and what they need to know: who speaks of a volume.
+        # Caches, and the objects that refer to each volume.
         self.csi = CsiColumns(self.csi_nodes)
         self.changes = StorageChanges()
         self._claims_of: dict[str, list[Name]] = {}
         self._nodes_of: dict[str, list[str]] = {}
-        # What reservations hold, until facts say it: volumes for claims, nodes for claims.
+        # Assumed by reservations until facts show it: volumes for claims, nodes for claims.
         self._kept: dict[str, list[ClaimRef]] = {}
         self._chosen: dict[Name, list[str]] = {}
         for one in objects:
             self.put(one)
 
     def assume(self, choice: Choice, node: str) -> None:
-        """A reservation on a node holds a volume for a claim, or the claim for the node."""
+        """Assume a volume for a claim, or the claim for the node, for a reservation."""
         if choice.volume:
             ref = ClaimRef(choice.namespace, choice.claim, choice.claim_uid)
             self._kept.setdefault(choice.volume, []).append(ref)
@@ -77,8 +77,8 @@ class Storage:
             self._chosen.setdefault((choice.namespace, choice.claim), []).append(node)
         self._show(choice)
 
-    def give_back(self, choice: Choice, node: str) -> None:
-        """The reservation is no more, or facts show what it stood for."""
+    def release(self, choice: Choice, node: str) -> None:
+        """End an assumption: the reservation ended, or facts show it."""
         if choice.volume:
             ref = ClaimRef(choice.namespace, choice.claim, choice.claim_uid)
             _drop(self._kept, choice.volume, ref)
@@ -87,7 +87,7 @@ class Storage:
         self._show(choice)
 
     def _show(self, choice: Choice) -> None:
-        """Look at what a choice is about with other eyes."""
+        """Update the view of a choice's claim and volume."""
         self.version += 1
         claim = PersistentVolumeClaim.__name__, choice.namespace, choice.claim
         for key in ((PersistentVolume.__name__, "", choice.volume), claim):
@@ -97,21 +97,22 @@ class Storage:
                     table[name] = self._as_held(fact)
 
     def _as_held(self, fact: StorageObject) -> StorageObject:
-        """An object as reservations leave it to others."""
+        """Return an object with the assumptions applied."""
         match fact:
             case PersistentVolume(claim=None) if fact.name in self._kept:
                 return replace(fact, claim=self._kept[fact.name][0])
             case PersistentVolumeClaim(volume="", selected_node=None):
                 nodes = self._chosen.get((fact.namespace, fact.name))
                 return replace(fact, selected_node=nodes[0]) if nodes else fact
-        return fact
+            case _:
+                return fact
 
     def objects(self) -> list[StorageObject]:
-        """All of them, in the order of their kinds and names."""
+        """Return all objects, in the order of kinds and names."""
         return [one for _, one in sorted(self._held.items(), key=lambda held: held[0])]
 
     def put(self, one: StorageObject) -> None:
-        """Take in an object that is new, or another than before."""
+        """Add or change an object."""
         self.version += 1
         key = (type(one).__name__, one.namespace, one.name)
         before = self._held.get(key)
@@ -121,12 +122,12 @@ class Storage:
         self._held[key], self._names[one.uid] = one, key
         for table, name in self._places(one):
             table[name] = self._as_held(one)
-        for spoken, volume, who in self._speaks_of(one):
-            spoken.setdefault(volume, []).append(who)
+        for spoken, volume, user in self._speaks_of(one):
+            spoken.setdefault(volume, []).append(user)
         self._touch(one)
 
     def remove(self, uid: str) -> None:
-        """An object is gone; one that nobody knows any more is none."""
+        """Remove an object; an unknown one is ignored."""
         key = self._names.pop(uid, None)
         if key is not None:
             self.version += 1
@@ -135,21 +136,22 @@ class Storage:
     def _forget(self, one: StorageObject) -> None:
         for table, name in self._places(one):
             del table[name]
-        for spoken, volume, who in self._speaks_of(one):
-            _drop(spoken, volume, who)
+        for spoken, volume, user in self._speaks_of(one):
+            _drop(spoken, volume, user)
         self._touch(one)
 
     def _speaks_of(self, one: StorageObject) -> list[tuple[dict[str, list[Any]], str, Any]]:
-        """Where it is kept that an object speaks of a volume: table, volume, and as what."""
+        """Return where an object's reference to a volume is stored: table, volume, and key."""
         match one:
             case PersistentVolumeClaim() if one.volume:
                 return [(self._claims_of, one.volume, (one.namespace, one.name))]
             case VolumeAttachment():
                 return [(self._nodes_of, one.volume, one.node)]
-        return []
+            case _:
+                return []
 
     def _touch(self, one: StorageObject) -> None:
-        """What counts of volumes have to look at again, now that this comes or goes."""
+        """Note the claims and nodes whose volume counts must be recomputed after this change."""
         match one:
             case PersistentVolumeClaim():
                 self.changes.claim(one.namespace, one.name)
@@ -161,13 +163,17 @@ class Storage:
             case VolumeAttachment():
                 self.changes.node(one.node)
             case StorageClass():
-                self.changes.everything()  # any claim without a volume may be of it
+                self.changes.everything()  # any claim without a volume may use the class
             case CSINode():
                 self.csi.forget()
                 self.changes.node(one.name)
+            case CSIDriver() | CSIStorageCapacity():
+                pass
+            case _:
+                assert_never(one)
 
     def _places(self, one: StorageObject) -> list[tuple[dict[Any, Any], Any]]:
-        """The tables that an object is in, and its name in each."""
+        """Return the tables of an object, and its name in each."""
         name = one.namespace, one.name
         match one:
             case PersistentVolumeClaim():
@@ -185,18 +191,20 @@ class Storage:
                 return [(self.capacities.setdefault(one.storage_class, {}), name)]
             case VolumeAttachment():
                 return [(self.attachments.setdefault(one.node, {}), one.name)]
+            case _:
+                assert_never(one)
 
     def volumes_of_class(self, storage_class: str) -> list[PersistentVolume]:
-        """Volumes of a class, the smallest first, equal ones by name."""
+        """Return the volumes of a class, the smallest first, equal ones by name."""
         found = self._by_class.get(storage_class, {}).values()
         return sorted(found, key=lambda one: (one.capacity_bytes, one.name))
 
     def claim_of(self, namespace: str, use: ClaimUse) -> PersistentVolumeClaim | None:
-        """The claim that a pod means; None when there is none."""
+        """Return the claim of a pod's volume, or None."""
         return self.claims.get((namespace, use.name))
 
     def attached(self, namespace: str, use: PodVolume) -> Attached | None:
-        """As what a pod's volume counts on its node; None = nobody counts it."""
+        """Return what a pod's volume counts as on its node, or None."""
         if not isinstance(use, ClaimUse):
             return _known(DRIVERS.get(use.kind, ""), handle_of(use.kind, use.name))
         claim = self.claim_of(namespace, use)
@@ -210,7 +218,7 @@ class Storage:
         return _known(volume.driver, volume.handle)
 
     def attached_to(self, node: str, volume: Attached) -> Attached | None:
-        """As what a volume counts on one node; None = it does not there."""
+        """Return what a volume counts as on one node, or None."""
         plugin, handle = volume
         if plugin not in DRIVERS_BY_NODE:
             return volume
@@ -219,7 +227,7 @@ class Storage:
         return (DRIVERS_BY_NODE[plugin], handle) if is_told else None
 
     def _to_come(self, claim: PersistentVolumeClaim) -> Attached | None:
-        """A volume that is not there yet counts as one of its class's driver."""
+        """Return what a claim's future volume counts as: one of its class's driver."""
         storage_class = self.classes.get(claim.storage_class)
         if storage_class is None:
             return None
@@ -229,7 +237,7 @@ class Storage:
         return _known(driver, f"\0{claim.namespace}/{claim.name}")
 
     def attachments_at(self, node: str) -> set[Attached]:
-        """What is, or is to be, attached to a node whichever pods there are."""
+        """Return what is, or will be, attached to a node apart from its pods."""
         found = set()
         for one in self.attachments.get(node, {}).values():
             volume = self.volumes.get(one.volume)
@@ -249,5 +257,5 @@ def _known(driver: str, handle: str) -> Attached | None:
 
 
 def is_owned(use: ClaimUse, claim: PersistentVolumeClaim) -> bool:
-    """Whether the claim is the one meant: that of an ephemeral volume belongs to its pod."""
+    """Return whether the claim is the pod's: that of an ephemeral volume must belong to its pod."""
     return not use.pod or (claim.controller != "" and claim.controller == use.owner)

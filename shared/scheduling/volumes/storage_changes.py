@@ -1,4 +1,4 @@
-"""Which claims and nodes may have other volumes than before: what counts of volumes look at again.
+"""Claims and nodes whose volumes may have changed, for volume counts to refresh.
 
 Not state: forgetting it costs work and never changes a result.
 """
@@ -7,11 +7,11 @@ KEPT_MAX = 65_536
 
 CLAIM, NODE = "claim", "node"
 Touched = tuple[str, str, str]
-"""CLAIM, its namespace and name; or NODE, nothing, and its name."""
+"""(CLAIM, namespace, name) or (NODE, "", name)."""
 
 
 class StorageChanges:
-    """In the order of their changes; only the last `KEPT_MAX` are kept."""
+    """Changes in order; only the last `KEPT_MAX` are kept."""
 
     def __init__(self) -> None:
         self._first = 0
@@ -19,24 +19,24 @@ class StorageChanges:
 
     @property
     def position(self) -> int:
-        """Where the next change will stand."""
+        """Return the position of the next change."""
         return self._first + len(self._touched)
 
     def claim(self, namespace: str, name: str) -> None:
-        """What stands behind a claim may be something else now."""
+        """Note that a claim may have another volume now."""
         self._add((CLAIM, namespace, name))
 
     def node(self, name: str) -> None:
-        """Other volumes may be attached to a node, whatever its pods use."""
+        """Note that other volumes may be attached to a node."""
         self._add((NODE, "", name))
 
     def everything(self) -> None:
-        """Nothing is known to be as it was."""
+        """Note that everything may have changed."""
         self._first = self.position + 1
         self._touched = []
 
     def since(self, position: int) -> list[Touched] | None:
-        """What changed from `position` on (with repeats), None when that is not known."""
+        """Return the changes from `position` on (with repeats), None if unknown."""
         if position < self._first:
             return None
         return self._touched[position - self._first :]

@@ -1,7 +1,7 @@
-"""Which volumes the pods of each node use, kept as pods come and go.
+"""The volumes that the pods of each node use, updated as pods come and go.
 
-By name: a claim that several pods of a node use is there as often. What the names stand for is in
-storage.py, and what is attached to a node follows from both.
+By name: a claim used by several pods of a node is counted as often. storage.py resolves the names;
+both together give what is attached to a node.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -18,12 +18,12 @@ from shared.scheduling.volumes.storage_changes import NODE, Touched
 Use = tuple[str, PodVolume]
 """A volume, with the namespace of the pod that uses it."""
 Uses = dict[Use, int]
-"""How many pods use each."""
+"""The number of pods by use."""
 Place = tuple[str, ...]
 
 
 def place_of(use: Use) -> Place:
-    """Under what uses are found: the claim, or the disk however it is used."""
+    """Return the index key of a use: the claim, or the disk in any access mode."""
     namespace, volume = use
     if isinstance(volume, ClaimUse):
         return "claim", namespace, volume.name
@@ -31,7 +31,7 @@ def place_of(use: Use) -> Place:
 
 
 class AttachedColumns:
-    """How many volumes of each driver are attached to each node, and to which nodes each volume."""
+    """The number of attached volumes of each driver by node, and the nodes of each volume."""
 
     def __init__(self, storage: Storage, nodes: Sequence[Node]) -> None:
         self._storage, self._nodes = storage, nodes
@@ -42,16 +42,16 @@ class AttachedColumns:
         self.names = {node.name: row for row, node in enumerate(nodes)}
 
     def count(self, driver: str) -> I64:
-        """Volumes of a driver on each node, shape (n,). Read-only for the caller."""
+        """Return the driver's volumes on each node, shape (n,). Read-only for the caller."""
         found = self._counts.get(driver)
         return np.zeros(len(self._nodes), np.int64) if found is None else found
 
     def rows(self, volume: Attached) -> set[int]:
-        """Nodes whose pods use a volume already."""
+        """Return the nodes whose pods use a volume already."""
         return self._rows.get(volume, set())
 
     def write(self, row: int, uses: Uses) -> None:
-        """What the pods of one node use now."""
+        """Update the uses of one node."""
         by_pods, everything = self.of(row, uses)
         for volume in self._by_pods.get(row, ()):
             self._rows[volume].discard(row)
@@ -67,7 +67,7 @@ class AttachedColumns:
         self._by_pods[row], self._all[row] = by_pods, everything
 
     def of(self, row: int, uses: Uses) -> tuple[set[Attached], set[Attached]]:
-        """What pods with these uses have attached to a node, and what is attached in all."""
+        """Return what pods with these uses attach to a node, and what is attached in all."""
         storage, node = self._storage, self._nodes[row].name
         found = (storage.attached(*use) for use in uses)
         there = (storage.attached_to(node, one) for one in found if one is not None)
@@ -83,11 +83,11 @@ class VolumeUses:
         self.places: dict[Place, dict[int, int]] = {}
         self._attached: AttachedColumns | None = None
         self._attached_of: tuple[Storage | None, int] = (None, -1)
-        self._seen = 0  # of the changes of that storage
+        self._seen = 0  # position in that storage's changes
         self._stale: set[int] = set()  # rows whose part of `_attached` is old
 
     def charge(self, uses: Sequence[Use], row: int, sign: int) -> None:
-        """A pod with these volumes comes to (+1) or leaves (-1) a row."""
+        """Add (+1) or remove (-1) a pod with these volumes on a row."""
         here = self.rows.setdefault(row, {})
         add(here, uses, sign)
         if not here:
@@ -100,11 +100,11 @@ class VolumeUses:
         self._stale.add(row)
 
     def at(self, use: Use) -> Iterable[int]:
-        """Rows with pods that use the same claim or disk, in whatever way."""
+        """Return the rows with pods that use the same claim or disk, in any way."""
         return self.places.get(place_of(use), ())
 
     def attached(self, storage: Storage, nodes: Sequence[Node], version: int) -> AttachedColumns:
-        """What is attached to these nodes; `version` rises when they change."""
+        """Return what is attached to these nodes; `version` rises when they change."""
         touched = storage.changes.since(self._seen)
         of = storage, version
         if self._attached is None or self._attached_of != of or touched is None:
@@ -120,7 +120,7 @@ class VolumeUses:
         return self._attached
 
     def _touch(self, touched: Iterable[Touched], names: Mapping[str, int]) -> None:
-        """Rows of claims and nodes whose volumes may be others are to be written anew."""
+        """Mark the rows of changed claims and nodes for recomputation."""
         for one in touched:
             if one[0] != NODE:
                 self._stale.update(self.places.get(one, ()))
@@ -128,7 +128,7 @@ class VolumeUses:
                 self._stale.add(names[one[2]])
 
     def keep(self, order: I64) -> None:
-        """Rows of the table become those of `order`, in its order."""
+        """Reorder the rows: they become those of `order`."""
         if not self.rows:
             return
         before, self.rows, self.places = self.rows, {}, {}
@@ -139,7 +139,7 @@ class VolumeUses:
         self._attached = None
 
     def copy(self) -> "VolumeUses":
-        """An independent ledger with the same content."""
+        """Return an independent copy."""
         twin = VolumeUses()
         twin.rows = {row: dict(uses) for row, uses in self.rows.items()}
         twin.places = {place: dict(rows) for place, rows in self.places.items()}
@@ -147,6 +147,6 @@ class VolumeUses:
 
 
 def same_disk(one: Disk, other: Disk) -> bool:
-    """Whether both are the same disk of one kind, seen by one cluster's monitors at least."""
+    """Return whether both are the same disk of one kind, with at least one common monitor."""
     named = (one.kind, one.pool, one.name) == (other.kind, other.pool, other.name)
     return named and (not one.monitors or not set(one.monitors).isdisjoint(other.monitors))

@@ -1,5 +1,4 @@
-"""What live tests check afterwards, from etcd's history, the audit log and the journals alone.
+"""The checker of live tests: it reads etcd's history, the audit log and the journals alone.
 
-Plain objects as they lie there; it shares no code with the product, so that no fault can be in
-both.
+It works on plain objects and shares no code with the product, so no fault can be in both.
 """

@@ -1,4 +1,4 @@
-"""What the audit log says of binds."""
+"""Binds in the audit log."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ class Post:
 
 
 def posts(events: Iterable[Mapping[str, Any]]) -> list[Post]:
-    """Every bind that reached the server, whoever sent it, in the order of their answers."""
+    """Every bind that reached the server, from any client, in the order of the answers."""
     return [
         _post(event)
         for event in events

@@ -1,6 +1,6 @@
-"""The rules: every pod of ours bound once, or waiting for a reason that is true and fresh; no node
-over-filled by what its decision could know; of a gang nobody bound or enough. Races with others are
-listed, not judged.
+"""The rules. Every pod of ours is bound once, or waits with a true and fresh message. No node is
+overfilled by what its decision could know. Of a gang no member is bound, or enough are. Races with
+other schedulers are listed and not counted as problems.
 """
 
 from collections import Counter
@@ -11,22 +11,22 @@ from typing import Any
 
 from tests.live.checker import gangs
 from tests.live.checker.audit import Post, posts
-from tests.live.checker.books import Decision, keep
+from tests.live.checker.cluster_state import NODES, PODS, Change, World
+from tests.live.checker.deletes import wrong_deletes
 from tests.live.checker.fits import Amounts, requests
-from tests.live.checker.gone import wrong_deletes
 from tests.live.checker.journals import Journals, by_epoch
-from tests.live.checker.waiting import waits
-from tests.live.checker.world import NODES, PODS, Change, World
+from tests.live.checker.pending_pods import waits
+from tests.live.checker.shard_books import Decision, keep
 
 CREATED = 201
 
 
 @dataclass(frozen=True)
 class Race:
-    """A bind of ours that found less room, or other neighbours, than its decision knew of.
-    `missed` are the pods on its node that it had not been told of, `stale_s` for how long the
-    oldest of them had been there when we decided: 0 when it came later, while our bind was on its
-    way. `told_s` is when we had been told of all of them, infinity when we never were.
+    """A bind of ours that found less room, or other neighbours, than its decision knew of. `missed`
+    are the pods on its node that our shard did not know; `stale_s` is the age of the oldest of them
+    at our decision, 0 when it came later, while our bind was in flight. `told_s` is the time at
+    which our shard knew them all, infinity if never.
     """
 
     revision: int
@@ -43,7 +43,7 @@ class Race:
 @dataclass
 class Verdict:
     """`problems` is empty when all is well. `told_after_s` is how long after each foreign bind our
-    shard had been told of it.
+    shard learned of it.
     """
 
     problems: list[str] = field(default_factory=list)
@@ -55,8 +55,8 @@ class Verdict:
 
 @dataclass(frozen=True, kw_only=True)
 class Evidence:
-    """All that is looked at. `changes` begin with what there was; what is up to `since` (its
-    time: `since_s`) is no concern of ours, though it is there.
+    """The inputs of a check. `changes` begin with the existing objects; changes up to `since` (at
+    time `since_s`) are not checked.
     """
 
     changes: Sequence[Change]
@@ -70,7 +70,7 @@ class Evidence:
 
 @dataclass
 class _Life:
-    """One pod of ours, by uid."""
+    """A pod of our scheduler, by uid."""
 
     name: str
     node: str = ""
@@ -79,7 +79,7 @@ class _Life:
 
 
 def check(evidence: Evidence) -> Verdict:
-    """Judge one run."""
+    """Check one run."""
     return _Case(evidence).judge()
 
 
@@ -92,10 +92,10 @@ class _Case:
         self.lives: dict[str, _Life] = {}
         # When each node was last changed.
         self.node_s: dict[str, float] = {}
-        # Of each gang whoever ever had a node, and how many that must be.
+        # The pods of each gang that ever had a node, and how many of them there must be.
         self.members: dict[str, set[str]] = {}
         self.least: dict[str, int] = {}
-        # Gangs of which somebody deleted a member before it had a node.
+        # Gangs with a member that was deleted before it had a node.
         self.bereft: set[str] = set()
         self.asked: dict[str, Amounts] = {}
         for change in evidence.changes:
@@ -121,7 +121,7 @@ class _Case:
         return self.verdict
 
     def _rest(self, world: World) -> None:
-        """Whoever has no node waits, and says why."""
+        """Check that every pod without a node waits with a message."""
         waiting = {
             key: pod
             for key, pod in world.pods.items()
@@ -224,12 +224,12 @@ class _Case:
         return [*world.over(node), *filter(None, [said])]
 
     def _bound_s(self, uid: str) -> float:
-        """When the server had bound this pod; 0 when it did not tell."""
+        """Return when the server had bound this pod, in seconds; 0 if it did not report it."""
         found = [one.time_s for one in self.posts if one.uid == uid and one.code == CREATED]
         return found[0] if found else 0.0
 
     def _told_s(self, uid: str) -> float:
-        """When one of our shards was told of this pod on a node."""
+        """Return when one of our shards learned of this pod on a node, in seconds."""
         return min((one.told_s[uid] for one in self.books if uid in one.told_s), default=inf)
 
     # ------------------------------------------------------------------------------ audit log
@@ -247,7 +247,7 @@ class _Case:
     def _one_bind(self, one: Post) -> None:
         life = self.lives.get(one.uid)
         if life is None:
-            # Made and gone again before the history began.
+            # Created and deleted before the history began.
             return
         if life.node != one.node:
             self.blame(f"{one.pod} ({one.uid}) was bound to {one.node} and is on {life.node!r}")

@@ -1,6 +1,6 @@
 """A brute-force Filter over plain Kubernetes objects: one pod, one node, no caches.
 
-It knows what these tests use; of what it does not know it says so instead of guessing.
+It knows the fields that these tests use. For other fields it reports that it cannot say.
 """
 
 from collections import Counter
@@ -85,9 +85,8 @@ def why_not(
     used: Mapping[str, int],
     beside: Iterable[Mapping[str, Any]],
 ) -> list[str]:
-    """kube-scheduler's reasons of the first of its filters that says no; empty = it fits.
-
-    `used` is what the pods on the node take, `beside` are these pods.
+    """Return kube-scheduler's reasons of the first filter that rejects; empty if the pod fits.
+    `used` is the sum of the requests on the node, `beside` are its pods.
     """
     spec = pod["spec"]
     if node["spec"].get("unschedulable") and not tolerates(spec, _UNSCHEDULABLE):

@@ -1,20 +1,22 @@
-"""What a gang's members wait for, by brute force over whole objects: their workload, enough of
-them, room for all that are there at once.
+"""The reason for which a gang's members wait, by brute force over whole objects: their workload,
+the number of members, room for all members that exist.
 """
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from tests.live.checker.cluster_state import Pod, World
 from tests.live.checker.fits import FINISHED, requests, why_not
-from tests.live.checker.world import Pod, World
 
 TOO_FEW = "waiting for minCount pods from a gang to appear in scheduling queue"
 ON_PERMIT = "waiting for minCount pods from a gang to be waiting on permit"
 
 
 def truths(world: World, pod: Pod) -> list[str]:
-    """What the pod may say in this world; empty texts mean that it has nothing to wait for."""
+    """Return the messages that the pod may have in this world; empty if it has nothing
+    to wait for.
+    """
     ref, namespace = pod["spec"]["workloadRef"], pod["metadata"]["namespace"]
     policy = world.group(namespace, ref["name"], ref["podGroup"])
     if not world.has_workload(namespace, ref["name"]):
@@ -69,7 +71,7 @@ def _rules(pod: Pod) -> str:
 
 
 def together(world: World, members: Sequence[Pod], least: int) -> str:
-    """Why not at least so many of these, which are alike, fit at once; empty when they do."""
+    """Return why fewer than this many of these identical pods fit at once; empty if they fit."""
     assert len({_rules(one) for one in members}) == 1, "members that differ are beyond this"
     used = {name: Counter(world.used(name)) for name in world.nodes}
     beside: dict[str, list[Any]] = {

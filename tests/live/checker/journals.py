@@ -46,7 +46,7 @@ Journals = dict[str, list[Entry]]
 
 
 def by_epoch(journals: Journals) -> list[Journals]:
-    """A reset begins new journals: `ingest/0` goes on as `ingest-e2/0`."""
+    """A reset starts new journals: `ingest/0` continues as `ingest-e2/0`."""
     found: dict[str, Journals] = {}
     for name, held in journals.items():
         stem, _, number = name.partition("/")
@@ -93,7 +93,7 @@ def of_file(path: Path, services: Collection[str] = SERVICES) -> Journals:
         return {
             name: entries(_rows(connection, number))
             for number, name, first in names
-            # What was cut cannot be judged, and the control journal has nothing to judge.
+            # Cut records cannot be checked, and the control journal has nothing to check.
             if first == 0 and name.partition("/")[0].partition("-")[0] in services
         }
     finally:

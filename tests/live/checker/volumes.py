@@ -1,7 +1,8 @@
-"""Rules of volumes again, over plain Kubernetes objects: a pod of ours at the moment of its bind.
+"""Rules of volumes, written a second time over plain Kubernetes objects: a pod of ours at the
+moment of its bind.
 
-What is asked is what holds whatever happened meanwhile: claims are bound before their pods, their
-volumes can be reached from the node, and nobody else has what is for one.
+The rules hold whatever happened in the meantime: claims are bound before their pods, their volumes
+can be reached from the node, and a claim for one pod has one user.
 """
 
 from collections.abc import Iterator, Mapping
@@ -43,7 +44,7 @@ class Disks:
         self._used: set[str] = set()  # claims that a pod with a node has had
 
     def apply(self, key: str, value: Any) -> None:
-        """Go on by one change; other keys are no concern of ours."""
+        """Advance by one change; other keys are ignored."""
         for kind, held in self._held.items():
             if key.startswith(kind):
                 held.pop(key.removeprefix(kind), None)
@@ -51,7 +52,7 @@ class Disks:
                     held[key.removeprefix(kind)] = value
 
     def wrong(self, pod: Object, node: Object, others: Mapping[str, list[Object]]) -> list[str]:
-        """What speaks against the pod on its node. `others`: pods that hold a node, by its name."""
+        """Return the objections to the pod on its node. `others` are the assigned pods by name."""
         problems: list[str] = []
         name = node["metadata"]["name"]
         for key in claims_of(pod):

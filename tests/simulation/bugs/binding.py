@@ -1,4 +1,4 @@
-"""Bugs around the API: what is definite, what is fenced, what is ours."""
+"""Bugs around the API: definite outcomes, fences, ownership of binds."""
 
 from tests.simulation.planted import Bug, edit
 
@@ -108,10 +108,10 @@ BUGS = (
         "services.binding.core.evictions",
         edit(
             """
-        elif phase is Evicting.HELD and (victim != last or others_end):
+        elif phase is Evicting.PENDING and (victim != last or others_end):
 """,
             """
-        elif phase is Evicting.HELD:
+        elif phase is Evicting.PENDING:
 """,
         ),
         by=("last-victim-last",),

@@ -1,4 +1,4 @@
-"""Bugs in permit and preemption: whole or nothing, and who goes for whom."""
+"""Bugs in permit and preemption: gangs as a whole, and the choice of victims."""
 
 from tests.simulation.planted import Bug, edit
 
@@ -34,10 +34,10 @@ max(1, event.min_count - 1), groups)
         "services.preemption.core.core",
         edit(
             """
-        yield from _choose(state, ask)
+        yield from _decide_choice(state, ask)
 """,
             """
-        for chosen in _choose(state, ask):
+        for chosen in _decide_choice(state, ask):
             yield chosen
             if isinstance(chosen, NominateAsked):
                 yield EvictAsked(ask.ask, ask.pod, chosen.node, chosen.victims)
@@ -77,7 +77,7 @@ max(1, event.min_count - 1), groups)
         "services.preemption.core.state",
         edit(
             """
-        is_early = ask.band and self.bands[ask.band].phase is GangPhase.NOMINATING
+        is_early = ask.gang_ask and self.gang_asks[ask.gang_ask].phase is GangPhase.NOMINATING
 """,
             """
         is_early = False
@@ -90,10 +90,10 @@ max(1, event.min_count - 1), groups)
         "services.preemption.core.gang_preemption",
         edit(
             """
-    if len(chosen) < band.needed:
+    if len(chosen) < gang_ask.needed:
 """,
             """
-    if len(chosen) < band.needed - 1 or not chosen:
+    if len(chosen) < gang_ask.needed - 1 or not chosen:
 """,
         ),
         by=("gang-victims-whole", "not as many as are needed"),
@@ -104,7 +104,7 @@ max(1, event.min_count - 1), groups)
         "services.placement.core.gangs.places",
         edit(
             """
-        if _all_fit(state, node, here, leave - {pod}):
+        if _all_fit(state, node, nominees, leave - {pod}):
 """,
             """
         if not pod:
@@ -132,7 +132,7 @@ max(1, event.min_count - 1), groups)
         "services.queueing.core.gangs.preemption",
         edit(
             """
-        _become(state, gang, WANTED)
+        _become(state, gang, ASK_WANTED)
 """,
             """
         pass

@@ -1,4 +1,4 @@
-"""Bugs at the mesh's eyes: lists, watches, gates."""
+"""Bugs in ingest: lists, watches, gates."""
 
 from tests.simulation.planted import Bug, edit
 

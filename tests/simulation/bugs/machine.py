@@ -47,7 +47,7 @@ BUGS = (
                 await self._find_out(error)
 """,
             """
-                self.folded.own.next = error.actual
+                self.folded.own_reader.next = error.actual
 """,
         ),
         by=("exactly-once", "reserved is not allowed in"),
@@ -84,10 +84,10 @@ BUGS = (
         ),
         edit(
             """
-from shared.ports.bus import Bus, JournalName, WrongPosition
+from shared.ports.bus import Bus, WrongPosition
 """,
             """
-from shared.ports.bus import AppendUnknown, Bus, JournalName, WrongPosition
+from shared.ports.bus import AppendUnknown, Bus, WrongPosition
 """,
         ),
         by=("record-first", "JournalGap"),

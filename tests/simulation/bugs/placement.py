@@ -86,7 +86,7 @@ BUGS = (
         "services.placement.core.books.charges",
         edit(
             """
-        mark_better(state, nodes)
+        mark_improved(state, nodes)
         if state.retired and sig in state.retired:
 """,
             """
@@ -102,12 +102,12 @@ BUGS = (
             """
     ids = state.holds.pop((event.gang, event.attempt), None)
     if ids is not None:
-        _give_back(state, ids)
+        _release_members(state, ids)
 """,
             """
     ids = state.holds.pop((event.gang, event.attempt), None)
     if ids is not None and isinstance(event, GangReleased):
-        _give_back(state, ids)
+        _release_members(state, ids)
 """,
         ),
         by=("conservation", "no-pod-lost", "for no attempt", "victims-needed"),
@@ -119,7 +119,7 @@ BUGS = (
             """
     ids = state.holds.pop((event.gang, event.attempt), None)
     if ids is not None:
-        _give_back(state, ids)
+        _release_members(state, ids)
 """,
             """
     state.holds.pop((event.gang, event.attempt), None)
@@ -132,13 +132,13 @@ BUGS = (
         "services.placement.core.books.facts",
         edit(
             """
-        _assigned(state, event)
+        _assign(state, event)
     if state.unsettled:
 """,
             """
         if not state.ledger.kind_of(unpack(event.ids).item(0)):
             return
-        _assigned(state, event)
+        _assign(state, event)
     if state.unsettled:
 """,
         ),
@@ -212,7 +212,7 @@ BUGS = (
             """
     from services.placement.core.books import remade_nodes
 
-    remade_nodes.settled(state, list(few(event.ids)))
+    remade_nodes.settle(state, list(few(event.ids)))
     if size(event.ids) <= FEW and not state.deferred and not state.failed:
 """,
         ),
@@ -225,7 +225,7 @@ BUGS = (
         edit(
             """
     if state.unsettled:
-        remade_nodes.bind_failed(state, unpack(event.ids), nodes)
+        remade_nodes.settle_failed_binds(state, unpack(event.ids), nodes)
 """,
             """
 """,

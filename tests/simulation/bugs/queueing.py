@@ -1,4 +1,4 @@
-"""Bugs in the queue: wake-ups, credits, refusals, gangs' counting, order, time."""
+"""Bugs in the queue: wake-ups, credits, refusals, counts of gangs, order, time."""
 
 from tests.simulation.planted import Bug, edit
 
@@ -8,11 +8,11 @@ BUGS = (
         "services.queueing.core.inputs.answers",
         edit(
             """
-            state.set_mask(sig, sig.mask & ~(1 << event.shard), sig.again)
-            members.improved(state, number)
+            state.set_mask(sig, sig.mask & ~(1 << event.shard), sig.retry_mask)
+            members.note_improved(state, number)
 """,
             """
-            members.improved(state, number)
+            members.note_improved(state, number)
 """,
         ),
         by=("no-pod-lost",),
@@ -75,7 +75,7 @@ BUGS = (
         "services.queueing.core.inputs.answers",
         edit(
             """
-        state.set_mask(sig, sig.mask | bit, sig.again & ~bit)
+        state.set_mask(sig, sig.mask | bit, sig.retry_mask & ~bit)
 """,
             """
         state.set_mask(sig, state.all_mask, 0)

@@ -1,1 +1,1 @@
-"""Adapters that fit nowhere else: YAML, metrics, structured gathering."""
+"""Adapters without a package of their own: YAML, metrics, structured gathering."""

@@ -1,4 +1,6 @@
-"""YAML that nests deeply, or whose aliases stand for very much, is refused before it is a value."""
+"""YAML with deep nesting, or with aliases that expand to very much, is refused before it becomes a
+value.
+"""
 
 import itertools
 

@@ -1,4 +1,4 @@
-"""What a scrape shows of the machine."""
+"""The metrics that a scrape of the machine shows."""
 
 import urllib.request
 

@@ -10,7 +10,7 @@ from shared.events.permit import GangCommitted
 from shared.events.queueing import Confirmed, Parked
 from shared.model.api_outcome import Answer
 from shared.model.columns import pack
-from tests.unit.binding.world import (
+from tests.unit.binding.inputs import (
     answers,
     asked,
     assigned,
@@ -27,7 +27,7 @@ from tests.unit.binding.world import (
 DONE, UNKNOWN, ASSIGNED, STALE, GONE, REFUSED, BUSY = Answer
 
 
-def test_a_reservation_is_asked_and_its_answer_told():
+def test_a_reservation_is_posted_and_its_answer_recorded():
     steps = binding()
     decided = steps.when(named(1, 2), reserved({2: 3, 1: 1}))
     assert told(decided) == [("BindsAsked", 1, [2, 1], [3, 1], [12, 11])]
@@ -111,7 +111,7 @@ def test_reading_unassigned_is_never_definite():
 
 
 @pytest.mark.parametrize("answer", [UNKNOWN, BUSY])
-def test_reads_and_fences_are_repeated_until_they_tell(answer):
+def test_reads_and_fences_are_repeated_until_they_are_answered(answer):
     steps = binding()
     effect = open_bind(steps)
     steps.when(answers(effect, {1: STALE}))
@@ -180,7 +180,7 @@ def test_busy_under_a_second_owner_still_needs_a_fence():
     assert told(steps.when(nodes_gone(1)))[0][0] == "FencesAsked"
 
 
-def test_a_node_that_goes_while_the_post_is_out_needs_a_fence():
+def test_a_node_deleted_during_the_post_needs_a_fence():
     steps = binding()
     effect = open_bind(steps)
     assert told(steps.when(nodes_gone(1))) == [("FencesAsked", 2, [1])]
@@ -190,14 +190,14 @@ def test_a_node_that_goes_while_the_post_is_out_needs_a_fence():
     ]
 
 
-def test_a_bind_to_a_node_that_is_gone_fails_at_once():
+def test_a_bind_to_a_deleted_node_fails_at_once():
     steps = binding()
     steps.when(nodes_gone(1))
     decided = steps.when(named(1), reserved({1: 1}))
     assert told(decided) == [("BindFailed", [1], "abandoned", [1])]
 
 
-def test_the_api_says_gone():
+def test_a_not_found_answer_ends_the_bind():
     steps = binding()
     effect = open_bind(steps)
     assert told(steps.when(answers(effect, {1: GONE}))) == [("BindFailed", [1], "gone", [1])]
@@ -226,7 +226,7 @@ def test_echoes_of_a_column_may_be_faster_than_the_answers():
     assert steps.when(answers(1, dict.fromkeys(ids, DONE))) == []
 
 
-def test_a_reservation_after_the_fact_is_told_at_once():
+def test_a_reservation_after_the_fact_is_bound_at_once():
     steps = binding()
     steps.when(named(1, 2, 3), assigned({1: 1, 2: 2}), gone(3))
     assert told(steps.when(reserved({1: 1, 2: 1, 3: 1}))) == [
@@ -248,7 +248,7 @@ def test_a_deleted_pod_fails_only_while_it_is_open(answer):
     assert steps.core.due_ms(steps.state) is None
 
 
-def test_a_pod_that_goes_before_its_bind_was_asked():
+def test_a_pod_deleted_before_its_bind_was_posted():
     steps = binding()
     decided = steps.when(named(1, 2), reserved({1: 1, 2: 1}), gone(1))
     assert told(decided) == [
@@ -266,7 +266,7 @@ def test_newer_revisions_are_taken_unless_a_post_may_be_out():
 
 
 @pytest.mark.parametrize("count", [2, 9])
-def test_answers_to_an_older_effect_concern_nobody(count):
+def test_answers_to_an_older_effect_are_ignored(count):
     steps = binding()
     ids = list(range(1, count + 2))
     steps.when(named(*ids), reserved(dict.fromkeys(ids, 1)))
@@ -282,7 +282,7 @@ def test_answers_to_an_older_effect_concern_nobody(count):
     ]
 
 
-def test_an_illegal_event_tells_the_binds_story():
+def test_an_illegal_event_reports_the_binds_story():
     steps = binding()
     open_bind(steps)
     with pytest.raises(AssertionError, match="pod 1 to node 1: reserved is not allowed in ASKED"):
@@ -318,7 +318,7 @@ def test_names_stay_while_the_pods_live_for_they_may_become_victims():
     assert not table.names
 
 
-def test_rows_of_pods_that_are_gone_are_given_back():
+def test_rows_of_deleted_pods_are_reused():
     steps = binding()
     ids = list(range(1, 10_001))
     steps.when(named(*ids))
@@ -354,7 +354,7 @@ def test_without_the_lane_parked_pods_cost_nothing():
     ("options", "message"),
     [
         ({"chunk": 1}, "unknown field `chunk`"),
-        ({"effect_pods": 0}, "effect_pods must be >= 1"),
+        ({"effect_pods": 0}, "binding.effect_pods: Expected `int` >= 1"),
         ({"repeat_max_ms": 1}, "repeat_max_ms must be >= repeat_initial_ms"),
     ],
 )
@@ -377,7 +377,7 @@ def test_what_is_written_is_not_written_again_at_once():
     assert told(steps.when(Confirmed(1, pack([1, 2]), "other"))) == [("FencesAsked", 2, [1, 2])]
 
 
-def test_what_is_confirmed_later_is_written_again_but_only_so_many_a_second(monkeypatch):
+def test_later_confirmations_are_written_at_a_bounded_rate(monkeypatch):
     monkeypatch.setattr(status_patches, "REFRESHES_PER_S", 1)
     steps = lane()
     again = Confirmed(1, pack([1, 2]), "why")

@@ -5,7 +5,7 @@ import pytest
 from shared.events.preemption import EvictAsked, EvictRecalled
 from shared.model.api_outcome import Answer
 from shared.model.columns import pack
-from tests.unit.binding.world import binding, evict_answers, gone, named, told
+from tests.unit.binding.inputs import binding, evict_answers, gone, named, told
 
 DONE, UNKNOWN, _ASSIGNED, _STALE, GONE, REFUSED, BUSY = Answer
 
@@ -59,7 +59,7 @@ def test_a_recall_stops_only_what_was_not_sent():
     ]
 
 
-def test_a_victim_that_is_gone_needs_no_answer():
+def test_a_deleted_victim_needs_no_answer():
     steps = binding()
     steps.when(named(1, 2, 3), gone(1))
     assert told(steps.when(ask(1, 2, 3))) == [
@@ -72,7 +72,7 @@ def test_a_victim_that_is_gone_needs_no_answer():
     assert not steps.core.effects(steps.state)
 
 
-def test_a_victim_whose_name_is_not_known_waits():
+def test_a_victim_without_a_known_name_waits():
     steps = binding()
     assert steps.when(ask(1)) == []
     assert told(steps.when(named(1))) == [("EvictionsAsked", 1, 5, [1])]

@@ -1,4 +1,4 @@
-"""Messages of many waiting pods: who has read what is remembered of all while they wait."""
+"""Messages of many waiting pods: which ones are remembered and written while the pods wait."""
 
 from typing import Any
 
@@ -10,7 +10,7 @@ from shared.events.binding import FencesAsked
 from shared.events.queueing import Confirmed, Parked, TryFailed
 from shared.model.api_outcome import Answer
 from shared.model.columns import pack, unpack
-from tests.unit.binding.world import answers, assigned, binding, gone, named, reserved, told
+from tests.unit.binding.inputs import answers, assigned, binding, gone, named, reserved, told
 
 MANY = list(range(1, 12_001))
 FRESH_MS, LATER_MS = 10_000, 41_000
@@ -42,7 +42,7 @@ def told_many(pods: list[int]) -> Any:
     return steps
 
 
-def test_of_many_who_wait_all_are_remembered_and_rewritten_so_many_a_second():
+def test_messages_of_many_pods_are_rewritten_at_a_bounded_rate():
     steps = told_many(MANY)
     assert list(steps.state.written) == MANY
     assert steps.when(Confirmed(1, pack(MANY), "why"), at_ms=FRESH_MS) == []
@@ -57,14 +57,14 @@ def test_of_many_who_wait_all_are_remembered_and_rewritten_so_many_a_second():
     assert written == MANY[: 4 * REFRESHES_PER_S], "who was written longest ago goes first"
 
 
-def test_a_word_of_somebody_unknown_that_is_only_confirmed_goes_so_many_a_second():
+def test_confirmed_messages_of_unknown_pods_are_written_at_a_bounded_rate():
     steps = told_many(MANY[:300])
     steps.when(Configured({"binding": {"status_patches": True}}))
     events = steps.when(Confirmed(1, pack(MANY[:300]), "why"), at_ms=LATER_MS)
     assert [len(part) for part in write_all(steps, events)] == [REFRESHES_PER_S]
 
 
-def test_a_new_word_stays_new_when_it_is_confirmed_before_it_is_written():
+def test_a_new_message_stays_new_when_it_is_confirmed_before_the_write():
     steps = binding(status_patches=True).at(1_000)
     pods = MANY[:600]
     events = steps.when(named(*pods), Parked(1, pack(pods), "why"))
@@ -73,7 +73,7 @@ def test_a_new_word_stays_new_when_it_is_confirmed_before_it_is_written():
     assert [pod for effect in effects for pod in effect] == pods
 
 
-def test_another_word_goes_at_once_though_it_is_only_confirmed():
+def test_a_different_message_is_written_at_once_even_if_only_confirmed():
     steps = told_many(MANY[:300])
     events = steps.when(Confirmed(1, pack(MANY[:300]), "other"))
     assert [len(part) for part in write_all(steps, events)] == [EFFECT_PODS, 300 - EFFECT_PODS]
@@ -81,7 +81,7 @@ def test_another_word_goes_at_once_though_it_is_only_confirmed():
 
 @pytest.mark.parametrize("pods", [[1], [1, 2], MANY[:300]])
 @pytest.mark.parametrize("ends", ["bound", "assigned", "gone"])
-def test_who_waits_no_more_is_forgotten(pods: list[int], ends: str):
+def test_pods_that_no_longer_wait_are_forgotten(pods: list[int], ends: str):
     steps = told_many(MANY[:400])
     steps.given(Confirmed(1, pack(MANY[:400]), "why"))
     steps.when(Confirmed(1, pack(MANY[:400]), "why"), Parked(1, pack(pods), "new"), at_ms=LATER_MS)
@@ -108,7 +108,7 @@ def test_older_journals_ask_for_pods_that_wait_no_more():
     assert not steps.core.effects(steps.state)
 
 
-def test_who_was_bound_while_it_was_written_is_not_remembered():
+def test_a_pod_bound_during_the_write_is_not_remembered():
     steps = binding(status_patches=True).at(1_000)
     steps.when(named(1), Parked(1, pack([1]), "why"))
     steps.when(assigned({1: 1}))

@@ -1,4 +1,4 @@
-"""Several shards choose volumes: who comes first is granted them, and all shards are told."""
+"""Several shards choose volumes: the first choice is granted, and all shards learn of it."""
 
 import msgspec
 import pytest
@@ -16,8 +16,8 @@ from shared.events.placement import VolumesBound, VolumesFailed
 from shared.model.columns import pack
 from shared.model.volumes import Choice
 from tests.support.steps import Steps
-from tests.unit.binding.world import gone, named, nodes, reserved
-from tests.unit.binding.world import told as plain
+from tests.unit.binding.inputs import gone, named, nodes, reserved
+from tests.unit.binding.inputs import told as plain
 
 C_ON_V = Choice("a", "c", "uid-c", "v", "uid-v")
 D_ON_V = Choice("a", "d", "uid-d", "v", "uid-v")
@@ -38,14 +38,6 @@ def mesh(*configured):
     steps = Steps(BindingCore(3))
     steps.given(Configured({"binding": dict(configured)}), nodes(1, 2, 3), named(1, 2, 3))
     return steps
-
-
-def reloaded(steps) -> None:
-    steps.core.check(steps.state)
-    body = msgspec.msgpack.decode(steps.dumped())
-    steps.state = steps.core.load(body)
-    assert msgspec.msgpack.decode(steps.dumped()) == body
-    steps.core.check(steps.state)
 
 
 def granted(steps, number: int = 1) -> None:
@@ -71,10 +63,10 @@ def granted(steps, number: int = 1) -> None:
         ((1, C_ON_W), (2, D_ON_V), ""),
     ],
 )
-def test_who_contradicts_an_open_promise_is_refused(first, second, why):
+def test_a_pod_that_contradicts_an_open_promise_is_refused(first, second, why):
     steps = mesh()
     steps.when(chosen(1, *first))
-    reloaded(steps)
+    steps.reload()
     events = steps.when(chosen(2, *second, shard=1))
     node, choice = second
     if why:
@@ -83,10 +75,10 @@ def test_who_contradicts_an_open_promise_is_refused(first, second, why):
     else:
         granted = VolumesGranted(2, 1, 2, f"node-{node}", (choice,))
         assert events == [granted, VolumesAsked(2, pack([2]))]
-    reloaded(steps)
+    steps.reload()
 
 
-def test_of_two_that_come_together_the_first_counts():
+def test_of_two_simultaneous_pods_the_first_counts():
     steps = mesh()
     events = steps.when(chosen(2, 2, D_ON_V), chosen(1, 1, C_ON_V, shard=1))
     assert [type(one) for one in events] == [
@@ -99,7 +91,7 @@ def test_of_two_that_come_together_the_first_counts():
 
 
 @pytest.mark.parametrize("word", ["bound", "failed"])
-def test_no_word_saves_whoever_came_too_late(word):
+def test_a_late_pod_is_refused_whatever_the_shard_reports(word):
     steps = mesh()
     granted(steps)
     late = chosen(2, 2, D_ON_V, shard=1)
@@ -116,12 +108,12 @@ def test_bound_volumes_are_promised_until_facts_say_so():
     granted(steps)
     events = steps.when(VolumesBound(pack([1]), pack([1]), 77))
     assert events[0] == VolumesOver(pack([1]), pack([77]))
-    reloaded(steps)
+    steps.reload()
     assert not steps.state.promised
     assert steps.when(chosen(2, 2, D_ON_V))[0] == VolumesGranted(2, 0, 2, "node-2", (D_ON_V,))
 
 
-def test_who_goes_is_promised_nothing_any_more():
+def test_a_deleted_pod_loses_its_promise():
     steps = mesh()
     granted(steps)
     events = steps.when(gone(1), chosen(2, 2, D_ON_V))
@@ -131,20 +123,20 @@ def test_who_goes_is_promised_nothing_any_more():
     ]
 
 
-def test_what_two_pods_are_promised_is_promised_until_both_are_over():
+def test_a_promise_to_two_pods_lasts_until_both_have_ended():
     steps = mesh()
     granted(steps)
     steps.when(chosen(2, 2, C_ON_V, shard=1))
     steps.when(gone(1))
-    reloaded(steps)
+    steps.reload()
     (taken, _failed) = steps.when(chosen(3, 3, D_ON_V))
     assert taken == VolumesTaken(3, 3, V_TAKEN)
 
 
-def test_shards_are_told_once_the_name_of_the_node_is_known():
+def test_shards_get_the_grant_once_the_nodes_name_is_known():
     steps = mesh()
     assert steps.when(chosen(1, 4, C_ON_V)) == []
-    reloaded(steps)
+    steps.reload()
     (taken, _failed) = steps.when(chosen(2, 2, D_ON_V))
     assert taken == VolumesTaken(2, 2, V_TAKEN), "it is promised all the same"
     events = steps.when(nodes(4))
@@ -152,21 +144,21 @@ def test_shards_are_told_once_the_name_of_the_node_is_known():
     assert steps.when(gone(1))[0] == VolumesOver(pack([1]), pack([0]))
 
 
-def test_what_was_not_told_is_not_told_over():
+def test_an_ungranted_choice_is_not_reported_as_ended():
     steps = mesh()
     steps.when(chosen(1, 4, C_ON_V))
     assert plain(steps.when(gone(1))) == [("BindFailed", [1], "gone", [4])]
-    reloaded(steps)
+    steps.reload()
 
 
-def test_the_pod_shows_why_it_is_tried_again():
+def test_the_pods_message_says_why_it_is_retried():
     steps = mesh(("status_patches", True))
     granted(steps)
     steps.when(chosen(2, 2, D_ON_V))
     assert V_TAKEN in (*steps.state.messages.values(), *steps.state.patches.values())
 
 
-def test_one_shard_needs_no_word():
+def test_one_shard_needs_no_grant():
     steps = Steps(BindingCore(1))
     steps.given(Configured({"binding": {}}), nodes(1, 2), named(1, 2))
     assert steps.when(chosen(1, 1, C_ON_V)) == [VolumesAsked(1, pack([1]))]

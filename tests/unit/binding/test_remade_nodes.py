@@ -1,4 +1,4 @@
-"""A bind names its node by name: one that lands on a node made again under that name is ours."""
+"""A bind names its node by name: one that lands on a node recreated under that name is ours."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ from shared.events.ingest import NodesSet
 from shared.model.api_outcome import Answer
 from shared.model.columns import pack
 from shared.model.objects import Node
-from tests.unit.binding.world import (
+from tests.unit.binding.inputs import (
     answers,
     assigned,
     binding,
@@ -58,7 +58,7 @@ def test_a_fact_about_the_new_node_is_that_of_our_bind(refused, node, outcome):
         ("", ("BindFailed", [1], "abandoned", [OLD])),
     ],
 )
-def test_what_the_fence_shows_is_judged_by_name(refused, name, outcome):
+def test_a_fences_result_is_compared_by_node_name(refused, name, outcome):
     steps = fenced(refused)
     shown = node_shown(steps.state, 1, name, OLD)
     assert told(steps.when(answers(2, {1: Answer.DONE}, 50, shown))) == [outcome]

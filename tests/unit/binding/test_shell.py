@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from services.binding.shell import BindingShell, Room
+from services.binding.shell import BindingShell, PodSemaphore
 from shared.events.base import Configured, Event
 from shared.events.binding import Bound, Evicted, EvictionsAsked
 from shared.events.ingest import NodesSet, PodsNamed
@@ -20,7 +20,7 @@ from shared.ports.cluster import BindRequest, PodRead
 from shared.simulated.cluster import SimCluster
 from shared.simulated.config import SimConfig
 from tests.support.steps import Steps
-from tests.unit.binding.world import binding, reserved
+from tests.unit.binding.inputs import binding, reserved
 
 NODES = (Node(uid="n1", name="node-1"), Node(uid="n2", name="node-2"))
 
@@ -41,10 +41,10 @@ class Owner:
         return self.steps.state
 
     @property
-    def offers(self) -> int:
+    def submitted(self) -> int:
         return len(self.waiting)
 
-    def offer(self, *events: Event) -> None:
+    def submit(self, *events: Event) -> None:
         self.waiting.extend(events)
 
     def turn(self, *inputs: Event) -> None:
@@ -82,7 +82,7 @@ def owner_of(count: int, **config) -> Owner:
     return Owner(cluster, steps)
 
 
-async def test_a_column_is_bound_and_told():
+async def test_a_column_is_bound_and_answered():
     owner = owner_of(3_000)
     owner.turn(reserved({i: 1 + i % 2 for i in range(1, 3_001)}))
     await owner.settle()
@@ -115,8 +115,8 @@ async def test_pods_that_come_one_by_one_wait_for_no_answer_of_others(monkeypatc
     await owner.shell.stop()
 
 
-async def test_room_is_for_so_many_pods_first_come_first_served():
-    room = Room(10)
+async def test_a_bounded_number_of_pods_is_in_flight_in_order():
+    room = PodSemaphore(10)
     inside: list[int] = []
 
     async def enter(number: int, pods: int, leave: asyncio.Event) -> None:
@@ -153,7 +153,7 @@ async def test_room_is_for_so_many_pods_first_come_first_served():
     ],
     ids="+".join,
 )
-async def test_every_outcome_told_is_true(faults, seed):
+async def test_every_recorded_outcome_is_true(faults, seed):
     owner = owner_of(30, seed=seed, **faults)
     want = {i: 1 + i % 2 for i in range(1, 31)}
     owner.turn(reserved(want))
@@ -239,7 +239,7 @@ async def test_errors_reach_the_cluster_as_such(monkeypatch):
     await owner.shell.stop()
 
 
-async def test_who_got_a_node_meanwhile_is_not_told_to_wait():
+async def test_a_pod_bound_in_the_meantime_gets_no_waiting_message():
     owner = owner_of(2)
     owner.steps.given(Configured({"binding": {"status_patches": True}}))
     owner.turn(Parked(1, pack([1, 2]), "0/2 nodes are available"))
@@ -270,7 +270,7 @@ async def test_an_unreachable_cluster_is_unknown_not_failed():
     await owner.shell.stop()
 
 
-def test_steps_are_driven_as_elsewhere():
+def test_steps_are_driven_as_in_other_tests():
     assert isinstance(binding(), Steps)
 
 

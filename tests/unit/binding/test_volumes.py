@@ -1,9 +1,8 @@
-"""Volumes come before the bind: written until that is certain, then the shard's word counts."""
+"""Volumes come before the bind: they are written until that is certain, then the shard decides."""
 
 import msgspec
 import pytest
 
-from services.binding.core.core import BindingCore
 from shared.events.base import Configured
 from shared.events.binding import BindsAsked, FencesAsked, VolumesAsked
 from shared.events.observed import VolumeAnswers
@@ -12,7 +11,7 @@ from shared.events.placement import VolumesBound, VolumesChosen, VolumesFailed
 from shared.model.api_outcome import Answer
 from shared.model.columns import pack
 from shared.model.volumes import Choice
-from tests.unit.binding.world import (
+from tests.unit.binding.inputs import (
     answers,
     asked,
     assigned,
@@ -45,14 +44,7 @@ def steps_of_one():
     return steps
 
 
-def reloaded(steps) -> None:
-    body = msgspec.msgpack.decode(steps.dumped())
-    steps.state = steps.core.load(body)
-    assert isinstance(steps.core, BindingCore)
-    assert msgspec.msgpack.decode(steps.dumped()) == body
-
-
-def test_a_member_of_a_gang_waits_for_the_word_of_its_shard():
+def test_a_gang_member_waits_for_the_answer_of_its_shard():
     steps = binding()
     commit = GangCommitted(1, 1, pack([1, 2]), pack([1, 1]), with_volumes=pack([2]))
     (ask,) = steps.when(named(1, 2), commit)
@@ -65,12 +57,12 @@ def test_a_member_of_a_gang_waits_for_the_word_of_its_shard():
     assert (type(ask), ask.ids) == (BindsAsked, pack([1])), "whichever comes first"
 
 
-def test_the_pod_is_bound_once_the_shard_says_so():
+def test_the_pod_is_bound_once_the_shard_confirms_the_volumes():
     steps = steps_of_one()
-    reloaded(steps)
+    steps.reload()
     assert steps.when(written(1)) == []
     assert not steps.core.effects(steps.state)
-    reloaded(steps)
+    steps.reload()
     effect = asked(steps.when(BOUND)).effect
     assert not steps.state.volumes
     assert told(steps.when(answers(effect, {1: Answer.DONE}))) == [("Bound", [1], [1])]
@@ -84,7 +76,7 @@ def test_the_shard_may_see_it_before_the_answer_is_here():
 
 
 @pytest.mark.parametrize("answer", [Answer.UNKNOWN, Answer.BUSY])
-def test_what_is_not_certain_is_written_again(answer):
+def test_an_uncertain_write_is_repeated(answer):
     steps = steps_of_one()
     assert steps.when(written(1, answer)) == []
     steps.state.now_ms = steps.core.due_ms(steps.state)
@@ -94,14 +86,14 @@ def test_what_is_not_certain_is_written_again(answer):
     assert len(steps.when(BOUND)) == 1
 
 
-def test_what_comes_to_nothing_unseen_is_written_again():
+def test_a_write_that_was_lost_unseen_is_repeated():
     steps = steps_of_one()
     assert steps.when(written(1)) == []
     due_ms = steps.core.due_ms(steps.state)
     assert due_ms == steps.state.now_ms + 30_000
     steps.state.now_ms = due_ms - 1
     assert steps.when() == []
-    reloaded(steps)
+    steps.reload()
     steps.core.check(steps.state)
     steps.state.now_ms = due_ms
     assert steps.when() == [VolumesAsked(2, pack([1]))]
@@ -111,14 +103,14 @@ def test_what_comes_to_nothing_unseen_is_written_again():
 
 
 @pytest.mark.parametrize("answer", [Answer.REFUSED, Answer.GONE, Answer.STALE])
-def test_a_definite_no_gives_the_pod_up(answer):
+def test_a_definite_refusal_releases_the_pod(answer):
     steps = steps_of_one()
     assert told(steps.when(written(1, answer))) == ABANDONED
     assert steps.when(BOUND) == steps.when(FAILED) == []
 
 
 @pytest.mark.parametrize("is_written", [False, True])
-def test_what_the_shard_gives_up_is_given_up(is_written):
+def test_the_shards_release_ends_the_bind(is_written):
     steps = steps_of_one()
     if is_written:
         steps.when(written(1))
@@ -141,7 +133,7 @@ def test_the_pod_shows_why_its_volumes_were_not_bound():
     assert not other.state.messages, "only where messages are written at all"
 
 
-def test_words_of_the_shard_may_come_before_the_name():
+def test_the_shards_answer_may_come_before_the_name():
     steps = binding()
     assert steps.when(chosen(), BOUND) == []
     assert told(steps.when(named(1))) == [("BindsAsked", 1, [1], [1], [11])]
@@ -158,7 +150,7 @@ def test_words_of_the_shard_may_come_before_the_name():
         (assigned({1: 1}), ("Bound", [1], [1])),
     ],
 )
-def test_facts_end_it(fact, end):
+def test_facts_end_the_wait_for_volumes(fact, end):
     steps = steps_of_one()
     assert told(steps.when(fact)) == [end]
     assert not steps.state.volumes

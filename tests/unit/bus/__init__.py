@@ -1,1 +1,3 @@
-"""Buses: memory, SQLite and Kafka without a broker; tests/contract has what all of them keep."""
+"""Buses: memory, SQLite and Kafka without a broker. Rules that all of them keep belong in
+tests/contract.
+"""

@@ -4,10 +4,10 @@ import asyncio
 from collections.abc import Callable
 
 from shared.bus.watches import Watches
-from shared.ports.bus import journal_name
+from shared.model.ids import JournalName
 
-JOURNAL = journal_name("ingest", 0)
-OTHER = journal_name("ingest", 1)
+JOURNAL = JournalName("ingest/0")
+OTHER = JournalName("ingest/1")
 
 
 async def test_several_records_are_one_call():
@@ -57,7 +57,7 @@ async def test_cancelled_between_the_record_and_the_call_it_is_silent():
     assert not watches.has(JOURNAL)
 
 
-async def test_a_watch_may_end_itself_and_others_still_hear():
+async def test_a_watch_may_end_itself_without_silencing_others():
     watches, calls = Watches(), []
     cancels: list[Callable[[], None]] = []
 

@@ -1,12 +1,12 @@
-"""The window that a Kafka client holds of a journal."""
+"""The window of a journal that a Kafka client holds."""
 
 from hypothesis import given
 from hypothesis import strategies as st
 
 from shared.bus.kafka.feed import Feed
-from shared.ports.bus import journal_name
+from shared.model.ids import JournalName
 
-JOURNAL = journal_name("ingest", 0)
+JOURNAL = JournalName("ingest/0")
 
 
 @given(
@@ -28,10 +28,10 @@ async def test_the_window_holds_exactly_what_was_added_and_not_left_behind(
             feed.leave_behind(below)
             held = {at: payload for at, payload in held.items() if at >= below}
         assert feed.size_bytes == sum(map(len, held.values()))
-        assert feed.take(feed.first, 1 << 30) == sorted(held.items())
+        assert feed.read(feed.first, 1 << 30) == sorted(held.items())
         for position in range(feed.first - 1, feed.next + 1):
             assert feed.covers(position) == (position in held)
-    some = feed.take(feed.first, limit_bytes)
+    some = feed.read(feed.first, limit_bytes)
     assert bool(some) == bool(held)
     sizes = [len(payload) for _, payload in some]
     assert len(some) <= 1 or sum(sizes[:-1]) < limit_bytes

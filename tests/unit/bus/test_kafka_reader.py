@@ -1,4 +1,4 @@
-"""What the reader makes of the records that its consumer hands it."""
+"""The reader's handling of the records that its consumer delivers."""
 
 import asyncio
 from types import SimpleNamespace
@@ -11,9 +11,10 @@ from shared.bus.kafka.feed import Feed
 from shared.bus.kafka.reader import FEED_BYTES_MAX, KafkaReader
 from shared.bus.kafka.settings import KafkaSettings
 from shared.bus.watches import Watches
-from shared.ports.bus import BusCorrupt, JournalName, journal_name
+from shared.model.ids import JournalName
+from shared.ports.bus import BusCorrupt
 
-JOURNAL = journal_name("ingest", 0)
+JOURNAL = JournalName("ingest/0")
 PARTITION = TopicPartition("muster.ingest", 0)
 
 
@@ -55,22 +56,20 @@ def records(*offsets: int):
 async def test_records_below_the_window_are_not_taken_for_its_next():
     reader, feed = reader_at(5)
     reader._take_in(PARTITION, records(3, 4, 5, 6))
-    assert feed.take(5, 1 << 20) == [(5, b"5"), (6, b"6")]
+    assert feed.read(5, 1 << 20) == [(5, b"5"), (6, b"6")]
     assert feed.error is None
 
 
 async def test_a_hole_stops_the_reader_loudly():
     reader, feed = reader_at(5)
     reader._take_in(PARTITION, records(5, 7))
-    assert feed.take(5, 1 << 20) == [(5, b"5")]
+    assert feed.read(5, 1 << 20) == [(5, b"5")]
     with pytest.raises(BusCorrupt, match="journal ingest/0: position 6 is missing"):
         await reader.read(JOURNAL, 6, 1 << 20)
 
 
 @pytest.mark.parametrize(("start", "moved_to"), [(9, 6), (1, 2), (4, 4)])
-async def test_a_window_out_of_range_goes_where_records_are_instead_of_asking_for_ever(
-    start: int, moved_to: int
-):
+async def test_a_window_out_of_range_moves_to_existing_records(start: int, moved_to: int):
     reader, feed = reader_at(start)
     calls: list[int] = []
     reader._watches.add(JOURNAL, start, lambda: calls.append(1), end=0)
@@ -89,7 +88,7 @@ async def test_a_window_past_the_end_that_was_there_before_is_a_loss():
         await reader.read(JOURNAL, 9, 1 << 20)
 
 
-async def test_a_journal_that_nobody_watches_is_asked_for_one_answer_ahead_of_its_reader():
+async def test_an_unwatched_journal_is_fetched_one_answer_ahead():
     reader, feed = reader_at(0)
     said = consumed_by(reader)
     reader._take_in(PARTITION, records(0))
@@ -135,7 +134,7 @@ async def test_a_full_feed_lets_its_watches_look(rest_ms: int):
     assert said == ["pause", "resume"]
 
 
-async def test_who_reads_on_from_where_an_unread_journal_stands_is_brought_more():
+async def test_a_reader_at_the_end_of_an_unread_window_gets_more():
     reader, _feed = reader_at(3)
     said = consumed_by(reader)
     reader._take_in(PARTITION, records(3))
@@ -148,7 +147,7 @@ async def test_who_reads_on_from_where_an_unread_journal_stands_is_brought_more(
     assert await reading == [(5, b"5")]
 
 
-async def test_a_feed_that_is_not_full_goes_on_after_its_rest():
+async def test_a_feed_with_room_continues_after_its_pause():
     reader, feed = reader_at(0, rest_ms=5)
     said = consumed_by(reader)
     reader._watches.add(JOURNAL, 9, lambda: None, end=0)  # reads nothing before it gets there

@@ -38,7 +38,7 @@ def test_tls_is_verified_unless_switched_off(tmp_path: Path):
     assert (context.verify_mode, context.check_hostname) == (ssl.CERT_NONE, False)
 
 
-def test_the_password_is_read_from_its_file_and_shown_nowhere(tmp_path: Path):
+def test_the_password_is_read_from_its_file_and_never_shown(tmp_path: Path):
     settings = sasl(tmp_path)
     assert settings.client_arguments()["sasl_plain_password"] == "open sesame"
     shown = repr(settings) + str(msgspec.to_builtins(settings))
@@ -75,7 +75,7 @@ def test_an_unknown_field_or_value_is_refused():
 
 
 @pytest.mark.parametrize("turns", range(6))
-async def test_whoever_is_told_to_stop_while_an_answer_comes_stops(turns: int):
+async def test_a_cancelled_wait_ends_while_an_answer_arrives(turns: int):
     """Between an answer and its reader's turn there is room for a cancellation."""
     answer = asyncio.get_running_loop().create_future()
 

@@ -1,4 +1,4 @@
-"""The SQLite file: what is wrong with it is one line that names it, and nothing is changed."""
+"""The SQLite file: a fault in it gives one line that names it, and nothing is changed."""
 
 import asyncio
 import os
@@ -15,9 +15,10 @@ from shared.bus.sqlite import bus as sqlite_bus
 from shared.bus.sqlite.bus import SqliteBus, SqliteLog
 from shared.bus.sqlite.file import FORMAT_VERSION, SqliteFile
 from shared.bus.sqlite.packing import ABOVE_BYTES
-from shared.ports.bus import AppendUnknown, BusCorrupt, BusUnavailable, WrongPosition, journal_name
+from shared.model.ids import JournalName
+from shared.ports.bus import AppendUnknown, BusCorrupt, BusUnavailable, WrongPosition
 
-JOURNAL = journal_name("ingest", 0)
+JOURNAL = JournalName("ingest/0")
 MODES: list[dict[str, bool]] = [{}, {"exclusive": True}, {"readonly": True}]
 
 
@@ -53,7 +54,7 @@ def test_metadata_is_kept(path: Path):
     looking.close()
 
 
-def test_a_file_is_whole_before_it_is_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_a_file_is_complete_before_it_has_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     path, execute, seen = tmp_path / "bus.db", SqliteFile.execute, []
 
     def watched(file: SqliteFile, sql: str, parameters: tuple[Any, ...] = ()) -> sqlite3.Cursor:
@@ -106,7 +107,7 @@ def records(log: SqliteLog) -> int:
     return len(asyncio.run(SqliteBus(log).read(JOURNAL, 0)))
 
 
-def test_who_looks_leaves_nothing_behind(path: Path):
+def test_a_reader_leaves_no_files_behind(path: Path):
     before = files(path), path.read_bytes()
     for beside in ([], ["bus.db-wal"], ["bus.db-shm", "bus.db-wal"]):  # as a killed reader may
         for name in beside:
@@ -120,7 +121,7 @@ def test_who_looks_leaves_nothing_behind(path: Path):
 
 
 @pytest.mark.parametrize("exclusive", [True, False])
-async def test_who_looks_sees_what_is_written_meanwhile(path: Path, exclusive: bool):
+async def test_a_reader_sees_concurrent_writes(path: Path, exclusive: bool):
     log = SqliteLog(path, exclusive=exclusive)
     looking = SqliteLog(path, readonly=True)  # nothing was written yet: the WAL is empty
     for position in range(40, 1_000):
@@ -264,7 +265,7 @@ async def test_a_file_that_is_locked_is_an_unknown_append(path: Path, monkeypatc
     log.close()
 
 
-async def test_a_cut_that_was_interrupted_goes_on_next_time(path: Path):
+async def test_an_interrupted_cut_continues_next_time(path: Path):
     alter(path, "UPDATE journals SET first=30")  # the rows are still there
     log = SqliteLog(path)
     bus = SqliteBus(log)
@@ -277,7 +278,7 @@ async def test_a_cut_that_was_interrupted_goes_on_next_time(path: Path):
     log.close()
 
 
-async def test_what_is_cut_gives_its_place_back(path: Path):
+async def test_a_cut_frees_space(path: Path):
     log = SqliteLog(path, exclusive=True)
     bus = SqliteBus(log)
     position = 40
@@ -298,7 +299,7 @@ def replace_by_copy(name: str) -> None:
 
 @pytest.mark.parametrize("lost", ["", "-wal"])
 @pytest.mark.parametrize("mode", [{}, {"exclusive": True}])
-async def test_a_file_that_lost_its_name_is_written_no_more(
+async def test_a_file_that_lost_its_name_is_not_written(
     path: Path, monkeypatch: pytest.MonkeyPatch, mode: dict[str, bool], lost: str
 ):
     monkeypatch.setattr(sqlite_bus, "LOOK_S", 0.01)

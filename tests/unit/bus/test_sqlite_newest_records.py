@@ -4,9 +4,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shared.bus.sqlite.newest_records import Ring
-from shared.ports.bus import JournalName, journal_name
+from shared.model.ids import JournalName
 
-A, B = journal_name("a", 0), journal_name("b", 0)
+A, B = JournalName("a/0"), JournalName("b/0")
 STEPS = st.lists(
     st.one_of(
         st.tuples(st.just("push"), st.sampled_from([A, B]), st.integers(0, 30)),

@@ -26,13 +26,13 @@ def stored(monkeypatch) -> Stored:
     return Stored(monkeypatch)
 
 
-def test_while_little_is_written_all_but_the_smallest_are(stored: Stored):
+def test_in_quiet_times_all_but_the_smallest_records_are_compressed(stored: Stored):
     for _second in range(5):
         assert [stored.is_packed(size) for size in (SMALL, MIDDLE, LARGE)] == [False, True, True]
         stored.now_s += 1.0
 
 
-def test_in_a_flood_the_large_ones_are(stored: Stored):
+def test_in_a_flood_large_records_are_compressed(stored: Stored):
     for _record in range(CALM_BYTES // MIDDLE):
         assert stored.is_packed(MIDDLE)
     assert not stored.is_packed(MIDDLE)
@@ -43,7 +43,7 @@ def test_in_a_flood_the_large_ones_are(stored: Stored):
     assert stored.is_packed(MIDDLE)
 
 
-def test_what_cannot_be_made_smaller_is_stored_as_it_is(stored: Stored):
+def test_incompressible_records_are_stored_as_they_are(stored: Stored):
     random = bytes((7 * number * number + number // 3) % 251 for number in range(MIDDLE))
     packed, was_bytes = stored.packing.pack(random)
     assert was_bytes == -1 or len(packed) < len(random)

@@ -1,4 +1,4 @@
-"""Nodes with more GPUs than a mask names: the checker counts whole ones, and lets no share in."""
+"""Nodes with more GPUs than a mask holds: the checker counts whole ones, and allows no shares."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What brute force may hold a waiting pod to: only room that is there for certain."""
+"""Brute force about a waiting pod: only room that certainly exists counts."""
 
 import pytest
 
@@ -37,7 +37,7 @@ def pod(milli: int, count: int = 1, priority: int = 0) -> PodTruth:
         ([(700, 0), (700, 0)], pod(400), None),
     ],
 )
-def test_devices_that_nobody_told_of_may_be_any(standing, wanted, room):
+def test_unreported_devices_may_be_any(standing, wanted, room):
     assert cluster(*standing).room_for(wanted) == room
     assert bool(cluster(*standing).copies(wanted)) == bool(room)
 
@@ -53,7 +53,7 @@ def test_devices_that_nobody_told_of_may_be_any(standing, wanted, room):
         ([(1000, 0), (500, 1), (1000, 2)], "gpu"),
     ],
 )
-def test_somebody_elses_surplus_may_be_on_any_device(standing, reason):
+def test_a_surplus_of_other_schedulers_may_be_on_any_device(standing, reason):
     (load,) = cluster(*standing).loads.values()
     assert surely_not(pod(1000).spec, NODE, load) == reason
 
@@ -80,7 +80,7 @@ DEFAULT = {"name": "DefaultPreemption", "sha256": ""}
         ({"extenders": [{"url": "http://h", "filter_verb": "filter"}]}, True),
     ],
 )
-def test_extenders_and_plugins_that_have_a_say_are_known_by_what_a_shard_was_told(options, said):
+def test_extenders_and_plugins_are_known_from_the_shards_configuration(options, said):
     claims = (None, Claim("o", "n", 1), Claim("o", "n", 1, config={"placement": options}))
     entries = [Entry(at, Record(at, 1, 0, claim=claim), []) for at, claim in enumerate(claims)]
     assert is_advised(Journal("placement/0", entries)) == said

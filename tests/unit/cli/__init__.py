@@ -1,1 +1,1 @@
-"""The command line's own parts: what it accepts, how it judges a run, what it shows."""
+"""The command line's own parts: accepted input, the verdict on a run, displays."""

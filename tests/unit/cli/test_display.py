@@ -1,22 +1,21 @@
-"""Progress: plain lines in a pipe, lines that renew themselves in a terminal, or nothing."""
+"""Progress: plain lines in a pipe, lines that redraw themselves in a terminal, or nothing."""
 
 import time
 from io import StringIO
 from typing import Any, cast
 
 import pytest
-from rich.console import Console
 
 from muster.app import live
 from muster.app.live import LiveRunner, Standing, line_of, result_of
 from muster.app.runner import Progress
 from muster.cli.display import LiveDisplay, RunDisplay
+from tests.support.terminal import Terminal
 
 
 def shown(terminal: bool, quiet: bool, seconds: tuple[float, ...]) -> str:
-    out = StringIO()
-    console = Console(file=out, force_terminal=terminal, width=100)
-    with RunDisplay(console, "a world", quiet=quiet) as display:
+    out = Terminal() if terminal else StringIO()
+    with RunDisplay(out, "a world", quiet=quiet) as display:
         for at_s in seconds:
             display.show(Progress(9, created=7, bound=5, evicted=1, seconds=at_s))
     return out.getvalue()
@@ -35,13 +34,13 @@ def test_progress_in_a_terminal_is_taken_away_at_the_end():
 
 
 @pytest.mark.parametrize("terminal", [True, False])
-def test_output_for_programs_has_no_progress_beside_it(terminal):
+def test_output_for_programs_has_no_progress(terminal):
     assert shown(terminal, True, (3.0, 6.0)) == ""
 
 
-def test_a_live_run_says_only_what_changed():
+def test_a_live_run_prints_only_changes():
     out = StringIO()
-    with LiveDisplay(Console(file=out, width=100)) as display:
+    with LiveDisplay(out) as display:
         for at_s, bound in ((0.0, 1), (3.0, 1), (4.0, 2), (5.0, 3), (7.0, 3)):
             display.show(standing(at_s, bound))
     assert [line.split(" s  ")[0].strip() for line in out.getvalue().splitlines()] == [
@@ -51,19 +50,19 @@ def test_a_live_run_says_only_what_changed():
     ]
 
 
-def test_a_live_run_says_what_became_of_events_that_were_not_sent():
+def test_a_live_run_reports_events_that_were_not_sent():
     assert "dropped" not in line_of(standing(1.0, 2))
     dropped = Standing(bound=2, requests={"events_sent": 9, "events_dropped": 1_234})
     assert line_of(dropped).endswith(", 1,234 events dropped")
     assert result_of(dropped)["events_dropped"] == 1_234
 
 
-def test_a_live_run_says_how_many_snapshots_were_bad():
+def test_a_live_run_counts_bad_snapshots():
     assert "snapshots" not in line_of(Standing(requests={"snapshots_bad": 0}))
     assert line_of(Standing(requests={"snapshots_bad": 2})).endswith(", 2 bad snapshots")
 
 
-def test_reasons_are_summed_up_seldom_if_that_takes_long(monkeypatch):
+def test_slow_summaries_of_reasons_are_rare(monkeypatch):
     now_s, sums = [100.0], []
 
     def reasons(_state: object) -> list[tuple[int, str]]:
@@ -80,7 +79,7 @@ def test_reasons_are_summed_up_seldom_if_that_takes_long(monkeypatch):
     assert 3 <= len(sums) <= 5
 
 
-def test_a_live_run_says_what_is_left_out():
+def test_a_live_run_reports_objects_left_out():
     assert "left out" not in line_of(standing(1.0, 2))
     left_out = Standing(left_out={"Node": 1, "Pod": 1_234})
     assert line_of(left_out).endswith(", left out: 1 Node and 1,234 Pod")

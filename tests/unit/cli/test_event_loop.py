@@ -1,4 +1,4 @@
-"""What a process keeps of the memory that its connections gave back."""
+"""Memory of closed connections: a process does not keep it."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""How the command line ends when it is told to stop."""
+"""How the command line ends when it is stopped, and refuses bad input."""
 
 import pytest
 
@@ -15,7 +15,7 @@ def test_ctrl_c_ends_a_command_with_one_line(monkeypatch, capsys):
     def tell(*_words: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(story, "tell", tell)
+    monkeypatch.setattr(story, "print_story", tell)
     assert main(["story", "pod/p", "runs/x"]) == EXIT_INTERRUPTED
     assert capsys.readouterr().err == "muster: interrupted\n"
 
@@ -57,10 +57,15 @@ def test_help_is_no_failure(words, capsys):
 @pytest.mark.parametrize(
     "option", [["--leader-elect"], ["--cut-journals"], ["--scheduler-name", "other"]]
 )
-def test_what_means_something_on_a_cluster_alone_is_refused_elsewhere(option, tmp_path, capsys):
+def test_options_of_a_cluster_are_refused_without_one(option, tmp_path, capsys):
     words = ["run", "examples/manifests", "--run-dir", str(tmp_path / "run"), *option]
     assert main(words) == EXIT_USAGE
-    assert f"{option[0]}: means nothing without --kubeconfig" in capsys.readouterr().err
+    assert f"{option[0]}: requires --kubeconfig" in capsys.readouterr().err
+
+
+def test_the_completion_of_a_shell_is_printed(capfd):
+    assert main(["--show-completion", "bash"]) == 0
+    assert "_MUSTER_COMPLETE=bash_complete" in capfd.readouterr().out
 
 
 def test_the_version_is_printed(capsys):

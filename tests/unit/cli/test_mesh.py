@@ -1,4 +1,4 @@
-"""A mesh in a process that goes on afterwards."""
+"""A mesh in a process that continues afterwards."""
 
 import asyncio
 import gc
@@ -7,15 +7,17 @@ from pathlib import Path
 
 import pytest
 
-from muster.app.mesh import Mesh, all_journals
+from muster.app.journals import all_journals
+from muster.app.mesh import Mesh
 from muster.cli.commands.serve import of_cluster
 from services.ingest.core.state import WrongCluster
 from shared.adapters.metrics import registry_of
 from shared.bus.memory import MemoryBus, MemoryLog
 from shared.bus.sqlite.bus import SqliteBus, SqliteLog
 from shared.machine import member as members
+from shared.model.ids import BINDING, INGEST, PERMIT, JournalName
 from shared.model.world import World
-from shared.ports.bus import BusCorrupt, BusUnavailable, JournalName
+from shared.ports.bus import BusCorrupt, BusUnavailable
 from shared.simulated.cluster import SimCluster
 from shared.simulated.config import SimConfig
 from shared.snapshots.directory import DirectorySnapshots
@@ -44,22 +46,22 @@ class Away(MemoryBus):
         return await super().bounds(journal)
 
 
-async def test_an_outage_of_the_bus_is_told_of_once(monkeypatch, caplog):
+async def test_an_outage_of_the_bus_is_reported_once(monkeypatch, caplog):
     monkeypatch.setattr(members, "RETRY_MS", 0)
     cluster = SimCluster(World(name="empty", nodes=(), arrivals=()), SimConfig())
     bus = Away(MemoryLog())
     mesh = Mesh(lambda _journal: bus, MemorySnapshots(), cluster)
-    serving = asyncio.create_task(mesh.serve(["permit/0"]))
+    serving = asyncio.create_task(mesh.serve([PERMIT]))
     await bus.is_back.wait()
     serving.cancel()
     (member,) = mesh.members.values()
     member.terms += 1
     for _again in range(3):
-        member.failed(BusUnavailable("a later one"))
+        member.on_bus_failed(BusUnavailable("a later one"))
     said = [record.getMessage() for record in caplog.records]
     assert said == [
-        "permit/0: no answer from the bus, asking again: kafka://nowhere:1: refused",
-        "permit/0: no answer from the bus, asking again: a later one",
+        "permit/0: no answer from the bus, retrying: kafka://nowhere:1: refused",
+        "permit/0: no answer from the bus, retrying: a later one",
     ]
 
 
@@ -67,7 +69,7 @@ def idle_cluster() -> SimCluster:
     return SimCluster(World(name="empty", nodes=(), arrivals=()), SimConfig())
 
 
-async def until_owned(mesh: Mesh, journals: list[str]) -> asyncio.Task[None]:
+async def until_owned(mesh: Mesh, journals: list[JournalName]) -> asyncio.Task[None]:
     serving = asyncio.create_task(mesh.serve(journals))
     async with asyncio.timeout(10):
         while True:
@@ -76,7 +78,7 @@ async def until_owned(mesh: Mesh, journals: list[str]) -> asyncio.Task[None]:
                 return serving
 
 
-async def test_each_bad_snapshot_is_told_of_and_counted(tmp_path: Path, caplog):
+async def test_each_bad_snapshot_is_reported_and_counted(tmp_path: Path, caplog):
     folder = tmp_path / "permit-0"
     folder.mkdir()
     torn, without = folder / f"{4:020d}.manifest", folder / f"{7:020d}-0a.body"
@@ -84,10 +86,10 @@ async def test_each_bad_snapshot_is_told_of_and_counted(tmp_path: Path, caplog):
     without.write_bytes(b"y")
     log = MemoryLog()
     mesh = Mesh(lambda _journal: MemoryBus(log), DirectorySnapshots(tmp_path), idle_cluster())
-    serving = await until_owned(mesh, ["permit/0"])
+    serving = await until_owned(mesh, [PERMIT])
     assert [record.getMessage() for record in caplog.records] == [
-        f"permit/0: a snapshot was passed over: {without}: its manifest is missing",
-        f"permit/0: a snapshot was passed over: {torn}: the manifest is torn or changed",
+        f"permit/0: skipped a snapshot: {without}: its manifest is missing",
+        f"permit/0: skipped a snapshot: {torn}: the manifest is torn or changed",
     ]
     registry = registry_of(mesh.owners)
     assert registry.get_sample_value("muster_snapshots_bad_total", {"journal": "permit/0"}) == 2
@@ -102,21 +104,23 @@ def mesh_of(log: MemoryLog, cluster: str, owner: str = "same", **ingest: object)
 
 async def test_binding_does_not_own_a_journal_of_another_cluster():
     log = MemoryLog()
-    (await until_owned(mesh_of(log, "c1"), ["binding/0"])).cancel()
-    before = await MemoryBus(log).bounds(JournalName("binding/0"))
+    (await until_owned(mesh_of(log, "c1"), [BINDING])).cancel()
+    before = await MemoryBus(log).bounds(BINDING)
     with pytest.raises(WrongCluster, match=r"binding/0: this journal is of cluster c1, but .* c2"):
-        await asyncio.wait_for(mesh_of(log, "c2").serve(["binding/0"]), 10)
-    assert await MemoryBus(log).bounds(JournalName("binding/0")) == before
-    (await until_owned(mesh_of(log, "c1"), ["binding/0"])).cancel()
+        await asyncio.wait_for(mesh_of(log, "c2").serve([BINDING]), 10)
+    assert await MemoryBus(log).bounds(BINDING) == before
+    (await until_owned(mesh_of(log, "c1"), [BINDING])).cancel()
 
 
-async def test_nor_does_it_when_the_other_came_while_it_stood_by(monkeypatch):
+async def test_binding_does_not_own_a_journal_that_another_cluster_took_while_it_stood_by(
+    monkeypatch,
+):
     monkeypatch.setattr(members, "HEARTBEAT_MS", 20)
     log = MemoryLog()
-    waits = mesh_of(log, "c2", "waits").member("binding/0")
+    waits = mesh_of(log, "c2", "waits").member(BINDING)
     waits.first = waits.make_owner()
-    await waits.first.look()  # the journal is empty
-    first = await until_owned(mesh_of(log, "c1"), ["binding/0"])
+    await waits.first.read_ahead()  # the journal is empty
+    first = await until_owned(mesh_of(log, "c1"), [BINDING])
     waiting = asyncio.create_task(waits.serve())
     await asyncio.sleep(0.01)
     first.cancel()
@@ -124,21 +128,19 @@ async def test_nor_does_it_when_the_other_came_while_it_stood_by(monkeypatch):
         await asyncio.wait_for(waiting, 10)
 
 
-async def test_a_journal_that_was_for_other_schedulers_is_told_of(caplog):
+async def test_a_journal_of_other_scheduler_names_is_reported(caplog):
     log = MemoryLog()
-    first = await until_owned(mesh_of(log, "simulated-empty", schedulers=["a"]), ["ingest/0"])
+    first = await until_owned(mesh_of(log, "simulated-empty", schedulers=["a"]), [INGEST])
     async with asyncio.timeout(10):
-        while (await MemoryBus(log).bounds(JournalName("ingest/0")))[1] < 2:  # noqa: ASYNC110
+        while (await MemoryBus(log).bounds(INGEST))[1] < 2:  # noqa: ASYNC110
             await asyncio.sleep(0.01)
     first.cancel()
-    (await until_owned(mesh_of(log, "simulated-empty", schedulers=["a"]), ["ingest/0"])).cancel()
+    (await until_owned(mesh_of(log, "simulated-empty", schedulers=["a"]), [INGEST])).cancel()
     assert caplog.records == []
-    (
-        await until_owned(mesh_of(log, "simulated-empty", schedulers=["b", "c"]), ["ingest/0"])
-    ).cancel()
+    (await until_owned(mesh_of(log, "simulated-empty", schedulers=["b", "c"]), [INGEST])).cancel()
     assert caplog.records[0].getMessage() == (
-        "ingest/0: was for pods of schedulers a, is asked for those of b, c: if both are wanted, "
-        "give all names to one mesh, or each mesh a prefix of its own"
+        "ingest/0: recorded for pods of schedulers a, started for those of b, c: to schedule both, "
+        "give all names to one mesh, or each mesh its own prefix"
     )
 
 

@@ -1,4 +1,4 @@
-"""Settings and bus addresses: accepted ones, and the line for each that cannot be used."""
+"""Settings and bus addresses: accepted ones, and the message for each unusable one."""
 
 import pytest
 
@@ -23,15 +23,15 @@ def test_settings_become_options_by_service():
         ("queueing=1", "must be service.option=value"),
         ("cooking.heat=1", "'cooking' is not one of ingest, queueing"),
         ("ingest.nothing=1", "--set ingest: Object contains unknown field `nothing`"),
-        ("queueing.nothing=1", "queueing.nothing: "),
-        ("placement.nothing=1", "placement.nothing: "),
+        ("queueing.nothing=1", "--set queueing: Object contains unknown field `nothing`"),
+        ("placement.nothing=1", "--set placement: Object contains unknown field `nothing`"),
         ("permit.nothing=1", "--set permit: Object contains unknown field `nothing`"),
-        ("permit.plans_max=0", "permit: plans_max must be >= 1"),
+        ("permit.plans_max=0", "--set permit.plans_max: Expected `int` >= 1"),
         ("preemption.nothing=1", "--set preemption: Object contains unknown field `nothing`"),
         ("binding.nothing=1", "--set binding: Object contains unknown field `nothing`"),
-        ("queueing.max_batch=many", "--set queueing"),
+        ("queueing.max_batch=many", "--set queueing.max_batch: Expected `int`, got `str`"),
         ("queueing.max_batch=-1", "queueing.max_batch"),
-        ("cluster.latency_ms=-1", "--set cluster: latency_ms must be >= 0"),
+        ("cluster.latency_ms=-1", "--set cluster.latency_ms: Expected `int` >= 0"),
         ("cluster.weather=1", "weather"),
         ("cluster.weather=" + "[" * 101, "--set cluster.weather: line 1: nests deeper than 100"),
     ],

@@ -1,4 +1,4 @@
-"""Plugin files: who may have written them, and that what runs is what was checked."""
+"""Plugin files: permitted writers, and that the checked code is the code that runs."""
 
 import grp
 import importlib.util
@@ -48,7 +48,7 @@ def test_a_group_that_others_are_in_may_not_write_a_file(tmp_path, monkeypatch):
             load([path])
 
 
-def test_a_file_that_another_user_could_change_or_replace_is_told_of(tmp_path, monkeypatch, caplog):
+def test_a_file_that_another_user_could_change_is_reported(tmp_path, monkeypatch, caplog):
     folder = tmp_path / "open"
     folder.mkdir()
     folder.chmod(0o777)
@@ -58,12 +58,12 @@ def test_a_file_that_another_user_could_change_or_replace_is_told_of(tmp_path, m
     os.chown(folder / "one.py", 1_234, -1) if os.getuid() == 0 else None
     load([folder / "one.py"])
     said = [record.getMessage() for record in caplog.records]
-    assert said[0] == f"--plugin {folder / 'one.py'}: everybody may replace files in {folder}"
+    assert said[0] == f"--plugin {folder / 'one.py'}: all users may replace files in {folder}"
     owner = (folder / "one.py").stat().st_uid
     assert said[1:] == [f"--plugin {folder / 'one.py'}: belongs to user {owner}, who may change it"]
 
 
-def test_a_volume_of_a_config_map_is_taken_without_a_word(tmp_path, caplog):
+def test_a_config_map_volume_is_accepted_silently(tmp_path, caplog):
     """Links into a folder of the kubelet's, below a root that is open to all."""
     inner = tmp_path / "volume" / "..2026_01_02_03_04_05.678"
     inner.mkdir(parents=True)

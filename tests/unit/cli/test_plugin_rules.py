@@ -1,4 +1,4 @@
-"""Which code of plugins is refused because a replay could differ, and which must not be."""
+"""Plugin code that is refused because a replay could differ, and code that must be accepted."""
 
 import ast
 from pathlib import Path
@@ -39,7 +39,7 @@ def _forgotten():
         (body("return np.array(['now']).astype('datetime64')"), "line 5: numpy's type of dates"),
         (body("return np.busday_count('2020-01-01', 'today')"), "line 5: np.busday_count is not"),
         (body("return np.add.reduce([0.1])"), "line 5: np.add.reduce is not allowed"),
-        (body("return np.ndarray(3, dtype='int64')"), "line 5: np.ndarray(), whose numbers are"),
+        (body("return np.ndarray(3, dtype='int64')"), "line 5: np.ndarray(), whose contents are"),
         (body("global seen; seen = 1"), "line 5: changing a variable outside the method"),
         # What modules have beside what they are for.
         ("import dataclasses\n" + body("dataclasses.inspect.linecache"), "line 6: dataclasses.ins"),

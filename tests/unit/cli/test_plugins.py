@@ -1,4 +1,4 @@
-"""--plugin: which files are taken, and what runs, replays and explanations do with them."""
+"""--plugin: accepted files, and how runs, replays and explanations use them."""
 
 import json
 from pathlib import Path
@@ -12,10 +12,11 @@ from muster.cli.profiles import read_profiles, with_profiles
 from muster.user_plugins.load import load
 from shared.model.cluster_event_kinds import KINDS
 from shared.scheduling.api.custom import PLUGINS
-from tests.unit.worlds.build import priority_class
+from tests.support.builders import make_node, make_pod
+from tests.unit.worlds.manifests import priority_class
 
 ROOT = Path(__file__).resolve().parents[3]
-DOCS = ROOT / "docs" / "plugins.md"
+DOCS = ROOT / "docs" / "reference" / "plugins.md"
 EXAMPLE = ROOT / "examples" / "plugins"
 PLUGIN, CONFIG = EXAMPLE / "off_spot.py", EXAMPLE / "scheduler-config.yaml"
 TEAMS, TEAMS_CONFIG = EXAMPLE / "teams.py", EXAMPLE / "teams-config.yaml"
@@ -83,7 +84,7 @@ def _forgotten():
         (HEAD + " normalize = 'up'\n" + FILTER + "pass\n", "normalize must be HIGHER or LOWER"),
         (
             HEAD + " amounts = ('cpu',)\n def score_node(self, pod, node): pass\n",
-            "One: a score by amounts is `score`, and is not normalised",
+            "One: `amounts` needs a `score` method and no `normalize`",
         ),
         (
             HEAD + " def pre_bind(self, pod, node): pass\n",
@@ -97,9 +98,12 @@ def _forgotten():
             (HEAD + FILTER + f"pass\n def {method}(self): pass\n", f"One: {method} would never be")
             for method in ("unreserve",)
         ),
-        (HEAD + " def reserve(self, pod): pass\n", "One: of reserve and room each needs the other"),
-        (HEAD + FILTER + "pass\n def room(self, node): pass\n", "One: of reserve and room each"),
-        (ACTS + " def filter(self, pod, nodes): pass\n", "One: has filter: what decides extends"),
+        (
+            HEAD + " def reserve(self, pod): pass\n",
+            "One: reserve() and room() must be defined together",
+        ),
+        (HEAD + FILTER + "pass\n def room(self, node): pass\n", "One: reserve() and room() must"),
+        (ACTS + " def filter(self, pod, nodes): pass\n", "One: has filter: a deciding method"),
         (ACTS + " def bind(self, pod, node): pass\n", "One: bind must be `async def`"),
         (ACTS + " pass\n", "One: has none of the methods"),
         (
@@ -116,16 +120,19 @@ def _forgotten():
         ),
         (
             ACTS + " wakes = ()\n async def pre_bind(self, pod, node): pass\n",
-            "One: wakes is for permit: nobody else has pods wait for events",
+            "One: `wakes` is only valid with permit(): only its rejections wait for events",
         ),
-        (HEAD + " wakes = ('Node/Add',)\n" + FILTER + "pass\n", "One: wakes is for permit: who"),
+        (
+            HEAD + " wakes = ('Node/Add',)\n" + FILTER + "pass\n",
+            "One: `wakes` is only valid with permit(); a pod",
+        ),
         (
             ACTS + " pass\nclass Two(Plugin): pass\n",
             "line 1: import time is not allowed: a replay would differ",
         ),
         (
             ACTS.replace("time", "re") + " pass\nclass Two(Plugin): pass\n",
-            "One: classes that extend BindPlugin by that name, and nothing else, are in a file of",
+            "One: a file has either Plugin or BindPlugin classes: move",
         ),
         (HEAD + " args: int\n" + FILTER + "pass\n", "One: args: must be a dataclass or a Struct"),
         (HEAD + " args: 'Lost'\n" + FILTER + "pass\n", "One: args: name 'Lost' is not defined"),
@@ -157,7 +164,7 @@ def test_what_a_file_may_change_and_look_at(tmp_path):
 def test_two_plugins_of_one_name_are_refused(tmp_path):
     path = tmp_path / "mine.py"
     path.write_text(PLUGIN.read_text())
-    with pytest.raises(UsageFault, match="there is another plugin OffSpot"):
+    with pytest.raises(UsageFault, match="a plugin OffSpot is loaded already"):
         load([PLUGIN, path])
     with pytest.raises(UsageFault, match="cannot be read"):
         load([tmp_path / "none.py"])
@@ -189,18 +196,15 @@ def test_a_run_with_a_plugin_is_replayed_and_explained_with_it_alone(tmp_path, c
 
 def _teams_world(path: Path, cpu: str = "600m") -> Path:
     """Room for one pod of three, one of which names no team."""
-    status = {"allocatable": {"cpu": "1", "memory": "1Gi", "pods": "9"}}
-    found = [{"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n"}, "status": status}]
-    container = {"name": "c", "resources": {"requests": {"cpu": cpu}}}
+    items = [make_node("n").capacity(cpu="1", memory="1Gi", pods="9").obj()]
     for name, team, bid in (("low", "a", "-1"), ("high", "b", "8"), ("nobody", "", "9")):
-        metadata = {"name": name, "annotations": {"bid": bid}, "labels": {"team": team}}
-        pod = {"apiVersion": "v1", "kind": "Pod", "spec": {"containers": [container]}}
-        found.append({**pod, "metadata": metadata})
-    path.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": found}))
+        pod = make_pod(name).labels(team=team).metadata(annotations={"bid": bid})
+        items.append(pod.requests(cpu=cpu).obj())
+    path.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": items}))
     return path
 
 
-def test_a_run_with_plugins_of_the_queue_says_who_is_held_and_why(tmp_path, capsys):
+def test_a_run_with_queue_plugins_explains_gated_pods(tmp_path, capsys):
     run, world = str(tmp_path / "run"), str(_teams_world(tmp_path / "world.json"))
     words = ["run", world, "--config", str(TEAMS_CONFIG), "--plugin", str(TEAMS), "-o", "json"]
     assert main([*words, "--run-dir", run]) == 0
@@ -221,7 +225,7 @@ def test_a_run_with_plugins_of_the_queue_says_who_is_held_and_why(tmp_path, caps
     assert "plugin Teams is needed: give its file with --plugin" in capsys.readouterr().err
 
 
-def test_a_plugin_that_nobody_enables_is_refused(capsys):
+def test_a_plugin_that_no_profile_enables_is_refused(capsys):
     words = ["run", str(EXAMPLE / "world.yaml"), "--plugin", str(PLUGIN)]
     assert main(words) == 2
     assert "OffSpot needs a --config with a profile that enables it" in capsys.readouterr().err
@@ -241,12 +245,7 @@ def test_muster_score_shows_what_a_plugin_says(tmp_path, capsys):
         {**node, "metadata": {"name": name, "labels": {"rack": rack, "lifecycle": kind}}}
         for name, rack, kind in (("a", "1", "spot"), ("b", "2", "steady"), ("c", "4", "steady"))
     ]
-    pod = {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {"name": "p", "labels": {"tier": "critical"}},
-        "spec": {"containers": [{"name": "c"}]},
-    }
+    pod = make_pod("p").labels(tier="critical").obj()
     case = tmp_path / "case.json"
     case.write_text(json.dumps({"objects": nodes, "pods": [pod]}))
     words = ["score", str(case), "--config", str(CONFIG), "--plugin", str(PLUGIN), "-o", "json"]
@@ -257,9 +256,7 @@ def test_muster_score_shows_what_a_plugin_says(tmp_path, capsys):
     assert [found[name]["scores"]["OffSpot"] for name in "bc"] == [250, 500]
 
 
-def test_a_plugin_that_acts_is_asked_before_each_bind_and_told_after_it(
-    tmp_path, capsys, monkeypatch
-):
+def test_a_bind_plugin_runs_before_and_after_each_bind(tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
     run, world = str(tmp_path / "run"), str(_teams_world(tmp_path / "world.json", "100m"))
     plugin = ["--plugin", str(LEDGER)]
@@ -325,14 +322,14 @@ def test_pods_that_a_permit_plugin_refuses_wait_for_what_it_names(tmp_path, caps
 def test_a_profile_says_for_what_its_permit_plugins_have_pods_wait():
     load([AUDITED])
     found = with_profiles({}, read_profiles(AUDITED_CONFIG))
-    assert found["queueing"]["wakes"] == {"Audited": ["Node/UpdateLabel"]}
-    assert found["ingest"]["wakes"] == ["Node/UpdateLabel"]
+    assert found["queueing"]["wakes"] == {"Audited": ("Node/UpdateLabel",)}
+    assert found["ingest"]["wakes"] == ("Node/UpdateLabel",)
     load([PAIRS])
     found = with_profiles({}, read_profiles(PAIRS_CONFIG))
-    assert found["queueing"]["wakes"] == {"Pairs": list(KINDS)}
+    assert found["queueing"]["wakes"] == {"Pairs": tuple(KINDS)}
     load([LEDGER])
     found = with_profiles({}, read_profiles(LEDGER_CONFIG))
-    assert "wakes" not in found["queueing"]
+    assert "wakes" not in found.get("queueing", {})
     assert "wakes" not in found["ingest"]
 
 
@@ -343,7 +340,7 @@ def test_a_binder_that_would_never_be_asked_is_refused(tmp_path, capsys):
     config.write_text(LEDGER_CONFIG.read_text().replace("Ledger", "One"))
     words = ["run", str(EXAMPLE / "world.yaml"), "--config", str(config), "--plugin", str(path)]
     assert main(words) == 2
-    rule = "One would never be asked: DefaultBinder, before it, binds all pods"
+    rule = "One would never be called: DefaultBinder, before it, binds all pods"
     assert rule in capsys.readouterr().err
     (told,) = (line for line in DOCS.read_text().splitlines() if line.startswith("`bind: {"))
     settings = yaml.safe_load(config.read_text())
@@ -388,7 +385,7 @@ def _tenants_world(path: Path) -> Path:
     return path
 
 
-def test_a_plugin_says_who_makes_room_and_what_it_said_is_replayed(tmp_path, capsys):
+def test_a_post_filter_plugin_chooses_victims_and_is_replayed(tmp_path, capsys):
     run, world = str(tmp_path / "run"), str(_tenants_world(tmp_path / "world.json"))
     plugin = ["--plugin", str(TENANTS)]
     words = ["run", world, "--config", str(TENANTS_CONFIG), *plugin, "-o", "json"]

@@ -1,4 +1,4 @@
-"""--config: what becomes of profiles in the services' options, and in the check of waiting pods."""
+"""--config: profiles in the services' options, and in the check of waiting pods."""
 
 import json
 from pathlib import Path
@@ -10,11 +10,12 @@ from muster.checker.brute_force import Final, Waiting, confirm
 from muster.checker.filters.default_filters import as_by_default, filters_by_default
 from muster.cli.errors import UsageFault
 from muster.cli.profiles import read_profiles, require_profiles, with_profiles
-from services.binding.core.config import parse_config as binding_config
-from services.placement.core.core import parse_config
+from services.binding.core.config import Config as Binding
+from services.placement.core.config import Config as Placement
 from shared.extenders.values import CALLED
 from shared.kubernetes.objects.errors import WorldError
 from shared.model.objects import HostPort, Node, PodSpec, Requirement, SelectorTerm, Taint
+from shared.model.options import read_options
 from shared.model.profile import SYSTEM_SPREAD, Configuration, Profile
 from shared.worlds.settings import Choice, load_world
 
@@ -27,13 +28,11 @@ SSD = (SelectorTerm((Requirement("disk", "In", ("ssd",)),)),)
 def test_the_example_becomes_options_of_three_services():
     config = read_profiles(EXAMPLE)
     found = with_profiles({"placement": {"batch": False}}, config)
-    assert found["ingest"] == {"schedulers": NAMES, "default_spread": True, "volumes": True}
-    assert found["queueing"] == {
-        "backoff_initial_ms": 1_000,
-        "backoff_max_ms": 10_000,
-        "preemption_except": ("batch-scheduler",),
-    }
-    placement = parse_config(msgspec.json.decode(msgspec.json.encode(found["placement"])))
+    assert found["ingest"] == {"schedulers": tuple(NAMES), "default_spread": True, "volumes": True}
+    assert found["queueing"] == {"preemption_except": ("batch-scheduler",)}
+    placement = read_options(
+        "placement", msgspec.json.decode(msgspec.json.encode(found)), Placement
+    )
     assert config is not None
     assert placement.profiles == config.profiles
     assert not placement.batch
@@ -53,7 +52,7 @@ def test_the_example_becomes_options_of_three_services():
 )
 def test_pods_are_spread_by_default_where_some_profile_does_it(changes, spreads):
     config = Configuration(profiles=(Profile(**changes),))
-    assert with_profiles({}, config)["ingest"]["default_spread"] == spreads
+    assert with_profiles({}, config)["ingest"].get("default_spread", False) == spreads
     own = {"ingest": {"default_spread": False}}
     assert not with_profiles(own, None)["ingest"]["default_spread"], "what is set counts more"
 
@@ -66,7 +65,7 @@ def test_preemption_is_off_where_no_profile_has_it():
     assert (options.get("preemption"), options["preemption_except"]) == (None, ("calm",))
 
 
-def test_queueing_hears_where_dynamic_resources_are_not_as_by_default():
+def test_queueing_learns_which_profiles_change_dynamic_resources():
     none, last = Profile(name="none", claims=""), Profile(name="last", claims="last")
     options = with_profiles({}, Configuration(profiles=(Profile(), none, last)))["queueing"]
     assert (options["claims_except"], options["claims_last"]) == (("none",), ("last",))
@@ -119,7 +118,7 @@ def test_a_spec_for_the_default_filters(profile, spec, expected):
     assert filters_by_default(profile) == (profile == Profile())
 
 
-def test_who_waits_under_other_filters_is_judged_by_them():
+def test_waiting_pods_are_checked_by_their_profiles_filters():
     nodes = [Node(uid="a", name="a", allocatable=(("cpu", 1), ("pods", 9)), taints=(Taint("k"),))]
     spec = PodSpec(requests=(("cpu", 1),), scheduler="p")
 
@@ -146,7 +145,7 @@ def test_extenders_are_an_option_of_the_shards(tmp_path, no_extenders):
     config = read_profiles(path)
     assert config is not None
     options = with_profiles({}, config)
-    assert parse_config(options["placement"]).extenders == config.extenders
+    assert read_options("placement", options, Placement).extenders == config.extenders
     assert list(config.extenders) == CALLED
     preempts = {"urlPrefix": "http://h/x", "preemptVerb": "preempt"}
     path.write_text(json.dumps(written | {"extenders": [preempts]}))
@@ -154,8 +153,8 @@ def test_extenders_are_an_option_of_the_shards(tmp_path, no_extenders):
         config = read_profiles(path, (), placements)
         assert config is not None
         options = with_profiles({}, config)
-        assert parse_config(options["placement"]).extenders == config.extenders
-        assert binding_config(options["binding"]).preempters == config.extenders
+        assert read_options("placement", options, Placement).extenders == config.extenders
+        assert read_options("binding", options, Binding).preempters == config.extenders
     path.write_text(json.dumps(written | {"extenders": []}))
     assert "extenders" not in with_profiles({}, read_profiles(path))["placement"]
     assert CALLED == [], "what another file said does not count any more"

@@ -1,4 +1,4 @@
-"""The folder of a run: made, gone on in, and refused with one line."""
+"""The folder of a run: created, continued in, and refused with one line."""
 
 import os
 from pathlib import Path

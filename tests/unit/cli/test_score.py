@@ -1,4 +1,4 @@
-"""`muster score`: a case's nodes, told as kube-scheduler 1.35 would."""
+"""`muster score`: the answers for a case's nodes, as kube-scheduler 1.35 would give them."""
 
 import json
 
@@ -12,8 +12,8 @@ from shared.kubernetes.objects.volume_objects import READERS
 from shared.scheduling.api.custom import PLUGINS
 from shared.worlds.manifests import API_VERSIONS
 from tests.e2e.console import ROOT
-from tests.parity.builders import node, pod
-from tests.unit.worlds.build import priority_class
+from tests.parity.suites.builders import node, pod
+from tests.unit.worlds.manifests import priority_class
 
 GIB = "1Gi"
 CONFIG = {
@@ -63,7 +63,7 @@ def test_a_pod_that_asks_for_nothing_is_not_scored_by_balance():
     }
 
 
-def test_who_refuses_is_told_with_the_code_that_says_whether_preemption_may_help():
+def test_the_rejecting_plugin_is_shown_with_its_code():
     full = pod("full", requests={"cpu": "4"}, nodeName="a")
     taint = {"key": "dedicated", "effect": "NoSchedule"}
     objects = (node("a"), node("b", taints=[taint]), node("c", cpu="1"), full)
@@ -80,7 +80,7 @@ def test_who_refuses_is_told_with_the_code_that_says_whether_preemption_may_help
     assert answer["best"] == []
 
 
-def test_all_that_lacks_is_told_in_kube_schedulers_order_devices_too():
+def test_missing_resources_and_devices_are_listed_in_kube_schedulers_order():
     lacking = {"example.com/widget": "1", "nvidia.com/gpu": "1", "ephemeral-storage": "1Gi"}
     asked = pod(requests={"cpu": "8", "memory": "64Gi", **lacking})
     assert only(node(pods="0"), asked=asked)["nodes"]["a"]["reasons"] == [
@@ -139,7 +139,7 @@ def test_a_namespace_has_its_name_as_label_with_an_object_and_without(objects):
     assert answer["nodes"]["a"]["plugin"] == "InterPodAffinity"
 
 
-def test_nodes_that_no_term_names_are_left_out_by_nobody():
+def test_nodes_that_no_term_names_are_left_out_by_no_plugin():
     answer = only(node("a"), node("b"), asked=pod(affinity=named_only("a")))
     assert answer["best"] == ["a"]
     assert answer["nodes"]["b"]["plugin"] == ""
@@ -246,16 +246,19 @@ def test_a_pod_on_a_node_that_is_not_there_holds_nothing():
         ),
         ({"pods": [{"metadata": {"name": "p"}, "spec": {}}]}, "pods[0].kind: is required"),
         ({"pods": [{"kind": "Deployment", "apiVersion": "apps/v1"}]}, "pods[0].kind: must be Pod"),
-        ({"pods": [timed("deletionTimestamp")]}, "metadata.deletionTimestamp: 'soon' is no time"),
-        ({"objects": [timed("creationTimestamp")]}, "metadata.creationTimestamp: 'soon' is no"),
-        ({"pods": [pod() | {"status": {"startTime": "5"}}]}, "status.startTime: '5' is no time"),
+        (
+            {"pods": [timed("deletionTimestamp")]},
+            "metadata.deletionTimestamp: 'soon' is not a time",
+        ),
+        ({"objects": [timed("creationTimestamp")]}, "metadata.creationTimestamp: 'soon' is not"),
+        ({"pods": [pod() | {"status": {"startTime": "5"}}]}, "status.startTime: '5' is not a time"),
         (
             {"pods": [pod() | {"status": {"startTime": "2026-01-02"}}]},
-            "Pod default/p: status.startTime: '2026-01-02' is no time such as 2026-01-02T03:04:05Z",
+            "status.startTime: '2026-01-02' is not a time such as 2026-01-02T03:04:05Z",
         ),
         (
             {"objects": [BUDGET | {"status": {"disruptedPods": {"q": "x"}}}]},
-            "PodDisruptionBudget default/b: status.disruptedPods.q: 'x' is no time such as",
+            "PodDisruptionBudget default/b: status.disruptedPods.q: 'x' is not a time such as",
         ),
         (
             {
@@ -263,7 +266,7 @@ def test_a_pod_on_a_node_that_is_not_there_holds_nothing():
                     storage("CSINode") | {"metadata": {"name": "s", "deletionTimestamp": ""}}
                 ]
             },
-            "CSINode s: metadata.deletionTimestamp: '' is no time such as",
+            "CSINode s: metadata.deletionTimestamp: '' is not a time such as",
         ),
         ({"objects": [node(), node()]}, "metadata.name: is a duplicate"),
         ({"objects": [pod()], "pods": [pod()]}, "metadata.name: is a duplicate"),
@@ -318,7 +321,10 @@ def test_profiles_come_from_a_file_or_from_the_case(tmp_path, capsys):
     assert main(["score", str(files[0]), *words]) == 0
     assert json.loads(capsys.readouterr().out)["pods"][0]["best"] == ["a"]
     assert main(["score", str(files[2]), *words]) == 2
-    assert "both.json: config: there is another one beside the case" in capsys.readouterr().err
+    assert (
+        "both.json: config: is given with --config already: drop one of the two"
+        in capsys.readouterr().err
+    )
 
 
 def test_a_profile_without_preemption_makes_no_room():
@@ -344,7 +350,7 @@ def test_the_example_shows_scores_a_refusal_and_a_preemption(capsys):
     assert "preemption would end shop/batch on large" in shown
 
 
-def test_people_are_told_whom_preemption_would_end(tmp_path, capsys):
+def test_victims_of_preemption_are_printed(tmp_path, capsys):
     low = pod("low", requests={"cpu": "3"}, nodeName="a")
     urgent = pod(requests={"cpu": "2"}, priorityClassName="high")
     file = tmp_path / "case.json"

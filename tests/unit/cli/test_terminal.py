@@ -1,8 +1,9 @@
-"""Texts from outside reach logs and terminals as one printable line, by whichever door."""
+"""Texts from outside reach logs and terminals as one printable line, on every path."""
 
 import io
 import json
 import logging
+import sys
 from typing import Any
 
 import pytest
@@ -20,8 +21,10 @@ from muster.explain.why import Answer
 from shared.kubernetes.cluster import KubeCluster
 from shared.kubernetes.objects.errors import WorldError
 from shared.model.api_outcome import Answer as Said
+from shared.model.ids import BINDING
 from shared.replay.replay import ReplayReport
 from shared.replay.story import StoryLine
+from tests.support.terminal import Terminal
 from tests.unit.kubernetes.conftest import api, cluster, new_cluster  # noqa: F401 (fixtures)
 from tests.unit.kubernetes.fake_api import FakeApi, status
 from tests.unit.kubernetes.test_writing import bind, request
@@ -29,7 +32,7 @@ from tests.unit.kubernetes.test_writing import bind, request
 FOREIGN = "denied by \x1b[31mwebhook\x1b[0m\n2026-11-25 CRITICAL forged \u202eline [/red]"
 SHOWN = "denied by \\x1b[31mwebhook\\x1b[0m 2026-11-25 CRITICAL forged \\u202eline [/red]"
 ANSWER = Answer(pod="default/a", state="unschedulable", message=FOREIGN, reasons=((FOREIGN, 3),))
-STORY = StoryLine(1, "binding/0", 7, f"a not bound: {FOREIGN}")
+STORY = StoryLine(1, BINDING, 7, f"a not bound: {FOREIGN}")
 
 
 @pytest.fixture
@@ -44,9 +47,12 @@ def log() -> Any:
     ours.removeHandler(handler)
 
 
-def in_terminal(width: int = 200) -> tuple[Console, io.StringIO]:
-    out = io.StringIO()
-    return Console(file=out, force_terminal=True, color_system=None, width=width), out
+@pytest.fixture
+def terminal(monkeypatch) -> Terminal:
+    """A wide one without colours."""
+    monkeypatch.setenv("COLUMNS", "400")
+    monkeypatch.setenv("NO_COLOR", "1")
+    return Terminal()
 
 
 async def test_a_webhooks_message_is_one_clean_line_of_the_log(
@@ -92,39 +98,37 @@ def test_the_products_log_is_written_so(level, monkeypatch):
     assert isinstance(handler.formatter, OneLine)
 
 
-def test_the_live_line_has_reasons_on_lines_of_their_own():
+def test_the_live_line_has_reasons_on_lines_of_their_own(terminal):
     standing = Standing(seconds=9.0, waiting=3, reasons=[(3, FOREIGN)])
     out = io.StringIO()
-    with LiveDisplay(Console(file=out, width=400)) as display:
+    with LiveDisplay(out) as display:
         display.show(standing)
     (line,) = out.getvalue().splitlines()
     assert line.endswith(f"3 pods: {SHOWN}")
-    console, out = in_terminal()
-    with LiveDisplay(console) as display:
+    with LiveDisplay(terminal) as display:
         display.show(standing)
-        assert f"3 pods: {SHOWN}" in out.getvalue()
+        assert f"3 pods: {SHOWN}" in terminal.getvalue()
 
 
 @pytest.mark.parametrize("is_terminal", [True, False])
-def test_tables_show_it_as_it_is(is_terminal, monkeypatch):
+def test_tables_show_it_as_it_is(is_terminal, terminal, monkeypatch):
     monkeypatch.setattr("muster.explain.summary.rows", lambda _result: [("world", FOREIGN)])
-    console, out = in_terminal() if is_terminal else (Console(file=(o := io.StringIO())), o)
-    show({"waiting": 3, "waiting_by_reason": {FOREIGN: 3}}, console)
+    out = terminal if is_terminal else io.StringIO()
+    show({"waiting": 3, "waiting_by_reason": {FOREIGN: 3}}, out)
     assert out.getvalue().count(SHOWN) == 2
     assert "\x1b[31m" not in out.getvalue()
 
 
 @pytest.mark.parametrize("is_terminal", [True, False])
-def test_a_story_shows_it_as_it_is(is_terminal, monkeypatch, capsys):
+def test_a_story_shows_it_as_it_is(is_terminal, terminal, monkeypatch):
     async def lines(*_words: Any) -> list[StoryLine]:
         return [STORY]
 
-    console, out = in_terminal()
+    out = terminal if is_terminal else io.StringIO()
     monkeypatch.setattr(story, "_lines", lines)
-    if is_terminal:
-        monkeypatch.setattr(story, "Console", lambda: console)
-    story.tell("pod/a", None, "", 1, "text")  # type: ignore[arg-type]
-    (line,) = (out.getvalue() or capsys.readouterr().out).splitlines()
+    monkeypatch.setattr(sys, "stdout", out)
+    story.print_story("pod/a", None, "", 1, "text")  # type: ignore[arg-type]
+    (line,) = out.getvalue().splitlines()
     assert f"binding/0 7  a not bound: {SHOWN}" in line
 
 
@@ -133,7 +137,7 @@ def test_why_shows_it_as_it_is(monkeypatch, capsys):
         return ANSWER
 
     monkeypatch.setattr(why, "_asked", asked)
-    why.tell_why("default/a", None, "", "", 1, "text")  # type: ignore[arg-type]
+    why.print_why("default/a", None, "", "", 1, "text")  # type: ignore[arg-type]
     lines = capsys.readouterr().out.splitlines()
     assert lines == [
         "pod default/a: unschedulable",
@@ -148,7 +152,7 @@ def test_output_for_programs_is_the_same_text_in_ascii(monkeypatch, capsys):
         return ANSWER
 
     monkeypatch.setattr(why, "_asked", asked)
-    why.tell_why("default/a", None, "", "", 1, "json")  # type: ignore[arg-type]
+    why.print_why("default/a", None, "", "", 1, "json")  # type: ignore[arg-type]
     (line,) = capsys.readouterr().out.splitlines()
     assert line.isprintable()
     assert line.isascii()
@@ -156,7 +160,7 @@ def test_output_for_programs_is_the_same_text_in_ascii(monkeypatch, capsys):
 
 
 def test_a_replay_shows_it_as_it_is(capsys):
-    report = ReplayReport("binding/0")
+    report = ReplayReport(BINDING)
     report.problems.append((7, FOREIGN))
     replay._show([report], [STORY], 0.1)
     said = capsys.readouterr().out
@@ -164,12 +168,11 @@ def test_a_replay_shows_it_as_it_is(capsys):
     assert all(line.isprintable() for line in said.splitlines())
 
 
-def test_a_score_shows_it_as_it_is(monkeypatch):
+def test_a_score_shows_it_as_it_is(terminal):
     node = {"feasible": False, "total": 0, "plugin": "NodeName", "reasons": [FOREIGN]}
     pod = {"namespace": "default", "name": FOREIGN, "nodes": {FOREIGN: node}}
-    console, out = in_terminal(width=400)
-    console.print(score._table(pod))
-    assert out.getvalue().count(SHOWN) == 3
+    Console(file=terminal).print(score._table(pod))
+    assert terminal.getvalue().count(SHOWN) == 3
 
 
 def test_what_ends_a_command_is_one_line():

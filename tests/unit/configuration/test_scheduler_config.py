@@ -1,5 +1,5 @@
-"""KubeSchedulerConfiguration: what becomes of defaults, weights, order and arguments, and what
-errors name. Which files are refused at all is held against kube-scheduler in tests/parity.
+"""KubeSchedulerConfiguration: defaults, weights, order and arguments, and the errors' texts.
+tests/parity compares with kube-scheduler which files are refused.
 """
 
 from pathlib import Path
@@ -114,7 +114,7 @@ def test_dynamic_resources_need_their_pre_filter(off):
     """kube-scheduler takes such a profile, and fails where they find no state."""
     others = {"filter", "score", "postFilter"} - {off}
     plugins = {one: {"disabled": [{"name": "DynamicResources"}]} for one in (*others, "preFilter")}
-    with pytest.raises(WorldError, match="DynamicResources is not there, and its "):
+    with pytest.raises(WorldError, match="DynamicResources is not enabled, but its "):
         _profile(plugins=plugins)
     _profile(plugins=plugins | {off: plugins["preFilter"]})
 
@@ -226,9 +226,9 @@ def test_errors_name_file_field_and_rule():
     idle = {"urlPrefix": "http://h"}
     assert "extenders[0]: without any verb is not" in _error(extenders=[idle])
     plain = {"urlPrefix": "x", "filterVerb": "filter"}
-    assert "extenders[0].urlPrefix: 'x' is no URL" in _error(extenders=[plain])
+    assert "extenders[0].urlPrefix: 'x' is not a URL" in _error(extenders=[plain])
     late = plain | {"urlPrefix": "http://h", "httpTimeout": "5"}
-    assert "extenders[0].httpTimeout: '5' is no duration" in _error(extenders=[late])
+    assert "extenders[0].httpTimeout: '5' is not a duration" in _error(extenders=[late])
     assert "profiles[1].schedulerName: 'a' is a duplicate" in _error(
         profiles=[{"schedulerName": "a"}, {"schedulerName": "a"}]
     )

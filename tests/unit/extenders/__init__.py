@@ -1,1 +1,1 @@
-"""HTTP extenders: the client, and what is asked and answered."""
+"""HTTP extenders: the client, its questions and the answers."""

@@ -1,4 +1,4 @@
-"""Extenders that say who goes: what they get of the cluster's pods, and what goes wrong with it."""
+"""Extenders that choose victims: the pods that they are sent, and errors."""
 
 import asyncio
 import json
@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from shared.extenders.calls import HttpExtenders
-from shared.extenders.port import Going, Verdict
+from shared.extenders.port import NodeVictimRefs, VictimsLeft
 from shared.extenders.values import Extender, Victims
 from shared.ports.cluster import PodRef
-from tests.parity.extender_server import ExtenderServer
+from tests.parity.oracle.extender_server import ExtenderServer
 
 Body = dict[str, Any]
 
@@ -64,9 +64,9 @@ def refs(*names: str) -> tuple[PodRef, ...]:
     return tuple(PodRef(f"uid-{name}", "default", name, 1) for name in names)
 
 
-def asked(source: Pods, *extenders: Extender, **nodes: Going) -> Verdict:
+def asked(source: Pods, *extenders: Extender, **nodes: NodeVictimRefs) -> VictimsLeft:
     (pod,) = refs("urgent")
-    return asyncio.run(HttpExtenders(source).judge_victims(extenders, pod, nodes))
+    return asyncio.run(HttpExtenders(source).process_preemption(extenders, pod, nodes))
 
 
 def of(server: ExtenderServer, **more: Any) -> Extender:
@@ -85,11 +85,11 @@ def uid_of(pod: Body) -> str:
     return uid
 
 
-def test_pods_are_shown_as_they_are_and_those_that_went_by_name(served):
+def test_pods_are_sent_whole_and_deleted_pods_by_name(served):
     server, source = served(as_told), Pods()
-    found = asked(source, of(server), n=Going(refs("a", "gone", "again"), 2, refs("b")))
+    found = asked(source, of(server), n=NodeVictimRefs(refs("a", "gone", "again"), 2, refs("b")))
     uids = ("uid-a", "uid-gone", "uid-again")
-    assert found == Verdict({"n": Victims(uids, 0)})
+    assert found == VictimsLeft({"n": Victims(uids, 0)})
     (body,) = server.bodies
     assert body["Pod"]["spec"] == {"x": "urgent"}
     told = body["NodeNameToVictims"]["n"]
@@ -99,20 +99,20 @@ def test_pods_are_shown_as_they_are_and_those_that_went_by_name(served):
     assert sorted(source.read) == ["a", "again", "gone", "urgent"]
 
 
-def test_who_knows_the_nodes_is_told_uids_and_nothing_is_read(served):
+def test_a_node_cache_capable_extender_gets_uids_and_no_objects(served):
     server, source = served(as_told), Pods()
-    found = asked(source, of(server, knows_nodes=True), n=Going(refs("a"), 0))
-    assert (found, source.read) == (Verdict({"n": Victims(("uid-a",))}), ["urgent"])
+    found = asked(source, of(server, knows_nodes=True), n=NodeVictimRefs(refs("a"), 0))
+    assert (found, source.read) == (VictimsLeft({"n": Victims(("uid-a",))}), ["urgent"])
 
 
-def test_the_second_is_shown_whom_the_first_put_in_anothers_place(served):
+def test_the_second_extender_gets_the_victims_of_the_first(served):
     def other(_body: Body) -> Body:
         return {"n": {"Pods": [{"UID": "uid-b"}]}}
 
     first, second = served(other), served(as_told)
     both = of(first, knows_nodes=True), of(second)
-    found = asked(Pods(), *both, n=Going(refs("a"), 0, refs("b")))
-    assert found == Verdict({"n": Victims(("uid-b",))})
+    found = asked(Pods(), *both, n=NodeVictimRefs(refs("a"), 0, refs("b")))
+    assert found == VictimsLeft({"n": Victims(("uid-b",))})
     (pod,) = second.bodies[0]["NodeNameToVictims"]["n"]["Pods"]
     assert pod["spec"] == {"x": "b"}
 
@@ -126,14 +126,14 @@ def test_the_second_is_shown_whom_the_first_put_in_anothers_place(served):
     ],
 )
 def test_what_makes_no_sense_is_an_error(served, answer, words):
-    found = asked(Pods(), of(served(lambda _body: answer)), n=Going(refs("a"), 0))
+    found = asked(Pods(), of(served(lambda _body: answer)), n=NodeVictimRefs(refs("a"), 0))
     assert words in found.error
     assert not found.nodes
 
 
 def test_an_api_server_that_is_away_is_an_error(served):
     server = served(as_told)
-    found = asked(Pods(broken=True), of(server), n=Going(refs("a"), 0))
+    found = asked(Pods(broken=True), of(server), n=NodeVictimRefs(refs("a"), 0))
     assert (found.error, server.bodies) == ("no API server", [])
 
 
@@ -152,11 +152,11 @@ class Redirects(ExtenderServer):
 
 
 @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
-def test_a_redirect_is_an_error_and_leads_nowhere(served, status):
+def test_a_redirect_is_an_error_and_not_followed(served, status):
     other = served(as_told)
     server = Redirects(f"{other.url}/preempt", status)
     try:
-        found = asked(Pods(), of(server), n=Going(refs("a"), 0))
+        found = asked(Pods(), of(server), n=NodeVictimRefs(refs("a"), 0))
     finally:
         server.close()
     assert found.error == f"failed preempt with extender at URL {server.url}/preempt, code {status}"
@@ -173,7 +173,7 @@ def test_a_reply_that_nests_deeply_is_an_error(levels):
     server = Nests()
     try:
         one = Extender(url=f"{server.url}/{levels}", preempt_verb="preempt")
-        found = asked(Pods(), one, n=Going(refs("a"), 0))
+        found = asked(Pods(), one, n=NodeVictimRefs(refs("a"), 0))
     finally:
         server.close()
     assert "the reply" in found.error

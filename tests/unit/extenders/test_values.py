@@ -1,4 +1,4 @@
-"""HTTP extenders: whose concern a pod is, what they are asked, and what their replies mean."""
+"""HTTP extenders: the pods that they handle, the questions, and the meaning of the replies."""
 
 import pytest
 
@@ -33,13 +33,13 @@ def pod(kind: str = "containers", **resources: dict[str, str]) -> dict[str, obje
         ({"spec": {"containers": [{"resources": None}], "initContainers": None}}, False),
     ],
 )
-def test_whose_concern_a_pod_is(one, is_its):
+def test_an_extender_is_interested_in_pods_with_its_resources(one, is_its):
     managing = Extender(url="http://h", managed_resources=(GADGET,))
     assert managing.is_interested(one) == is_its
     assert Extender(url="http://h").is_interested(one)
 
 
-def test_what_it_is_asked():
+def test_the_arguments_of_an_extender():
     assert KNOWING.arguments(pod(), NODES) == {
         "Pod": pod(),
         "Nodes": None,
@@ -50,7 +50,7 @@ def test_what_it_is_asked():
     assert asked["Nodes"]["items"] == list(NODES.values())
 
 
-def test_names_count_only_of_who_knows_the_nodes():
+def test_node_names_count_only_from_node_cache_capable_extenders():
     both = {"NodeNames": ["c", "a", "c"], "Nodes": {"items": [NODES["b"]]}}
     assert filtered(KNOWING, NAMES, both).nodes == ("c", "a")
     assert filtered(Extender(url="http://h"), NAMES, both).nodes == ("b",)

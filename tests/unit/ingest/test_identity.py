@@ -1,4 +1,6 @@
-"""Who a pod is becomes part of its signature where a rule between pods looks, and nowhere else."""
+"""A pod's identity becomes part of its signature where an inter-pod rule looks at it, and nowhere
+else.
+"""
 
 from msgspec.structs import replace
 
@@ -17,7 +19,7 @@ from shared.model.cluster_objects import Namespace
 from shared.model.columns import unpack
 from shared.model.objects import PodSpec, PodTerm, Requirement, SpreadConstraint
 from tests.support.steps import Steps
-from tests.unit.ingest.world import SMALL, gone, ids, ingest, names, nodes, one, pods
+from tests.unit.ingest.inputs import SMALL, gone, ids, ingest, names, nodes, one, pods
 
 HOST = "kubernetes.io/hostname"
 WEB, DB = (("app", "web"), ("run", "1")), (("app", "db"), ("run", "2"))
@@ -72,7 +74,7 @@ def test_the_old_signature_is_retired_after_its_last_pod_left_it():
     assert names(told)[:3] == ["SignatureDefined", "PodsRelabelled", "SignatureRetired"]
 
 
-def test_the_same_look_again_tells_nothing():
+def test_a_repeated_observation_records_nothing():
     steps = ingest()
     steps.when(pods("web", labels=WEB), pods("ruler", spec=SPREAD, at=9))
     told = steps.when(pods("next", spec=replace(SPREAD, priority=3), at=12))
@@ -98,7 +100,7 @@ def test_a_running_pod_with_other_labels_stays_where_it_is():
     assert names(told)[1:] == ["PodsRelabelled", "SignatureRetired"]
 
 
-def test_a_waiting_pod_with_other_labels_is_told_to_queue_and_shard():
+def test_new_labels_of_a_pending_pod_reach_queue_and_shard():
     steps = ingest()
     steps.when(pods("web", labels=WEB), pods("ruler", spec=SPREAD, at=9))
     told = steps.when(pods("web", labels=DB, at=12))
@@ -107,7 +109,7 @@ def test_a_waiting_pod_with_other_labels_is_told_to_queue_and_shard():
     ]
 
 
-def test_who_is_terminating_is_known_when_a_rule_comes():
+def test_terminating_pods_are_known_when_a_rule_arrives():
     steps = ingest()
     steps.when(nodes("n"), pods("old", "new", labels=WEB, on="n n"))
     steps.when(pods("old", labels=WEB, on="n", at=7, terminating=True))
@@ -126,7 +128,7 @@ def test_numbers_of_signatures_do_not_hang_on_a_snapshot():
     assert stays.when(ruler) == loaded.when(ruler)
 
 
-def test_labels_of_namespaces_are_told_once_somebody_selects_by_them():
+def test_namespace_labels_are_recorded_once_a_rule_selects_by_them():
     steps = ingest()
     a = Namespace(uid="1", name="a", labels=(("team", "x"),))
     b = Namespace(uid="2", name="b")
@@ -143,7 +145,7 @@ def test_labels_of_namespaces_are_told_once_somebody_selects_by_them():
     assert NamespacesSet().to() == ("placement",)
 
 
-def test_a_namespace_made_again_before_the_old_one_is_gone_is_there():
+def test_a_namespace_recreated_before_the_delete_exists():
     steps = ingest()
     steps.when(pods("ruler", spec=anti(selects=True)), ObjectsSeen((Namespace(uid="1", name="a"),)))
     new = Namespace(uid="2", name="a", labels=(("team", "x"),))

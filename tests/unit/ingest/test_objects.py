@@ -1,4 +1,4 @@
-"""Other objects: told when they differ, kept by uid, found gone by a list of all their kinds."""
+"""Other objects: recorded when they change, kept by uid, deleted by a list of all their kinds."""
 
 import msgspec
 import pytest
@@ -29,8 +29,8 @@ from shared.model.cluster_objects import ClusterObject, Namespace, StorageClass
 from shared.model.volumes import ClaimUse
 from shared.model.world import World
 from shared.simulated.cluster import SimCluster
+from tests.unit.ingest.inputs import SMALL, ingest, listed, names, pods
 from tests.unit.ingest.test_shell import Owner
-from tests.unit.ingest.world import SMALL, ingest, listed, names, pods
 
 FAST = StorageClass(uid="s1", name="fast", provisioner="p")
 TEAM = Namespace(uid="n1", name="team", labels=(("env", "test"),))
@@ -41,7 +41,7 @@ def seen(*objects: ClusterObject) -> ObjectsSeen:
     return ObjectsSeen(objects)
 
 
-def test_what_differs_is_told_and_nothing_else():
+def test_only_changed_objects_are_recorded():
     steps = ingest()
     assert steps.when(seen(FAST, TEAM)) == [ObjectsSet((FAST, TEAM))]
     assert steps.when(seen(FAST), seen(TEAM)) == []
@@ -53,7 +53,7 @@ def test_what_differs_is_told_and_nothing_else():
     assert list(steps.state.objects) == ["n1"]
 
 
-def test_shards_are_told_of_what_is_about_volumes():
+def test_shards_get_the_objects_about_volumes():
     steps = ingest(volumes=True)
     told = steps.when(seen(FAST, TEAM))
     assert told == [ObjectsSet((TEAM,)), StorageSet((FAST,))]
@@ -61,7 +61,7 @@ def test_shards_are_told_of_what_is_about_volumes():
     assert steps.when(ObjectsDeletedSeen("s1\nn1")) == [ObjectsGone("n1"), StorageGone("s1")]
 
 
-def test_what_was_known_before_is_told_once_shards_are():
+def test_earlier_objects_reach_the_shards_once_they_are_configured():
     steps = ingest()
     steps.when(seen(SLOW, FAST, TEAM))
     on = Configured({"ingest": {"volumes": True}})
@@ -80,7 +80,7 @@ def test_claims_of_pods_are_of_their_namespace():
     assert [one.spec.namespace for one in defined] == ["x", "y"]
 
 
-def test_nobody_else_is_told():
+def test_no_other_service_gets_them():
     assert ObjectsSet((FAST,)).to() == ObjectsGone("s1").to() == ()
 
 
@@ -142,7 +142,7 @@ def test_a_snapshot_without_them_can_be_read():
     assert (steps.state.objects, steps.state.listed_objects) == ({}, 0)
 
 
-def test_a_great_many_are_told_over_several_steps():
+def test_many_objects_are_recorded_over_several_steps():
     steps = ingest()
     many = [StorageClass(uid=f"s{i}", name=f"s{i}") for i in range(9_000)]
     parts = list(grouped([seen(*many[:10]), seen(*many[10:])]))
@@ -162,7 +162,7 @@ def _size(event: Event) -> int:
     [
         (ObjectsSet((FAST, TEAM)), "StorageClass fast, Namespace team set"),
         (ObjectsSet((FAST,) * 4), "4 objects set"),
-        (ObjectsGone("s1\nn1"), "2 objects gone"),
+        (ObjectsGone("s1\nn1"), "2 objects deleted"),
         (seen(msgspec.structs.replace(FAST, namespace="a")), "cluster: StorageClass a/fast seen"),
         (ObjectsDeletedSeen("s1"), "cluster: 1 objects deleted"),
     ],

@@ -1,4 +1,4 @@
-"""What ingest tells about pods: numbers, signatures, names, assignments, deletions."""
+"""Ingest's events about pods: numbers, signatures, names, assignments, deletions."""
 
 import pytest
 
@@ -15,7 +15,7 @@ from shared.events.ingest import (
 from shared.events.observed import BudgetsSeen, InputRejected, NodesDeletedSeen, PodsSeen
 from shared.model.columns import pack, unpack
 from shared.model.objects import Budget
-from tests.unit.ingest.world import LARGE, SMALL, bound, gone, ids, ingest, names, nodes, one, pods
+from tests.unit.ingest.inputs import LARGE, SMALL, bound, gone, ids, ingest, names, nodes, one, pods
 
 
 def test_new_pods_are_numbered_named_and_pending_in_one_column():
@@ -27,7 +27,7 @@ def test_new_pods_are_numbered_named_and_pending_in_one_column():
     ]
 
 
-def test_a_single_pod_is_told_in_the_same_way():
+def test_a_single_pod_is_recorded_in_the_same_way():
     told = ingest().when(pods("a", at=5, ordered_ms=7))
     assert told == [
         SignatureDefined(1, SMALL),
@@ -208,7 +208,10 @@ def test_rejected_input_is_counted():
 
 @pytest.mark.parametrize(
     ("options", "message"),
-    [({"batch": 1}, "unknown field `batch`"), ({"held_names_max": -1}, "held_names_max must")],
+    [
+        ({"batch": 1}, "unknown field `batch`"),
+        ({"held_names_max": -1}, "ingest.held_names_max: Expected `int` >= 0"),
+    ],
 )
 def test_wrong_options_are_named(options, message):
     with pytest.raises(ValueError, match=message):

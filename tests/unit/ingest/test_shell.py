@@ -20,7 +20,7 @@ from shared.events.observed import (
     PodsSeen,
     WatchAdvanced,
 )
-from shared.machine.runtime import OFFERS_MAX
+from shared.machine.runtime import SUBMISSIONS_MAX
 from shared.model.columns import pack, split
 from shared.model.objects import Budget
 from shared.model.world import Arrival, World
@@ -28,7 +28,7 @@ from shared.ports.cluster import NO_MARKS, BindRequest, Marks, Watched
 from shared.simulated.cluster import SimCluster
 from shared.simulated.config import SimConfig
 from tests.support.steps import Steps
-from tests.unit.ingest.world import SMALL, node, pods
+from tests.unit.ingest.inputs import SMALL, node, pods
 
 
 class Owner:
@@ -50,10 +50,10 @@ class Owner:
         return self.steps.state
 
     @property
-    def offers(self) -> int:
+    def submitted(self) -> int:
         return len(self.waiting)
 
-    def offer(self, *events: Event) -> None:
+    def submit(self, *events: Event) -> None:
         self.waiting.extend(events)
         self.offered.extend(events)
         self.together.append(events)
@@ -112,7 +112,7 @@ async def test_the_first_owner_lists_and_then_watches():
     await shell.stop()
 
 
-async def test_first_lists_that_fail_half_way_begin_anew():
+async def test_failed_first_lists_are_repeated_from_the_start():
     cluster = cluster_of("a")
     fine = cluster.list_all
 
@@ -210,7 +210,7 @@ async def test_a_delivery_that_no_record_holds_goes_in_parts():
     await shell.stop()
 
 
-async def test_an_owner_that_is_too_far_behind_lists_and_finds_what_is_gone():
+async def test_an_owner_that_is_too_far_behind_lists_and_finds_deletes():
     cluster = cluster_of("a", "b", "c")
     first, shell = await started(cluster)
     await first.until(lambda: first.state.revision == cluster.revision)
@@ -286,7 +286,7 @@ async def test_nothing_is_offered_after_stop_or_above_the_bound():
     cluster = cluster_of("a")
     owner, shell = await started(cluster)
     await owner.until(lambda: owner.state.revision == cluster.revision)
-    owner.waiting = [WatchAdvanced(1)] * (OFFERS_MAX + 1)
+    owner.waiting = [WatchAdvanced(1)] * (SUBMISSIONS_MAX + 1)
     before = len(owner.offered)
     await bind(cluster, "a")
     await asyncio.sleep(0.01)

@@ -1,4 +1,6 @@
-"""What selects pods becomes part of the signatures of those that wait, and follows its objects."""
+"""Selectors of services and controllers become part of pending pods' signatures, and follow their
+objects.
+"""
 
 from typing import Any
 
@@ -17,7 +19,7 @@ from shared.model.cluster_objects import (
     StatefulSet,
 )
 from shared.model.objects import PodSpec, Requirement, SpreadConstraint
-from tests.unit.ingest.world import bound, gone, ids, ingest, names, nodes, one, pods
+from tests.unit.ingest.inputs import bound, gone, ids, ingest, names, nodes, one, pods
 
 WEB = (("app", "web"), ("tier", "front"))
 APP = Requirement("app", "In", ("web",))
@@ -60,14 +62,14 @@ def test_services_and_the_controller_select_together():
         {"labels": WEB, "spec": PodSpec(scheduler="somebody")},
     ],
 )
-def test_whom_nothing_selects_or_who_says_it_themselves_is_as_before(fields):
+def test_unselected_pods_and_pods_with_constraints_are_unchanged(fields):
     made = steps(SERVICE, REPLICAS, schedulers=["default-scheduler"])
     made.when(pods("a", **fields))
     assert spec(made, "a").spread_by == ()
 
 
 @pytest.mark.parametrize("without", [{"default_spread": False}, {"placements": 3}])
-def test_nobody_is_spread_where_no_profile_does_it_or_no_shard_could_count(without):
+def test_no_default_spread_without_a_profile_or_with_several_shards(without):
     made = steps(SERVICE, REPLICAS, **without)
     made.when(pods("a", labels=WEB, owner=OWN))
     assert spec(made, "a") == pods("a").spec
@@ -92,7 +94,7 @@ def test_a_controllers_expressions_count():
     assert spec(made, "b").spread_by == ()
 
 
-def test_pods_that_wait_follow_what_comes_changes_and_goes():
+def test_pending_pods_follow_changes_of_services_and_controllers():
     made = steps()
     made.when(nodes("n"), pods("old", "waits", labels=WEB, on="n -", owner=OWN))
     told = made.when(ObjectsSeen((SERVICE,)))
@@ -113,7 +115,7 @@ def test_pods_that_wait_follow_what_comes_changes_and_goes():
     made.core.check(made.state)
 
 
-def test_what_selects_nobody_that_waits_is_told_and_nothing_else():
+def test_an_object_that_selects_no_pending_pod_is_recorded_alone():
     made = steps()
     made.when(nodes("n"), pods("old", labels=WEB, on="n"), pods("waits", labels=(("app", "db"),)))
     assert names(made.when(ObjectsSeen((SERVICE, REPLICAS)))) == ["ObjectsSet"]
@@ -175,7 +177,7 @@ def test_it_is_in_the_snapshot():
     assert [spec(made, name).spread_by for name in "ab"] == [(APP, TIER), (TIER,)]
 
 
-def test_a_snapshot_of_before_can_be_read():
+def test_an_older_snapshot_can_be_read():
     made = steps(default_spread=False)
     made.when(pods("a", labels=WEB))
     body = msgspec.msgpack.decode(made.dumped())
@@ -185,7 +187,7 @@ def test_a_snapshot_of_before_can_be_read():
     made.core.check(made.state)
 
 
-def test_an_object_made_again_under_its_name_counts_before_the_old_one_is_gone():
+def test_an_object_recreated_under_its_name_counts_before_the_delete():
     made = steps(REPLICAS)
     made.when(pods("a", labels=WEB, owner=OWN))
     again = msgspec.structs.replace(REPLICAS, uid="r2", selector=LabelSelector((("app", "web"),)))

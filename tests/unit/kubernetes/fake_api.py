@@ -1,7 +1,7 @@
 """A small API server for unit tests: pages, watches, bindings, patches, deletes; and faults.
 
-It keeps of Kubernetes what decides correctness for a client: one revision for everything,
-preconditions, bind once. It checks no objects.
+Of Kubernetes it keeps what decides a client's correctness: one revision for everything,
+preconditions, one bind per pod. It checks no objects.
 """
 
 import asyncio

@@ -1,4 +1,6 @@
-"""What we lack is asked for, and a server too busy to answer is asked again, not believed."""
+"""Permissions: missing ones are named, and a server too busy to answer is asked again, not
+believed.
+"""
 
 import json
 import re
@@ -48,7 +50,7 @@ async def test_a_busy_server_is_asked_again(cluster: KubeCluster, api: FakeApi, 
     assert not api.faults
 
 
-async def test_a_server_that_stays_busy_is_told_of(cluster: KubeCluster, api: FakeApi):
+async def test_a_server_that_stays_busy_is_reported(cluster: KubeCluster, api: FakeApi):
     await cluster.open()
     api.faults.extend([(REVIEWS, answers(429))] * (access.TRIES * len(NEEDED)))
     with pytest.raises(ApiError, match="429: not now"):
@@ -80,7 +82,7 @@ def test_the_role_that_is_handed_out_is_what_is_asked_for():
     assert granted(later) == asked(WORKLOADS) | asked(POD_GROUPS), "with the rule for later servers"
 
 
-async def test_who_may_not_ask_finds_out_by_trying(cluster: KubeCluster, api: FakeApi):
+async def test_without_the_review_permission_requests_are_tried(cluster: KubeCluster, api: FakeApi):
     await cluster.open()
     api.faults.extend([(REVIEWS, answers(403))] * len(NEEDED))
     assert await missing_permissions(cluster.client) == []

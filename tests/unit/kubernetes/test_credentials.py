@@ -1,4 +1,4 @@
-"""Credentials as kubeconfigs and pods have them: read, renewed, and refused with one clear line."""
+"""Credentials of kubeconfigs and pods: read, renewed, and refused with one clear line."""
 
 import asyncio
 import json
@@ -264,7 +264,7 @@ async def test_a_secure_address_is_one_however_it_is_written(tmp_path, server):
         ("kind: [", "cannot be decoded"),
     ],
 )
-async def test_a_kubeconfig_that_cannot_be_read_is_told_in_a_line_without_its_tokens(
+async def test_an_unreadable_kubeconfig_gets_a_line_without_its_tokens(
     tmp_path: Path, text: str, line: str
 ):
     path = tmp_path / "kubeconfig"
@@ -303,7 +303,7 @@ async def test_what_a_plug_in_complains_about_is_cut(tmp_path: Path):
         ),
     ],
 )
-async def test_what_is_unsafe_is_said_once_however_many_clients(
+async def test_an_unsafe_setting_is_reported_once_for_all_clients(
     tmp_path, caplog, monkeypatch, url, user, cluster, said
 ):
     monkeypatch.setattr(kube_credentials, "_warned", {})

@@ -1,4 +1,4 @@
-"""Events say what kube-scheduler says, never hold up a bind, and are counted when they are lost."""
+"""Events have kube-scheduler's text, never delay a bind, and are counted when they are lost."""
 
 import asyncio
 from typing import Any, cast
@@ -27,7 +27,7 @@ async def told(api: FakeApi, count: int) -> list[dict[str, Any]]:
     return [body for _method, body in api.events]
 
 
-async def test_a_bind_is_told(cluster: KubeCluster, api: FakeApi):
+async def test_a_bind_gets_an_event(cluster: KubeCluster, api: FakeApi):
     api.pod("a")
     await cluster.bind([request(api, "a")])
     (event,) = await told(api, 1)
@@ -38,7 +38,7 @@ async def test_a_bind_is_told(cluster: KubeCluster, api: FakeApi):
     assert "related" not in event
 
 
-async def test_a_bind_whose_answer_was_lost_is_told_when_it_is_read(
+async def test_a_bind_with_a_lost_answer_gets_its_event_when_it_is_read(
     cluster: KubeCluster, api: FakeApi
 ):
     async def commit_and_fail(request_: web.Request) -> web.StreamResponse:
@@ -55,7 +55,7 @@ async def test_a_bind_whose_answer_was_lost_is_told_when_it_is_read(
     assert cluster.writes.counts.bound == 1
 
 
-async def test_a_bind_that_only_the_watch_showed_is_told_too(
+async def test_a_bind_that_only_the_watch_showed_gets_an_event(
     cluster: KubeCluster, api: FakeApi, monkeypatch
 ):
     """Nobody reads the pod back: what the watch tells has settled its bind."""
@@ -80,7 +80,7 @@ async def test_a_bind_that_only_the_watch_showed_is_told_too(
     assert len(gets) == unconfirmed_binds.TRIES
 
 
-async def test_another_process_tells_of_the_same_bind_in_vain(new_cluster, api: FakeApi):
+async def test_the_same_event_of_another_process_is_refused(new_cluster, api: FakeApi):
     api.pod("a")
     before = new_cluster()
     await before.bind([request(api, "a")])
@@ -94,9 +94,7 @@ async def test_another_process_tells_of_the_same_bind_in_vain(new_cluster, api: 
     assert names[0] == names[1]
 
 
-async def test_binds_of_before_are_told_of_once_and_after_all_others(
-    new_cluster, api: FakeApi, monkeypatch
-):
+async def test_earlier_binds_get_one_event_after_all_others(new_cluster, api: FakeApi, monkeypatch):
     """Whoever made them may have told of them, or not."""
     for name in ("a", "b", "c"):
         api.pod(name)
@@ -105,9 +103,9 @@ async def test_binds_of_before_are_told_of_once_and_after_all_others(
     (first,) = await told(api, 1)
     monkeypatch.setattr(kube_events, "SENDERS", 1)
     past = [PastBind(ref(api, name), "node-0", 1_700_000_000_123) for name in ("a", "b", "b")]
-    after.tell_of(past)
+    after.announce_binds(past)
     await after.bind([request(api, "c")])
-    after.tell_of([PastBind(ref(api, "c"), "node-0", 1)])
+    after.announce_binds([PastBind(ref(api, "c"), "node-0", 1)])
     events = (await told(api, 4))[1:]
     await asyncio.sleep(0.05)
     assert len(api.events) == 4
@@ -118,10 +116,10 @@ async def test_binds_of_before_are_told_of_once_and_after_all_others(
     assert by_name["b"]["note"] == "Successfully assigned default/b to node-0"
 
 
-async def test_binds_of_before_give_way(cluster: KubeCluster, api: FakeApi):
+async def test_earlier_binds_give_way(cluster: KubeCluster, api: FakeApi):
     for name in ("a", "b", "c"):
         api.pod(name)
-    cluster.tell_of([PastBind(ref(api, name), "node-0", 1) for name in ("a", "b")])
+    cluster.announce_binds([PastBind(ref(api, name), "node-0", 1) for name in ("a", "b")])
     for name in ("c", "d"):
         cluster.events.failed(ref(api, "c"), f"why {name}")
     order = [event["reason"] for event in await told(api, 4)]
@@ -148,7 +146,7 @@ async def test_a_long_name_leaves_the_event_its_own(new_cluster, api: FakeApi):
     before.events.failed(pod, "why")
     before.events.scheduled(pod, "node-0")
     await told(api, 2)
-    after.tell_of([PastBind(pod, "node-0", 1)])
+    after.announce_binds([PastBind(pod, "node-0", 1)])
     failed, bound, again = [event["metadata"]["name"] for event in await told(api, 3)]
     assert failed.startswith(f"{pod.uid}.")
     assert bound.startswith(f"{pod.uid}.")
@@ -158,7 +156,7 @@ async def test_a_long_name_leaves_the_event_its_own(new_cluster, api: FakeApi):
     assert short == "y" * 236 + "." + 16 * "f"
 
 
-async def test_why_a_pod_waits_is_told_once(cluster: KubeCluster, api: FakeApi, monkeypatch):
+async def test_a_waiting_pod_gets_one_event(cluster: KubeCluster, api: FakeApi, monkeypatch):
     api.pod("a")
     api.pod("b")
     for name in ("a", "a", "b"):
@@ -173,7 +171,7 @@ async def test_why_a_pod_waits_is_told_once(cluster: KubeCluster, api: FakeApi, 
     assert (await told(api, 3))[2]["series"]["count"] == 3
 
 
-async def test_a_victim_is_told_for_whom_it_goes(cluster: KubeCluster, api: FakeApi):
+async def test_a_victims_event_names_its_preemptor(cluster: KubeCluster, api: FakeApi):
     api.pod("victim", nodeName="node-0")
     api.pod("large")
     await cluster.evict([ref(api, "victim")], ref(api, "large"))
@@ -265,7 +263,7 @@ async def test_events_are_as_few_at_a_time_as_binds(cluster: KubeCluster, api: F
         await stuck.wait()
 
     api.faults.append(("events", hang))
-    cluster.writes.lane.width = 1.0
+    cluster.writes.window.width = 1.0
     for number in range(5):
         cluster.events.failed(PodRef(f"uid-{number}", "default", f"pod-{number}"), "why")
     async with asyncio.timeout(5):

@@ -1,4 +1,4 @@
-"""Other objects of a live API: what of each kind is read, what is told, and what is left out."""
+"""Other objects of a live API: which of their fields are read, reported or left out."""
 
 import asyncio
 import logging
@@ -241,7 +241,7 @@ async def test_capacity_of_nowhere_is_not_capacity_of_everywhere(
     assert (found.topology, found.capacity_bytes) == (None, None)
 
 
-async def test_changes_that_no_scheduling_field_shows_are_not_told(
+async def test_changes_outside_scheduling_fields_are_not_reported(
     cluster: KubeCluster, api: FakeApi
 ):
     watch = Watch(cluster, api.revision)
@@ -304,7 +304,7 @@ async def test_lists_together_are_as_old_as_the_oldest(cluster: KubeCluster, api
     assert (await cluster.list_all("objects")).revision == before < api.revision
 
 
-async def test_what_is_not_served_is_left_out_and_said_once(
+async def test_kinds_that_are_not_served_are_left_out_and_reported_once(
     cluster: KubeCluster, api: FakeApi, caplog
 ):
     api.unserved.update(("csinodes", "csidrivers"))

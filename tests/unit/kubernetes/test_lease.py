@@ -1,4 +1,6 @@
-"""One of several candidates leads; who cannot be sure to lead writes nothing."""
+"""Leader election: one of several candidates leads, and a candidate that is not certain to lead
+writes nothing.
+"""
 
 import asyncio
 import json
@@ -175,7 +177,7 @@ async def test_released_when_it_is_not_ours_it_stays_as_it_is(elector, api: Fake
     assert holders == ([] if is_gone else ["second"])
 
 
-async def test_a_server_that_refuses_the_release_is_told_of(elector, api: FakeApi, caplog):
+async def test_a_refused_release_is_reported(elector, api: FakeApi, caplog):
     first = await leads(elector("first"))
 
     async def broken(_request: web.Request) -> web.Response:
@@ -195,7 +197,7 @@ async def test_the_same_one_started_again_leads_at_once(elector, api: FakeApi):
     assert spec(api).get("leaseTransitions", 0) == 0
 
 
-async def test_who_could_not_renew_writes_nothing_until_it_has(
+async def test_a_candidate_that_could_not_renew_writes_nothing_until_it_has(
     elector, api: FakeApi, clock: Clock, caplog
 ):
     first = await leads(elector("first"))
@@ -218,7 +220,7 @@ async def test_who_could_not_renew_writes_nothing_until_it_has(
 
 
 @pytest.mark.parametrize("leaves", [False, True])
-async def test_who_slept_while_another_led_stops(elector, clock: Clock, leaves: bool):
+async def test_a_leader_that_slept_while_another_led_stops(elector, clock: Clock, leaves: bool):
     first, second = await leads(elector("first")), elector("second")
     taking = asyncio.create_task(second.acquire(silent))
     async with asyncio.timeout(30):

@@ -1,4 +1,4 @@
-"""What cannot be used is said once and counted while it is so; its story says why."""
+"""Unusable objects are reported once and counted while they exist; their story gives the reason."""
 
 import pytest
 
@@ -7,6 +7,7 @@ from shared.bus.memory import MemoryBus, MemoryLog
 from shared.events.names import NoSuchName
 from shared.events.observed import InputRejected, NodesSeen, WorldOpened
 from shared.kubernetes.cluster import KubeCluster
+from shared.model.ids import INGEST
 from shared.replay.story import story
 from shared.snapshots.memory import MemorySnapshots
 from tests.unit.kubernetes.fake_api import FakeApi
@@ -73,7 +74,7 @@ async def test_the_story_of_what_was_never_let_in_says_why():
     bus = MemoryBus(MemoryLog())
     member = owner(IngestCore(1), bus, MemorySnapshots())
     await member.claim()
-    member.offer(
+    member.submit(
         WorldOpened("c"),
         InputRejected("Node huge", HUGE, "must be smaller"),
         InputRejected("Pod default/a", "spec", "must be an object"),
@@ -82,7 +83,7 @@ async def test_the_story_of_what_was_never_let_in_says_why():
     await member._turn()
 
     async def told(words: str) -> list[str]:
-        return [line.text async for line in story(bus, ["ingest/0"], words)]
+        return [line.text async for line in story(bus, [INGEST], words)]
 
     assert await told("node/huge") == [f"rejected Node huge: {HUGE} must be smaller"]
     for words in ("pod/a", "pod/default/a", "gang/g"):

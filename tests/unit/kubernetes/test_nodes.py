@@ -1,4 +1,6 @@
-"""Nodes of a live API are taken as they are: what a kubelet has not told yet is not made up."""
+"""Nodes of a live API are read as they are: fields that a kubelet has not set yet are
+not invented.
+"""
 
 import msgspec
 

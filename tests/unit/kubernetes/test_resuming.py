@@ -1,4 +1,4 @@
-"""Watches that go on where others ended: what was told is not told again."""
+"""Watches that resume where others ended: changes are not reported twice."""
 
 import asyncio
 from typing import Any
@@ -57,7 +57,7 @@ async def everything(watch: Watch, api: FakeApi) -> None:
     await asyncio.gather(say_how_new(), watch.until(lambda: watch.revision == api.revision))
 
 
-async def test_who_goes_on_is_told_nothing_again(new_cluster, api: FakeApi):
+async def test_a_resumed_watch_repeats_nothing(new_cluster, api: FakeApi):
     api.put("nodes", "cordoned", status=NODE)
     began = api.revision
     first = Watch(new_cluster(), began)
@@ -73,7 +73,7 @@ async def test_who_goes_on_is_told_nothing_again(new_cluster, api: FakeApi):
     await second.close()
 
 
-async def test_what_lists_showed_is_not_told_by_the_watch(cluster: KubeCluster, api: FakeApi):
+async def test_the_watch_does_not_repeat_the_list(cluster: KubeCluster, api: FakeApi):
     change_everything(api)
     lists = []
     for kind in cluster.kinds:
@@ -88,7 +88,7 @@ async def test_what_lists_showed_is_not_told_by_the_watch(cluster: KubeCluster, 
     await watch.close()
 
 
-async def test_a_group_that_went_while_nobody_watched_is_told(new_cluster, api: FakeApi):
+async def test_a_group_deleted_between_two_watches_is_reported(new_cluster, api: FakeApi):
     api.put("workloads", "w", spec=gang_of(3))
     since = api.revision
     api.delete("workloads", "w")
@@ -113,7 +113,7 @@ async def test_groups_that_changed_while_another_watched_are_known(new_cluster, 
     await second.close()
 
 
-async def test_groups_that_are_no_longer_kept_as_they_were_are_gone(new_cluster, api: FakeApi):
+async def test_groups_from_before_a_compaction_end_the_watch(new_cluster, api: FakeApi):
     api.put("workloads", "w", spec=gang_of(3))
     mark = api.revision
     api.pod("a")

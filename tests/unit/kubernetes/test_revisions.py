@@ -1,4 +1,6 @@
-"""What watches make of the server's revision: it has caught up, or it was restored."""
+"""Watches and the server's revision: they detect that a client has caught up, or that the server
+was restored.
+"""
 
 import asyncio
 

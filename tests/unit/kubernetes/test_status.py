@@ -1,5 +1,4 @@
-"""What a live cluster's status tells beside the specs: when pods were started, and
-whose evictions budgets have counted."""
+"""Statuses of a live cluster: start times of pods, and the evictions that budgets have counted."""
 
 import pytest
 
@@ -20,7 +19,7 @@ async def watch(cluster: KubeCluster, api: FakeApi, monkeypatch):
     await opened.close()
 
 
-async def test_when_a_pod_was_started_is_told_once_and_nothing_else_with_it(
+async def test_a_start_time_is_reported_once_and_alone(
     watch: Watch, cluster: KubeCluster, api: FakeApi
 ):
     api.put("nodes", "node-0", status=NODE)
@@ -45,7 +44,7 @@ async def test_when_a_pod_was_started_is_told_once_and_nothing_else_with_it(
     assert started == PodsStartedSeen("uid-a\nuid-b", at_ms * 2)
 
 
-async def test_budgets_say_whose_evictions_they_have_counted(
+async def test_budgets_name_the_evictions_they_have_counted(
     watch: Watch, cluster: KubeCluster, api: FakeApi
 ):
     """The status has names; of each the API is asked once, as long as it is there."""

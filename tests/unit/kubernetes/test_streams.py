@@ -1,4 +1,4 @@
-"""What becomes of the connection of an answer that goes on, over TLS, when nobody wants more."""
+"""The connection of a stream, over TLS, when its reader leaves."""
 
 import asyncio
 import ssl

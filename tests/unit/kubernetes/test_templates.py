@@ -1,4 +1,4 @@
-"""Specs of a live API with a field that cannot be read: what else such pods ask for counts."""
+"""Specs of a live API with an unreadable field: the pods' other requests still count."""
 
 from typing import Any
 

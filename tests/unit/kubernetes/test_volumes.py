@@ -1,4 +1,4 @@
-"""Volumes bound before their pods: written as they were read, whoever else writes."""
+"""Volumes bound before their pods: written at the revision that was read, whatever others write."""
 
 from typing import Any
 
@@ -46,7 +46,7 @@ async def test_a_volume_gets_its_claim_once(cluster: KubeCluster, api: FakeApi):
         (REF, Answer.DONE),
     ],
 )
-async def test_a_volume_of_somebody_else_is_left_alone(
+async def test_a_volume_of_another_claim_is_left_alone(
     cluster: KubeCluster, api: FakeApi, ref: dict[str, str], answer: Answer
 ):
     volume(api, claimRef=ref)

@@ -1,4 +1,4 @@
-"""Lists and watches of a live API: nothing is missed, nothing is told for nothing."""
+"""Lists and watches of a live API: no change is missed, and none is reported needlessly."""
 
 import asyncio
 from collections.abc import Callable
@@ -57,7 +57,7 @@ async def test_a_list_is_read_page_by_page(cluster: KubeCluster, api: FakeApi, m
     assert len([path for _, path in api.requests if path.startswith("/api/v1/pods?")]) == 3
 
 
-async def test_a_list_whose_pages_expire_begins_anew(
+async def test_a_list_with_an_expired_page_starts_again(
     cluster: KubeCluster, api: FakeApi, monkeypatch
 ):
     monkeypatch.setattr(lists, "PAGE_OBJECTS", 2)
@@ -74,7 +74,9 @@ async def test_a_list_whose_pages_expire_begins_anew(
     assert [node.name for node in seen.nodes] == ["node-1", "node-2"]
 
 
-async def test_pods_of_others_are_told_once_they_have_a_node(cluster: KubeCluster, api: FakeApi):
+async def test_pods_of_other_schedulers_are_reported_once_they_have_a_node(
+    cluster: KubeCluster, api: FakeApi
+):
     api.pod("theirs", schedulerName="other")
     api.pod("running", schedulerName="other", nodeName="node-0")
     api.pod("ours")
@@ -84,7 +86,7 @@ async def test_pods_of_others_are_told_once_they_have_a_node(cluster: KubeCluste
     assert told == {"running": "node-0", "ours": ""}
 
 
-async def test_a_watch_tells_what_happens(watch: Watch, api: FakeApi):
+async def test_a_watch_reports_changes(watch: Watch, api: FakeApi):
     await asyncio.gather(watch.until(lambda: len(watch.names()) == 2), _later(api))
     await watch.until(lambda: bool(watch.of(PodsDeletedSeen)))
     assert watch.of(PodsDeletedSeen)[0].uids == "uid-a"
@@ -102,7 +104,7 @@ async def _later(api: FakeApi) -> None:
     api.delete("pods", "a")
 
 
-async def test_a_pod_whose_spec_was_forgotten_meanwhile_is_not_told_again(
+async def test_a_pod_with_a_forgotten_spec_is_not_reported_again(
     watch: Watch, api: FakeApi, monkeypatch
 ):
     monkeypatch.setattr(templates, "LOOKUPS", 1)
@@ -116,7 +118,7 @@ async def test_a_pod_whose_spec_was_forgotten_meanwhile_is_not_told_again(
     assert watch.names().count("a") == 1
 
 
-async def test_what_no_scheduling_field_shows_is_not_told(watch: Watch, api: FakeApi):
+async def test_changes_outside_scheduling_fields_are_not_shown(watch: Watch, api: FakeApi):
     api.put("nodes", "node-0", status=NODE)
     api.pod("a", nodeName="node-0")
     await watch.until(lambda: bool(watch.names()) and bool(watch.of(NodesSeen)))
@@ -128,9 +130,7 @@ async def test_what_no_scheduling_field_shows_is_not_told(watch: Watch, api: Fak
     assert len(watch.of(NodesSeen)) == 1
 
 
-async def test_only_lists_tell_what_we_wrote_ourselves(
-    watch: Watch, cluster: KubeCluster, api: FakeApi
-):
+async def test_only_lists_report_our_own_writes(watch: Watch, cluster: KubeCluster, api: FakeApi):
     api.pod("a")
     api.pod("b")
     cluster.writes.written = {"uid-a": api.revision - 1, "uid-b": api.revision - 1}
@@ -142,7 +142,7 @@ async def test_only_lists_tell_what_we_wrote_ourselves(
     assert split(listed.names) == ["a", "b"]
 
 
-async def test_finished_and_leaving_pods_count_as_gone(watch: Watch, api: FakeApi):
+async def test_finished_and_terminating_pods_count_as_deleted(watch: Watch, api: FakeApi):
     api.pod("done", nodeName="node-0")
     api.pod("leaving")
     await watch.until(lambda: len(watch.names()) == 2)
@@ -164,7 +164,9 @@ async def test_the_joint_revision_waits_for_the_slowest(watch: Watch, api: FakeA
     await watch.until(lambda: watch.revision == api.revision)
 
 
-async def test_what_comes_at_once_is_told_together(watch: Watch, api: FakeApi, monkeypatch):
+async def test_simultaneous_changes_are_reported_in_one_event(
+    watch: Watch, api: FakeApi, monkeypatch
+):
     monkeypatch.setattr(merged_watch, "PACE_S", 0.3)
     api.pod("first")
     await watch.until(lambda: watch.names() == ["first"])
@@ -178,7 +180,7 @@ async def test_what_comes_at_once_is_told_together(watch: Watch, api: FakeApi, m
     assert [len(split(event.names)) for event in watch.of(PodsSeen)] == [1, 5]
 
 
-async def test_who_does_not_listen_is_not_told_without_end(
+async def test_a_slow_consumer_is_read_ahead_for_only_a_little(
     cluster: KubeCluster, api: FakeApi, monkeypatch
 ):
     monkeypatch.setattr(merged_watch, "AHEAD", 2)
@@ -202,7 +204,7 @@ async def test_who_does_not_listen_is_not_told_without_end(
 
 
 @pytest.mark.parametrize("kind", [kind for kind in COLLECTIONS if kind != "podgroups"])
-async def test_410_in_mid_stream_is_gone(watch: Watch, api: FakeApi, kind: str):
+async def test_a_410_in_mid_stream_ends_the_watch(watch: Watch, api: FakeApi, kind: str):
     api.pod("a")
     await watch.until(lambda: "a" in watch.names())
     await api.until_watched(len(COLLECTIONS) - 1)
@@ -213,7 +215,7 @@ async def test_410_in_mid_stream_is_gone(watch: Watch, api: FakeApi, kind: str):
         await watch.until(lambda: False)
 
 
-async def test_410_by_status_is_gone(cluster: KubeCluster, api: FakeApi):
+async def test_a_410_status_ends_the_watch(cluster: KubeCluster, api: FakeApi):
     since = api.revision
     api.pod("a")
     api.compact()
@@ -222,7 +224,7 @@ async def test_410_by_status_is_gone(cluster: KubeCluster, api: FakeApi):
         await watch.until(lambda: False)
 
 
-async def test_a_watch_that_is_cut_off_goes_on_where_it_was(watch: Watch, api: FakeApi):
+async def test_a_broken_watch_resumes_at_its_revision(watch: Watch, api: FakeApi):
     api.pod("a")
     await watch.until(lambda: "a" in watch.names())
     for _kind, response in list(api._watches):
@@ -287,7 +289,7 @@ async def test_bad_objects_are_named_and_stop_nothing(cluster: KubeCluster, api:
     assert holds.spec.request("cpu") == 100
 
 
-async def test_a_running_pod_that_is_being_deleted_is_told_so(watch: Watch, api: FakeApi):
+async def test_a_terminating_pod_is_reported_as_such(watch: Watch, api: FakeApi):
     api.pod("runs", nodeName="node-0")
     await watch.until(lambda: "runs" in watch.names())
     meta = {"deletionTimestamp": "2026-01-02T03:04:05Z"}
@@ -349,7 +351,7 @@ async def test_it_says_so_again_as_long_as_it_waits(watch: Watch, api: FakeApi, 
     assert (patches(api, "first"), patches(api, "second")) == (1, 1)
 
 
-async def test_what_nobody_heard_is_said_again_soon(watch: Watch, api: FakeApi, monkeypatch):
+async def test_an_unheard_message_is_repeated_soon(watch: Watch, api: FakeApi, monkeypatch):
     monkeypatch.setattr(refused_pods, "UNHEARD_S", 0.02)
 
     async def fail(_request: web.Request) -> web.StreamResponse:
@@ -363,7 +365,7 @@ async def test_what_nobody_heard_is_said_again_soon(watch: Watch, api: FakeApi, 
     assert patches(api, "lonely") == 2
 
 
-async def test_a_gated_pod_has_said_why_it_waits(watch: Watch, api: FakeApi):
+async def test_a_gated_pod_has_its_message_already(watch: Watch, api: FakeApi):
     gates = [{"name": "example.com/wait"}]
     api.pod("lonely", resourceClaims=CLAIM, schedulingGates=gates)
     api.pod("other")
@@ -448,9 +450,7 @@ async def test_groups_that_are_objects_of_their_own_are_gangs(
     assert await cluster.groups_as() == "podgroups"
 
 
-async def test_versions_that_nobody_knows_are_named_once(
-    cluster: KubeCluster, api: FakeApi, caplog
-):
+async def test_unknown_versions_are_named_once(cluster: KubeCluster, api: FakeApi, caplog):
     api.scheduling["v2alpha7"] = ["podgroups"]
     await cluster.list_all("gangs")
     await cluster.list_all("gangs")
@@ -470,7 +470,7 @@ async def test_budgets_say_what_they_allow(cluster: KubeCluster, api: FakeApi):
     assert (budget.match_labels, budget.allowed) == ((("app", "a"),), 2)
 
 
-async def test_pods_of_one_controller_are_told_together_and_with_it(cluster, api: FakeApi):
+async def test_pods_of_one_controller_are_reported_with_it(cluster, api: FakeApi):
     first = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "r", "controller": True}
     owners = (first, first, first | {"name": "s"}, first | {"kind": "DaemonSet"}, None)
     for name, owner in zip("abcde", owners, strict=True):

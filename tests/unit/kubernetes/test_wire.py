@@ -1,5 +1,5 @@
-"""Requests over kept connections: answers however they come in pieces, and what is known when none
-comes.
+"""Requests over kept connections: answers in any number of pieces, and what is known
+without one.
 """
 
 import asyncio
@@ -26,6 +26,7 @@ CHUNKED = (
     b"HTTP/1.1 201 Created\r\nTransfer-Encoding: chunked\r\nRetry-After: 7\r\n\r\n"
     b"a\r\n" + BODY[:10] + b"\r\n7;x=y\r\n" + BODY[10:] + b"\r\n0\r\nTrailer: t\r\n\r\n"
 )
+UPGRADE = b"HTTP/1.1 101 X\r\nConnection: upgrade\r\nUpgrade: y\r\n\r\n"
 ANSWERS = {
     OK: Answered(200, BODY, "", True),
     CHUNKED: Answered(201, BODY, "7", True),
@@ -46,23 +47,46 @@ def test_an_answer_is_the_same_in_whatever_pieces_it_comes(raw: bytes, cuts: lis
             piece, at = raw[at : at + cut], min(at + cut, len(raw))
             found = parser.feed(piece) if piece else found
         assert found == ANSWERS[raw]
+        if not found.keeps:
+            parser = AnswerParser()
 
 
 @pytest.mark.parametrize(
     ("raw", "said"),
     [
         (b"SSH-2.0-x\r\n\r\n", "no HTTP/1.1 answer"),
-        (OK + b"x", "1 bytes after"),
-        (CHUNKED + b"x", "1 bytes after"),
-        (OK.replace(b"17", b"-1"), "not a number"),
-        (OK.replace(b"200", b"2x0"), "not a number"),
-        (CHUNKED.replace(b"a\r\n", b"+a\r\n"), "not a number"),
-        (b"HTTP/1.1 200 OK\r\n" + b"a: b\r\n" * 20_000, "does not end"),
+        (OK + b"x", "bytes after the end"),
+        (CHUNKED + b"x", "bytes after the end"),
+        (OK.replace(b"17", b"-1"), "Content-Length"),
+        (OK.replace(b"200", b"2x0"), "status code"),
+        (CHUNKED.replace(b"a\r\n", b"+a\r\n"), "chunk size"),
+        (OK.replace(b"\r\n\r\n", b"\r\nContent-Length: 3\r\n\r\n"), "Content-Length"),
+        (UPGRADE, "no HTTP/1.1 answer"),
+        (OK + OK, "bytes after the end"),
+        (b"HTTP/1.1 200 OK\r\n" + b"a: b\r\n" * 20_000, "headers of an answer are too long"),
     ],
+    ids=lambda value: value[:20] if isinstance(value, str) else repr(value[:20]),
 )
 def test_what_is_no_answer_is_refused(raw: bytes, said: str):
     with pytest.raises(BadAnswer, match=said):
         AnswerParser().feed(raw)
+
+
+def feed_all(parser: AnswerParser, pieces: list[bytes]) -> None:
+    for piece in pieces:
+        parser.feed(piece)
+
+
+@pytest.mark.parametrize(
+    "piece",
+    [b"a: b\r\n" * 100, b"a" * 600, b"\r\nHTTP/1.1 100 Continue\r\n" * 20 + b"\r\n"],
+    ids=("headers", "one line", "continues"),
+)
+def test_what_comes_before_a_body_is_bounded(piece: bytes):
+    parser = AnswerParser()
+    parser.feed(b"HTTP/1.1 100 Continue\r\n")
+    with pytest.raises(BadAnswer, match="headers of an answer are too long"):
+        feed_all(parser, [piece] * 200)
 
 
 def test_a_body_may_end_with_its_connection():
@@ -73,9 +97,10 @@ def test_a_body_may_end_with_its_connection():
     assert parser.end() == Answered(200, b"abc", "", False)
 
 
-def test_half_an_answer_is_none_when_its_connection_ends():
+@pytest.mark.parametrize("raw", [OK[:-1], OK[:20], CHUNKED[:-1], CHUNKED[:-40], b""])
+def test_half_an_answer_is_none_when_its_connection_ends(raw: bytes):
     parser = AnswerParser()
-    parser.feed(OK[:-1])
+    parser.feed(raw)
     assert parser.end() is None
 
 
@@ -157,7 +182,7 @@ async def test_a_server_that_is_not_there_was_not_sent_anything():
         await ask(gone)
 
 
-async def test_a_kept_connection_that_is_gone_is_noticed_in_time():
+async def test_a_closed_kept_connection_is_noticed_in_time():
     writers = []
 
     def serve(_head: bytes, writer: asyncio.StreamWriter) -> None:
@@ -204,7 +229,7 @@ async def test_silence_ends_the_connection_too():
         assert (server.connections, server.ended) == (2, 1)
 
 
-async def test_who_gives_up_leaves_no_answer_behind():
+async def test_a_cancelled_request_leaves_no_answer_behind():
     async with wire_to(lambda _head, _writer: None) as (wire, server):
         asking = asyncio.create_task(ask(wire))
         await asked(server)
@@ -224,7 +249,7 @@ async def test_an_answer_to_nothing_ends_the_connection():
         assert server.connections == 2
 
 
-async def test_connections_that_nobody_used_for_long_are_not_used_again(monkeypatch):
+async def test_connections_idle_for_long_are_not_reused(monkeypatch):
     monkeypatch.setattr(http_wire, "KEEP_S", 0.05)
     async with wire_to(answer) as (wire, server):
         await asyncio.gather(ask(wire), ask(wire))
@@ -243,7 +268,7 @@ async def test_connections_of_a_busier_time_are_ended(monkeypatch):
         assert server.connections == 3
 
 
-async def test_closing_tells_who_waits():
+async def test_closing_ends_waiting_requests():
     async with wire_to(lambda _head, _writer: None) as (wire, server):
         asking = asyncio.create_task(ask(wire, "POST"))
         await asked(server)
@@ -300,7 +325,7 @@ async def test_what_is_on_the_wire_during_a_renewal_is_answered_and_not_kept(tmp
         assert server.connections == 2
 
 
-async def test_a_path_is_one_word():
+async def test_a_path_has_no_blanks():
     async with wire_to(answer) as (wire, _):
         for path in ("/a b", "/a\r\nX: y"):
             with pytest.raises(AssertionError, match="not a path"):

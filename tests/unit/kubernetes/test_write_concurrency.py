@@ -1,4 +1,6 @@
-"""The lane's width follows the server: up while it answers fast, down when it is slow or busy."""
+"""The number of concurrent writes follows the server: it rises on fast answers and falls on slow or
+busy ones.
+"""
 
 import asyncio
 
@@ -8,11 +10,11 @@ from shared.kubernetes.writing.write_concurrency import (
     WIDTH_MAX,
     WIDTH_MIN,
     WIDTH_SLOW,
-    Lane,
+    WriteWindow,
 )
 
 
-async def answered(lane: Lane, took_s: float, times: int) -> None:
+async def answered(lane: WriteWindow, took_s: float, times: int) -> None:
     """So many answers, the lane being full each time."""
     while lane.out < int(lane.width):
         await lane.enter()
@@ -23,7 +25,7 @@ async def answered(lane: Lane, took_s: float, times: int) -> None:
 
 
 async def test_fast_answers_widen_it_up_to_a_limit():
-    lane = Lane()
+    lane = WriteWindow()
     await answered(lane, 0.01, 200)
     assert 1.5 * WIDTH_FIRST < lane.width < WIDTH_MAX, "a flood of seconds must not end before that"
     await answered(lane, 0.01, 50_000)
@@ -31,7 +33,7 @@ async def test_fast_answers_widen_it_up_to_a_limit():
 
 
 async def test_once_it_was_too_wide_it_widens_slowly():
-    lane = Lane()
+    lane = WriteWindow()
     await answered(lane, 0.01, 100)
     lane.was_busy()
     width = lane.width
@@ -43,7 +45,7 @@ async def test_once_it_was_too_wide_it_widens_slowly():
 
 async def test_slow_answers_narrow_it_to_a_floor(monkeypatch):
     monkeypatch.setattr(write_concurrency, "REST_S", 0.0)
-    lane = Lane()
+    lane = WriteWindow()
     lane.width = WIDTH_MAX
     lane.went_well(0.01)
     for _ in range(100):
@@ -54,7 +56,7 @@ async def test_slow_answers_narrow_it_to_a_floor(monkeypatch):
 
 async def test_slow_answers_alone_widen_it_to_the_floor():
     """Late answers are no reason to send less: the server may be far away, or slow for all."""
-    lane = Lane()
+    lane = WriteWindow()
     lane.went_well(0.01)
     await answered(lane, 5.0, 2 * int(WIDTH_SLOW))
     assert WIDTH_SLOW <= lane.width < WIDTH_SLOW + 1
@@ -62,7 +64,7 @@ async def test_slow_answers_alone_widen_it_to_the_floor():
 
 async def test_refusals_narrow_it_below_the_floor_however_slow(monkeypatch):
     monkeypatch.setattr(write_concurrency, "REST_S", 0.0)
-    lane = Lane()
+    lane = WriteWindow()
     lane.went_well(0.01)
     for _ in range(100):
         lane.went_well(5.0)
@@ -71,21 +73,21 @@ async def test_refusals_narrow_it_below_the_floor_however_slow(monkeypatch):
 
 
 async def test_a_server_far_away_is_not_a_slow_one():
-    lane = Lane()
+    lane = WriteWindow()
     await answered(lane, 0.4, 500)
     assert lane.width > WIDTH_FIRST
 
 
 async def test_refusals_that_come_together_count_once():
-    lane = Lane()
+    lane = WriteWindow()
     for _ in range(10):
         lane.was_busy()
     assert lane.width == WIDTH_FIRST * write_concurrency.DECREASE
     assert lane.is_crowded
 
 
-async def test_who_comes_first_goes_first_and_who_gives_up_leaves_no_gap():
-    lane = Lane()
+async def test_waiters_enter_in_order_and_cancelled_ones_leave_no_gap():
+    lane = WriteWindow()
     lane.width = 1.0
     order: list[int] = []
 
@@ -105,7 +107,7 @@ async def test_who_comes_first_goes_first_and_who_gives_up_leaves_no_gap():
 
 
 async def test_giving_up_at_the_moment_of_entry_gives_the_place_back():
-    lane = Lane()
+    lane = WriteWindow()
     lane.width = 1.0
     await lane.enter()
     waits = asyncio.create_task(lane.enter())

@@ -1,4 +1,4 @@
-"""Binding's requests to a live API: every answer is definite, or says that it is not."""
+"""Binding's requests to a live API: every answer is definite, or reported as unknown."""
 
 import asyncio
 
@@ -38,7 +38,7 @@ async def test_binds_are_answered_in_the_order_of_asking(cluster: KubeCluster, a
     assert api.objects["pods"]["pod-9"]["spec"]["nodeName"] == "node-9"
 
 
-async def test_every_no_of_the_server_has_its_own_meaning(cluster: KubeCluster, api: FakeApi):
+async def test_every_refusal_of_the_server_has_its_own_meaning(cluster: KubeCluster, api: FakeApi):
     api.pod("a")
     old = request(api, "a")
     api.put("pods", "a", status={"phase": "Pending", "seen": 1})
@@ -106,10 +106,10 @@ async def test_too_many_requests_are_repeated_when_the_server_says(
     api.faults.extend([("binding", busy)] * 2)
     assert await bind(cluster, request(api, "a")) == [Answer.DONE]
     assert cluster.writes.counts.busy == 2
-    assert cluster.writes.lane.width < WIDTH_FIRST
+    assert cluster.writes.window.width < WIDTH_FIRST
 
 
-async def test_who_is_told_to_wait_waits_and_others_go_on(cluster: KubeCluster, api: FakeApi):
+async def test_a_throttled_request_waits_and_others_continue(cluster: KubeCluster, api: FakeApi):
     came = asyncio.Event()
     clock = asyncio.get_running_loop().time
 

@@ -1,4 +1,4 @@
-"""What a watch tells, gathered until something holds."""
+"""The events of a watch, gathered until a condition holds."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable

@@ -1,1 +1,1 @@
-"""Checks of what checks the live tests."""
+"""Unit tests of the live tests' checker."""

@@ -1,10 +1,11 @@
-"""A small true history to doctor: two nodes of two cores, and what a scheduler did with them."""
+"""A small correct history to falsify: two nodes of two cores, and a scheduler's work on them."""
 
 import struct
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 
+from shared.model.ids import INGEST, JournalName, placement
 from tests.live.checker.check import Evidence, Verdict, check
 from tests.live.checker.journals import Entry, Journals
 
@@ -113,7 +114,7 @@ class History:
 
     def told(self, *events: Any) -> None:
         """A record of the world journal."""
-        self._append("ingest/0", [], events)
+        self._append(INGEST, [], events)
 
     def know_nodes(self, cpu_milli: int = 2000, *names: str) -> None:
         for name in names or tuple(self._nodes):
@@ -135,9 +136,9 @@ class History:
         ids = packed(*(self._pods[name] for name, _node in pairs))
         nodes = packed(*(self._nodes[node] for _name, node in pairs))
         event = {"type": "reserved", "shard": 0, "ids": ids, "nodes": nodes}
-        self._append("placement/0", [("ingest/0", 0, len(self.journals["ingest/0"]))], [event])
+        self._append(placement(0), [("ingest/0", 0, len(self.journals["ingest/0"]))], [event])
 
-    def _append(self, journal: str, consumed: list[Any], events: Sequence[Any]) -> None:
+    def _append(self, journal: JournalName, consumed: list[Any], events: Sequence[Any]) -> None:
         entries = self.journals[journal]
         entries.append(Entry(len(entries), self.now_s, consumed, list(events)))
 

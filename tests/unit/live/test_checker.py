@@ -1,4 +1,4 @@
-"""The checker of the live tests is content with a true history, and sees every planted fault."""
+"""The checker of the live tests accepts a correct history, and finds every planted fault."""
 
 import pytest
 
@@ -51,7 +51,7 @@ def test_a_pod_that_moves_is_seen():
     assert any("decided again while it has a node" in problem for problem in problems)
 
 
-def test_a_bind_that_nobody_decided_is_seen():
+def test_a_bind_without_a_decision_is_seen():
     history = two_nodes()
     history.pod("one")
     history.know_pods("one")
@@ -134,7 +134,7 @@ def test_a_node_that_shrinks_before_the_bind_is_a_race():
     assert [(race.missed, race.stale_s) for race in verdict.races] == [((), 0.0)]
 
 
-def test_a_node_that_was_never_told_is_seen():
+def test_a_node_that_was_never_recorded_is_seen():
     history = two_nodes()
     history.pod("one")
     history.know_pods("one")
@@ -151,7 +151,7 @@ def test_a_forgotten_pod_is_seen(history: History):
     assert one_problem(history) == "default/silent is forgotten: no node, and no word why"
 
 
-def test_gated_and_leaving_pods_need_no_word(history: History):
+def test_gated_and_terminating_pods_need_no_message(history: History):
     history.pod("gated")
     history.changes[-1].value["spec"]["schedulingGates"] = [{"name": "wait"}]
     history.pod("leaving")
@@ -186,7 +186,7 @@ def test_a_gang_that_waits_for_its_members_is_well(gang: History):
     assert gang.verdict().problems == []
 
 
-def test_a_member_without_a_word_is_seen(gang: History):
+def test_a_member_without_a_message_is_seen(gang: History):
     gang.member("member-2")
     assert one_problem(gang) == "default/member-2 is forgotten: no node, and no word why"
 
@@ -204,7 +204,7 @@ def test_a_member_that_waits_for_a_group_that_is_there_is_seen(gang: History):
     assert TOO_FEW in problem
 
 
-def test_a_gang_that_does_not_fit_together_is_well(gang: History):
+def test_a_gang_that_does_not_fit_as_a_whole_is_well(gang: History):
     complete(gang, FULL)
     assert gang.verdict().problems == []
 
@@ -216,7 +216,7 @@ def test_a_gang_that_fits_and_waits_is_seen(gang: History):
     assert len([one for one in problems if "a node would take it" in one]) == 5
 
 
-def test_a_gang_that_says_something_else_than_what_fills_up_is_seen(gang: History):
+def test_a_gang_with_a_wrong_reason_is_seen(gang: History):
     complete(gang, "0/2 nodes are available: 2 Too many pods.")
     problems = gang.verdict().problems
     assert len(problems) == 5
@@ -257,7 +257,7 @@ def test_a_group_that_is_no_gang_may_be_bound_in_part():
 CLAIMS = [{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]
 
 
-def test_a_refused_pod_says_which_of_its_fields_it_is(history: History):
+def test_a_refused_pod_names_its_bad_field(history: History):
     history.waits("alone", "spec.volumes[data]: is not supported")
     history.changes[-1].value["spec"]["volumes"] = CLAIMS
     assert history.verdict().problems == []
@@ -387,7 +387,7 @@ def test_a_cordoned_node_a_taken_port_and_no_room():
     assert fits.why_not(pod, NODE, {"pods": 1000}, ()) == ["Too many pods"]
 
 
-def test_what_the_filter_does_not_know_it_does_not_judge(history: History):
+def test_unknown_fields_are_not_checked(history: History):
     history.waits("claiming", FULL)
     history.changes[-1].value["spec"]["volumes"] = CLAIMS
     assert "nobody can say whether it must" in one_problem(history)

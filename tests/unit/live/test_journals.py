@@ -1,4 +1,4 @@
-"""The checker's own reading of journals: what counts, and that damage is loud."""
+"""The checker's own reading of journals: which records count, and that damage is loud."""
 
 import zlib
 from typing import Any
@@ -36,7 +36,7 @@ def test_records_under_a_lost_claim_do_not_count():
     assert found[-1].of("a") == []
 
 
-def test_what_came_from_outside_is_told_apart():
+def test_observations_from_outside_are_kept_apart():
     came = msgspec.msgpack.encode([{"type": "a"}, {"type": "b"}])
     (_claim, entry) = entries(enumerate([claim("first"), written(term=0, received=came)]))
     assert (entry.heard("b"), entry.events) == ([{"type": "b"}], [])

@@ -1,12 +1,12 @@
-"""What `make soak` judges by: each fault is seen, and a good run is not blamed."""
+"""The rules of `make soak`: each fault is found, and a good run passes."""
 
 from typing import Any
 
 import pytest
 
 from tests.soak.budgets import GUARDED, Budgets
-from tests.soak.judge import PART_S, Judge
-from tests.soak.samples import Sample, growth
+from tests.soak.history_checks import PART_S, Judge
+from tests.soak.process_samples import Sample, growth
 from tests.unit.live.history import Change, History, two_nodes
 
 APP = GUARDED[0]
@@ -43,7 +43,7 @@ def test_a_pod_that_moves():
     assert judged(history).problems == ["default/one moved from node-a to node-b"]
 
 
-def test_a_pod_that_nobody_speaks_of():
+def test_a_pod_without_any_message():
     history = two_nodes()
     history.pod("one")
     history.waits("two", "why")

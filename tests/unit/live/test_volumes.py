@@ -1,4 +1,4 @@
-"""The live checker's rules of volumes: each one broken, and when all is well."""
+"""The live checker's rules of volumes: each one broken, and a correct case."""
 
 from typing import Any
 

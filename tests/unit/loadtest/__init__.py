@@ -1,1 +1,1 @@
-"""Tests of what measures."""
+"""Unit tests of the benches."""

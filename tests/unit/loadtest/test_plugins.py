@@ -1,4 +1,4 @@
-"""`make bench-plugins` says what keeps to the limit, and ends with an error where something does
+"""`make bench-plugins` reports which plugins keep the limit, and exits with an error if one does
 not. Nothing is timed here.
 """
 

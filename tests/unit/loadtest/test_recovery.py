@@ -1,23 +1,25 @@
-"""How long journals were without an owner: told at the end of a test run, whoever measured it."""
+"""Times of journals without an owner: printed at the end of a test run, whichever test measured
+them.
+"""
 
 import pytest
 
-from tests import collected
-from tests.e2e import recovery
-from tests.e2e.recovery import Recovery
+from tests.e2e import recovery_times
+from tests.e2e.recovery_times import Recovery
+from tests.support import worker_reports
 
 
 @pytest.fixture(autouse=True)
 def _folder(tmp_path, monkeypatch):
-    monkeypatch.setenv(collected.FOLDER, str(tmp_path))
+    monkeypatch.setenv(worker_reports.FOLDER, str(tmp_path))
 
 
-def test_what_was_measured_is_told_by_hurt_and_service():
+def test_measured_recoveries_are_listed_by_fault_and_service():
     killed = [Recovery("binding/0", "kill -9", 150 + n, n / 2, n / 1.0) for n in range(1, 4)]
-    recovery.write("killed", killed)
-    recovery.write("broken", [Recovery("ingest/0", "broker", 120, None, 2.5)])
+    recovery_times.write("killed", killed)
+    recovery_times.write("broken", [Recovery("ingest/0", "broker", 120, None, 2.5)])
     said: list[str] = []
-    recovery.report(said.append)
+    recovery_times.report(said.append)
     rows = [" ".join(line.split()) for line in said[3:]]
     assert rows == [
         "broker ingest 1 120 - 2.50 / 2.50 / 2.50",
@@ -25,7 +27,7 @@ def test_what_was_measured_is_told_by_hurt_and_service():
     ]
 
 
-def test_nothing_is_told_when_nothing_was_measured():
+def test_nothing_is_printed_when_nothing_was_measured():
     said: list[str] = []
-    recovery.report(said.append)
+    recovery_times.report(said.append)
     assert said == []

@@ -1,4 +1,4 @@
-"""Workloads are played to their end, and a figure without all its pods is void."""
+"""Workloads run to their end, and a figure without all its pods is void."""
 
 import asyncio
 

@@ -1,5 +1,5 @@
-"""Before the claim: what cannot be read is met, and nothing is changed. After it: the fold of all
-that lies before.
+"""Before a claim, unreadable records are found and nothing is changed. After it, all earlier
+records are folded.
 """
 
 import re
@@ -13,12 +13,9 @@ from shared.machine.fold import fold
 from shared.machine.record import Claim, Record, RecordUnreadable, Slice, encode
 from shared.machine.runtime import OwnershipLost
 from shared.machine.snapshots import SnapshotPolicy
-from shared.ports.bus import JournalName
+from shared.model.ids import INGEST, QUEUEING
 from shared.snapshots.memory import MemorySnapshots
 from tests.unit.machine.toy import HandClock, ToyIngest, ToyQueueing, owner, turn
-
-INGEST = JournalName("ingest/0")
-QUEUEING = JournalName("queueing/0")
 
 
 @pytest.fixture
@@ -103,7 +100,7 @@ async def test_a_journal_is_folded_once_unless_others_write_before_the_claim(
     await first.claim()
     await turn(first, 1)
     late = owner(ToyIngest(), bus, store, name="late")
-    await late.look()
+    await late.read_ahead()
     heir = owner(ToyIngest(), bus, store, name="two")
     await heir.claim()
     assert (folds, heir.state.total) == (3, 1)
@@ -118,7 +115,7 @@ async def test_a_journal_is_folded_once_unless_others_write_before_the_claim(
 
 async def test_a_journal_may_be_cut_between_a_look_and_the_claim(bus, store):
     late = owner(ToyIngest(), bus, store, name="late")
-    await late.look()
+    await late.read_ahead()
     heir = owner(ToyIngest(), bus, store, policy=SnapshotPolicy(every_records=2, keep=3, cut=True))
     await heir.claim()
     for revision in range(12):

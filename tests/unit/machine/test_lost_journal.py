@@ -1,4 +1,4 @@
-"""Journals that are shorter than they were: nobody goes on as if nothing had happened."""
+"""Journals that are shorter than they were: no owner continues as if nothing had happened."""
 
 import asyncio
 

@@ -1,4 +1,6 @@
-"""Who claims at the start: at once who owned the journal last, after a silence everybody else."""
+"""Claims at the start: the last owner of a journal claims at once, any other member after a
+silence.
+"""
 
 import pytest
 
@@ -6,11 +8,9 @@ from shared.bus.memory import MemoryBus, MemoryLog
 from shared.machine import member as members
 from shared.machine.member import Member
 from shared.machine.runtime import Host
-from shared.ports.bus import JournalName
+from shared.model.ids import INGEST, JournalName
 from shared.snapshots.memory import MemorySnapshots
 from tests.unit.machine.toy import HandClock, ToyIngest, inline, owner, turn
-
-INGEST = JournalName("ingest/0")
 
 
 class CountingBus(MemoryBus):
@@ -43,7 +43,7 @@ async def wrote(log: MemoryLog, name: str, records: int) -> None:
 def member(log: MemoryLog, name: str) -> tuple[Member, CountingBus]:
     bus = CountingBus(log)
     host = Host(HandClock(), name, lambda: name, inline)
-    return Member("ingest/0", bus, host, lambda: owner(ToyIngest(), bus, MemorySnapshots())), bus
+    return Member(INGEST, bus, host, lambda: owner(ToyIngest(), bus, MemorySnapshots())), bus
 
 
 async def was_ours(log: MemoryLog, name: str) -> bool:
@@ -54,7 +54,7 @@ async def was_ours(log: MemoryLog, name: str) -> bool:
 
 
 @pytest.mark.parametrize("records", [0, 5, 500])
-async def test_the_last_claim_says_whose_it_was(log: MemoryLog, records: int):
+async def test_the_last_claim_names_the_owner(log: MemoryLog, records: int):
     await wrote(log, "one", records)
     assert await was_ours(log, "one")
     assert not await was_ours(log, "two")
@@ -63,7 +63,7 @@ async def test_the_last_claim_says_whose_it_was(log: MemoryLog, records: int):
     assert not await was_ours(log, "one")
 
 
-async def test_a_void_record_at_the_end_says_nothing(log: MemoryLog):
+async def test_a_void_record_at_the_end_names_no_owner(log: MemoryLog):
     await wrote(log, "one", 3)
     bus = MemoryBus(log)
     stale = (await bus.read(INGEST, 2))[0][1]
@@ -72,7 +72,7 @@ async def test_a_void_record_at_the_end_says_nothing(log: MemoryLog):
     assert await was_ours(log, "two")
 
 
-async def test_a_claim_that_was_cut_away_is_nobodys(log: MemoryLog):
+async def test_a_cut_claim_names_no_owner(log: MemoryLog):
     await wrote(log, "one", 100)
     await MemoryBus(log).cut(INGEST, 50)
     assert not await was_ours(log, "one")

@@ -1,4 +1,4 @@
-"""One owner, two owners, and what readers make of both."""
+"""One owner, two owners, and how readers see both."""
 
 import asyncio
 
@@ -14,7 +14,8 @@ from shared.machine.reader import Reader
 from shared.machine.record import RecordUnreadable, decode, encode
 from shared.machine.runtime import JUMP_MS_MAX, EpochOver, OwnershipLost, Rhythm
 from shared.machine.snapshots import SnapshotPolicy
-from shared.ports.bus import AppendUnknown, JournalName
+from shared.model.ids import INGEST, QUEUEING, JournalName
+from shared.ports.bus import AppendUnknown
 from shared.snapshots.memory import MemorySnapshots
 from tests.unit.machine.toy import (
     HandClock,
@@ -24,9 +25,6 @@ from tests.unit.machine.toy import (
     owner,
     turn,
 )
-
-INGEST = JournalName("ingest/0")
-QUEUEING = JournalName("queueing/0")
 
 
 @pytest.fixture
@@ -60,7 +58,7 @@ async def test_inputs_are_consumed_exactly_once_across_a_takeover(bus, store):
     await second.claim()
     await turn(second)
     assert second.state.total == 7
-    assert second.state.cursors["ingest/0"].next == 3
+    assert second.state.cursors[INGEST].next == 3
 
 
 async def test_an_owner_decides_on_all_that_came_before_it(bus, store, monkeypatch):
@@ -117,7 +115,7 @@ async def test_records_of_an_older_term_are_void_for_every_reader(bus, store):
     await heir.claim()
     stale = (await bus.read(INGEST, 1))[0][1]
     await bus.append(INGEST, 3, stale)
-    reader = Reader("ingest/0", Cursor())
+    reader = Reader(INGEST, Cursor())
     valid = [position for position, _ in reader.accept_all(await bus.read(INGEST, 0))]
     assert valid == [0, 1, 2]
     assert reader.voids == 1
@@ -185,7 +183,7 @@ async def test_a_step_without_content_is_not_recorded_until_the_heartbeat(bus, s
     assert (await bus.bounds(INGEST))[1] == 2
 
 
-async def test_who_is_alone_records_less_and_loses_no_time(bus, store):
+async def test_a_single_owner_records_less_and_loses_no_time(bus, store):
     clock = HandClock()
     member = owner(ToyIngest(), bus, store, clock, rhythm=Rhythm(heartbeat_ms=30_000))
     await member.claim()
@@ -199,7 +197,7 @@ async def test_who_is_alone_records_less_and_loses_no_time(bus, store):
     assert (await bus.bounds(INGEST))[1] == 2
 
 
-async def test_it_rests_no_longer_than_time_is_counted(bus, store):
+async def test_a_pause_is_no_longer_than_the_counted_time(bus, store):
     """A jump counts as 2 s: who sleeps for longer is late ever after."""
     member = owner(ToyIngest(), bus, store, rhythm=Rhythm(heartbeat_ms=30_000))
     await member.claim()
@@ -273,7 +271,7 @@ async def test_a_cut_journal_needs_a_snapshot(bus, store):
 
 
 async def test_a_reader_that_never_took_a_snapshot_holds_the_cut_back(bus, store):
-    policy = SnapshotPolicy(every_records=2, keep=3, cut=True, readers=("queueing/0",))
+    policy = SnapshotPolicy(every_records=2, keep=3, cut=True, readers=(QUEUEING,))
     member = owner(ToyIngest(), bus, store, policy=policy)
     await member.claim()
     for revision in range(12):
@@ -288,7 +286,7 @@ async def test_a_flipped_bit_is_found_and_named(bus, store):
     payload = bytearray((await bus.read(INGEST, 1))[0][1])
     payload[-3] ^= 1
     with pytest.raises(RecordUnreadable, match="ingest/0 at 1: checksum"):
-        decode(bytes(payload), "ingest/0", 1)
+        decode(bytes(payload), INGEST, 1)
 
 
 async def test_a_record_of_a_newer_format_is_refused(bus, store):
@@ -296,8 +294,8 @@ async def test_a_record_of_a_newer_format_is_refused(bus, store):
     await member.claim()
     payload = (await bus.read(INGEST, 0))[0][1]
     with pytest.raises(RecordUnreadable, match="another version"):
-        decode(b"M9" + payload[2:], "ingest/0", 0)
-    assert encode(decode(payload, "ingest/0", 0)) == payload
+        decode(b"M9" + payload[2:], INGEST, 0)
+    assert encode(decode(payload, INGEST, 0)) == payload
 
 
 async def test_a_claim_of_an_older_epoch_is_never_in_force(bus, store):
@@ -323,9 +321,7 @@ class ToyFollower(ToyQueueing):
         yield from ()
 
 
-async def test_what_was_consumed_in_quiet_turns_goes_into_the_next_record_with_its_times(
-    bus, store
-):
+async def test_inputs_of_quiet_turns_are_in_the_next_record_with_their_times(bus, store):
     clock = HandClock()
     source = owner(ToyIngest(), bus, store)
     await source.claim()
@@ -339,7 +335,10 @@ async def test_what_was_consumed_in_quiet_turns_goes_into_the_next_record_with_i
     clock.at_ms += 1_000
     await turn(follower)
     ((_position, payload),) = await bus.read(QUEUEING, 1)
-    consumed = [(part.start, part.stop, part.time_ms) for part in decode(payload, "", 1).consumed]
+    consumed = [
+        (part.start, part.stop, part.time_ms)
+        for part in decode(payload, JournalName(""), 1).consumed
+    ]
     assert consumed == [(0, 2, 1_007), (2, 3, 1_014)]
     heir = owner(ToyFollower(), bus, store, clock, name="two")
     await heir.claim()
@@ -369,7 +368,7 @@ async def test_quiet_ranges_are_recorded_before_they_grow_too_many(bus, store, m
         await turn(source, revision)
         await turn(follower)
     ((_position, payload),) = await bus.read(QUEUEING, 1)
-    assert len(decode(payload, "", 1).consumed) == 3
+    assert len(decode(payload, JournalName(""), 1).consumed) == 3
 
 
 async def consumed(follower, count):
@@ -380,9 +379,7 @@ async def consumed(follower, count):
 
 
 @pytest.mark.parametrize(("linger_ms", "turns"), [(0, 3), (500, 1)])
-async def test_news_of_a_source_that_is_only_followed_waits_for_company(
-    bus, store, linger_ms, turns
-):
+async def test_records_of_a_followed_source_wait_for_others(bus, store, linger_ms, turns):
     source = owner(ToyIngest(), bus, store)
     await source.claim()
     follower = owner(ToyFollower(), bus, store, rhythm=Rhythm(linger_ms={"ingest/0": linger_ms}))
@@ -402,16 +399,16 @@ async def test_news_of_a_source_that_is_only_followed_waits_for_company(
 class OtherIngest(ToyIngest):
     """A second source."""
 
-    journal = "ingest/1"
+    journal = JournalName("ingest/1")
 
 
 class FollowsBoth(ToyFollower):
     """Reads the two."""
 
-    sources = ("ingest/0", "ingest/1")
+    sources = (INGEST, JournalName("ingest/1"))
 
 
-async def test_news_that_may_wait_long_does_not_hold_up_news_that_may_not(bus, store, monkeypatch):
+async def test_patient_sources_do_not_delay_urgent_ones(bus, store, monkeypatch):
     monkeypatch.setattr(runtime, "HEARTBEAT_MS", 600_000)
     patient, eager = owner(ToyIngest(), bus, store), owner(OtherIngest(), bus, store)
     await patient.claim()
@@ -430,34 +427,34 @@ async def test_news_that_may_wait_long_does_not_hold_up_news_that_may_not(bus, s
     await asyncio.gather(running, return_exceptions=True)
 
 
-async def test_what_is_offered_waits_for_company(bus, store, monkeypatch):
+async def test_offered_inputs_wait_for_others(bus, store, monkeypatch):
     monkeypatch.setattr(runtime, "HEARTBEAT_MS", 600_000)
     source = owner(ToyIngest(), bus, store)
     await source.claim()
-    follower = owner(ToyFollower(), bus, store, rhythm=Rhythm(offers_ms=600_000))
+    follower = owner(ToyFollower(), bus, store, rhythm=Rhythm(submissions_ms=600_000))
     await follower.claim()
     running = asyncio.create_task(follower.run())
     await asyncio.sleep(0.02)
     before = follower.stats.records
     for number in (1, 2):
-        follower.offer(WatchAdvanced(number))
+        follower.submit(WatchAdvanced(number))
         await asyncio.sleep(0.02)  # time enough for a turn of its own
-    assert (follower.offers, follower.stats.records) == (2, before)
+    assert (follower.submitted, follower.stats.records) == (2, before)
     await turn(source, 3)
     await consumed(follower, 1)
-    assert follower.offers == 0
+    assert follower.submitted == 0
     running.cancel()
     await asyncio.gather(running, return_exceptions=True)
 
 
-async def test_what_is_offered_has_a_turn_without_company_too(bus, store, monkeypatch):
+async def test_offered_inputs_get_a_turn_of_their_own_in_the_end(bus, store, monkeypatch):
     monkeypatch.setattr(runtime, "HEARTBEAT_MS", 600_000)
-    member = owner(ToyIngest(), bus, store, rhythm=Rhythm(offers_ms=20))
+    member = owner(ToyIngest(), bus, store, rhythm=Rhythm(submissions_ms=20))
     await member.claim()
     running = asyncio.create_task(member.run())
     await asyncio.sleep(0.02)
     for revision in (1, 2, 3):
-        member.offer(WatchAdvanced(revision))
+        member.submit(WatchAdvanced(revision))
     async with asyncio.timeout(10):
         while member.state.total < 6:  # noqa: ASYNC110 (a turn tells nobody)
             await asyncio.sleep(0.002)
@@ -466,14 +463,14 @@ async def test_what_is_offered_has_a_turn_without_company_too(bus, store, monkey
 
 
 @pytest.mark.parametrize(("pace_ms", "turns"), [(0, 3), (500, 1)])
-async def test_turns_begin_apart(bus, store, pace_ms, turns):
+async def test_turns_start_at_an_interval(bus, store, pace_ms, turns):
     member = owner(ToyIngest(), bus, store, rhythm=Rhythm(pace_ms))
     await member.claim()
     running = asyncio.create_task(member.run())
     await asyncio.sleep(0.02)
     before = member.stats.steps
     for revision in (1, 2, 3):
-        member.offer(WatchAdvanced(revision))
+        member.submit(WatchAdvanced(revision))
         await asyncio.sleep(0.02)
     if pace_ms:
         assert member.stats.steps == before
@@ -483,16 +480,16 @@ async def test_turns_begin_apart(bus, store, pace_ms, turns):
     await asyncio.gather(running, return_exceptions=True)
 
 
-async def test_what_is_offered_together_is_recorded_together(bus, store, monkeypatch):
-    monkeypatch.setattr(runtime, "OFFERS_PER_TURN", 4)
+async def test_inputs_offered_at_once_are_in_one_record(bus, store, monkeypatch):
+    monkeypatch.setattr(runtime, "SUBMISSIONS_PER_TURN", 4)
     member = owner(ToyIngest(), bus, store)
     await member.claim()
     for revision in (1, 2, 3):
-        member.offer(WatchAdvanced(revision))
-    member.offer(*map(WatchAdvanced, (4, 5, 6)))
-    member.offer(WatchAdvanced(7))
-    assert member.offers == 5
+        member.submit(WatchAdvanced(revision))
+    member.submit(*map(WatchAdvanced, (4, 5, 6)))
+    member.submit(WatchAdvanced(7))
+    assert member.submitted == 5
     await member._turn()
-    assert (member.offers, member.state.total) == (1, 21)
+    assert (member.submitted, member.state.total) == (1, 21)
     await member._turn()
-    assert (member.offers, member.state.total) == (0, 28)
+    assert (member.submitted, member.state.total) == (0, 28)

@@ -1,4 +1,4 @@
-"""Epochs: what a reset closes, what it fences, and how a reset that died is finished."""
+"""Epochs: what a reset closes and fences, and how an interrupted reset is finished."""
 
 import pytest
 
@@ -7,6 +7,7 @@ from shared.events.observed import PodsSeen
 from shared.machine.reset import EpochBus, EpochStore, ResetFailed, epochs, renamed, reset
 from shared.machine.runtime import Host, OwnershipLost
 from shared.model.api_outcome import Answer
+from shared.model.ids import INGEST, QUEUEING, placement
 from shared.model.objects import Node, PodSpec
 from shared.model.world import Arrival, World
 from shared.ports.cluster import BindRequest, PodRef
@@ -15,7 +16,7 @@ from shared.simulated.cluster import SimCluster
 from shared.snapshots.memory import MemorySnapshots
 from tests.unit.machine.toy import HandClock, ToyIngest, inline, owner, turn
 
-JOURNALS = ["ingest/0", "queueing/0"]
+JOURNALS = [INGEST, QUEUEING]
 
 
 @pytest.fixture
@@ -105,9 +106,9 @@ def test_snapshots_of_epochs_do_not_mix():
     plain = MemorySnapshots()
     first, third = EpochStore(plain, 1), EpochStore(plain, 3)
     assert renamed("placement/2", 3) == "placement-e3/2"
-    third.save(SnapshotMeta("placement/2", 5, 1, "hash", {}, 4), b"body")
-    assert third.load("placement/2", 5) == b"body"
-    assert [meta.journal for meta in third.list("placement/2")] == ["placement/2"]
+    third.save(SnapshotMeta(placement(2), 5, 1, "hash", {}, 4), b"body")
+    assert third.load(placement(2), 5) == b"body"
+    assert [meta.journal for meta in third.list(placement(2))] == ["placement/2"]
     assert third.journals() == ["placement/2"]
     assert first.journals() == []
-    assert first.list("placement/2") == []
+    assert first.list(placement(2)) == []

@@ -1,4 +1,4 @@
-"""A toy service: it adds up what it is told and reports each sum; one effect per report."""
+"""A toy service: it adds up its inputs and reports each sum; one effect per report."""
 
 import asyncio
 from collections.abc import Callable, Iterator
@@ -9,8 +9,9 @@ from shared.events.ingest import SourceAdvanced
 from shared.events.observed import WatchAdvanced
 from shared.events.queueing import Settled
 from shared.machine.core import MachineState
-from shared.machine.runtime import Host, Offers, Owner
+from shared.machine.runtime import Host, Owner, OwnerPort
 from shared.machine.snapshots import SnapshotPolicy
+from shared.model.ids import INGEST, QUEUEING, JournalName
 from shared.ports.bus import Bus
 from shared.ports.snapshots import SnapshotStore
 
@@ -18,7 +19,7 @@ from shared.ports.snapshots import SnapshotStore
 class ToyState(MachineState):
     """The sum so far, what is to be reported, and the effects open."""
 
-    def __init__(self, sources: tuple[str, ...]) -> None:
+    def __init__(self, sources: tuple[JournalName, ...]) -> None:
         super().__init__(sources)
         self.total = 0
         self.todo: list[int] = []
@@ -28,8 +29,8 @@ class ToyState(MachineState):
 class ToyIngest:
     """Reports the revisions it is told (journal ingest/0)."""
 
-    journal = "ingest/0"
-    sources: tuple[str, ...] = ()
+    journal = INGEST
+    sources: tuple[JournalName, ...] = ()
 
     def new(self) -> ToyState:
         return ToyState(self.sources)
@@ -74,8 +75,8 @@ class AddressedAdvance(SourceAdvanced, frozen=True, tag="source_advanced"):
 class ToyQueueing(ToyIngest):
     """Adds up what the other toy reports (journal queueing/0)."""
 
-    journal = "queueing/0"
-    sources: tuple[str, ...] = ("ingest/0",)
+    journal = QUEUEING
+    sources: tuple[JournalName, ...] = (INGEST,)
 
     def evolve(self, state: ToyState, event: Event) -> None:
         if isinstance(event, SourceAdvanced):
@@ -104,7 +105,7 @@ class ListShell:
     def __init__(self) -> None:
         self.effects: list[int] = []
 
-    def start(self, owner: Offers) -> None: ...
+    def start(self, owner: OwnerPort) -> None: ...
 
     def effect(self, effect_id: int, effect: Event) -> None:
         self.effects.append(effect_id)
@@ -133,7 +134,7 @@ async def turn(member: Owner[ToyState], *revisions: int) -> None:
     """Offer some revisions and take one turn, with what its sources told before."""
     await asyncio.sleep(0)
     for revision in revisions:
-        member.offer(WatchAdvanced(revision))
+        member.submit(WatchAdvanced(revision))
     await member._turn()
 
 

@@ -1,4 +1,4 @@
-"""Columns: what is asked of them as a whole."""
+"""Columns: questions about them as a whole."""
 
 import numpy as np
 import pytest

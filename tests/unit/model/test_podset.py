@@ -1,4 +1,4 @@
-"""A set of pod ids that all end up in it: what is full costs nothing."""
+"""A set of pod ids that all end up in it: full pages cost nothing."""
 
 import numpy as np
 import pytest

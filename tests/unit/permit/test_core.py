@@ -1,9 +1,10 @@
-"""Permit decides: given what the shards say, commit, plan again, release, or time out."""
+"""Permit's decisions from the shards' answers: commit, plan again, release, or time out."""
 
 import msgspec
 import pytest
 
-from services.permit.core.core import PermitCore, parse_config
+from services.permit.core.config import Config
+from services.permit.core.core import PermitCore
 from services.permit.core.state import RACES_MAX
 from services.permit.core.transitions import OPEN, TRANSITIONS, Phase, following
 from shared.events.base import Configured
@@ -13,6 +14,7 @@ from shared.events.placement import GangHeld, GangOffered, GangRefused, MemberVo
 from shared.events.queueing import GangDispatched, Members
 from shared.model.columns import pack, unpack
 from shared.model.objects import PodSpec
+from shared.model.options import read_options
 from shared.model.volumes import Choice
 from tests.support.steps import Steps
 
@@ -74,7 +76,7 @@ def test_a_dispatched_gang_is_offered_to_the_shards():
     assert permit().when(dispatched(THREE)) == [OfferAsked(1, 1, members(THREE))]
 
 
-def test_a_plan_waits_for_the_word_of_every_shard():
+def test_a_plan_waits_for_the_answer_of_every_shard():
     mesh = permit(2)
     mesh.when(dispatched(THREE))
     assert mesh.when(offered(1, 3)) == []
@@ -85,7 +87,7 @@ def test_one_shard_that_holds_all_commits():
     assert holding().when(held(0, [1, 2, 3])) == [committed([1, 2, 3], [101, 102, 103])]
 
 
-def test_a_commit_tells_of_members_at_whose_bind_somebody_acts():
+def test_a_commit_names_members_with_bind_plugins():
     some, other = PodSpec(priority=1), PodSpec(priority=2)
     mesh = holding(2, groups=((7, (1, 2)), (8, (3, 4))), counts=((1, 1), (1, 1)), need=3)
     mesh.when(held(0, [2, 4], shown=(Shown(pack([2]), some), Shown(pack([4]), other))))
@@ -95,7 +97,7 @@ def test_a_commit_tells_of_members_at_whose_bind_somebody_acts():
     assert commit.shown == (Shown(pack([1]), some), Shown(pack([2]), some))
 
 
-def test_a_commit_tells_who_waits_for_volumes():
+def test_a_commit_names_members_that_wait_for_volumes():
     mesh = holding(2, groups=((7, (1, 2)), (8, (3, 4))), counts=((1, 1), (1, 1)), need=3)
     mine, others = (
         [MemberVolumes(pod, (Choice("a", "c", "u"),)) for pod in p] for p in ((4, 2), (3,))
@@ -113,7 +115,7 @@ def test_a_shard_for_all_is_preferred():
     assert mesh.when(offered(0, 3), offered(1, 4), offered(2, 2)) == [asked(1, (7, (1, 2, 3, 4)))]
 
 
-def test_else_the_one_shard_that_takes_most_of_at_least_min_count():
+def test_otherwise_the_shard_that_takes_most_of_at_least_min_count():
     mesh = permit(3)
     mesh.when(dispatched((7, (1, 2, 3, 4, 5)), need=2))
     assert mesh.when(offered(0, 3), offered(1, 4), offered(2, 2)) == [asked(1, (7, (1, 2, 3, 4)))]
@@ -131,7 +133,7 @@ def test_a_gang_for_which_no_shard_has_room_alone_is_cut_over_shards():
     ]
 
 
-def test_a_shard_is_asked_for_others_where_its_offer_is_of_members_had_elsewhere():
+def test_a_shard_is_asked_for_members_that_it_did_not_offer_when_others_hold_those():
     singles = tuple((number, (number,)) for number in range(1, 6))
     mesh = permit(2)
     mesh.when(dispatched(*singles, need=5))
@@ -197,13 +199,13 @@ def test_at_least_min_count_commits_without_the_rest():
     assert mesh.when(held(1, [1, 2])) == [committed([1, 2], [201, 202])]
 
 
-def test_a_member_that_goes_is_dropped():
+def test_a_deleted_member_is_dropped():
     mesh = holding(groups=((7, (1, 2, 3, 4)),), counts=((4,),))
     assert mesh.when(gone(2)) == []
     assert mesh.when(held(0, [1, 2, 3, 4])) == [committed([1, 3, 4], [101, 103, 104])]
 
 
-def test_a_held_member_that_goes_is_dropped():
+def test_a_deleted_held_member_is_dropped():
     mesh = holding(2, ((7, (1, 2, 3, 4)),), ((2,), (2,)))
     assert mesh.when(held(1, [1, 2])) == []
     assert mesh.when(gone(1), held(0, [3, 4])) == [
@@ -212,7 +214,7 @@ def test_a_held_member_that_goes_is_dropped():
 
 
 @pytest.mark.parametrize("order", [1, -1], ids=["held first", "gone first"])
-def test_a_member_that_went_does_not_count_for_min_count(order):
+def test_a_deleted_member_does_not_count_for_min_count(order):
     mesh = holding(groups=((7, (1, 2, 3, 4)),), counts=((3,),))
     assert mesh.when(*(held(0, [1, 2, 3]), gone(1))[::order]) == [
         GangReleased(1, 1, (), 10, stale=True)
@@ -225,7 +227,7 @@ def test_too_few_members_left_release_the_attempt():
     assert mesh.when(held(0, [1, 2, 3])) == []
 
 
-def test_a_member_gone_before_it_was_dispatched_is_not_tried():
+def test_a_member_deleted_before_its_dispatch_is_not_tried():
     mesh = permit()
     assert mesh.when(gone(4)) == []
     assert mesh.when(dispatched((7, (1, 2, 3, 4)))) == [OfferAsked(1, 1, members(THREE))]
@@ -254,7 +256,7 @@ def test_an_attempt_of_an_older_group_is_released_at_once():
     assert mesh.when(dispatched(THREE, attempt=2, version=2)) == [OfferAsked(1, 2, members(THREE))]
 
 
-def test_the_version_it_was_dispatched_with_does_no_harm():
+def test_the_dispatched_version_does_no_harm():
     assert holding().when(GangSet(1, "a/b", 3, GATE_MS, 1)) == []
 
 
@@ -322,7 +324,7 @@ def test_a_commit_ends_the_gate():
     assert mesh.when(at_ms=10 * GATE_MS) == []
 
 
-def test_attempts_of_several_gangs_are_open_together():
+def test_attempts_of_several_gangs_may_be_open():
     mesh = permit()
     mesh.when(dispatched(THREE), dispatched((7, (4, 5, 6)), gang=2, attempt=2))
     answers = (offered(0, 3, gang=2, attempt=2), offered(0, 3))
@@ -347,9 +349,9 @@ def test_late_and_unknown_answers_change_nothing(late):
     mesh = permit()
     mesh.when(dispatched(THREE))
     mesh.when(offered(0, 0))
-    before = list(mesh.state.attempts), mesh.state.gates
+    before = list(mesh.state.attempts), mesh.state.timeouts
     assert mesh.when(late) == []
-    assert (list(mesh.state.attempts), mesh.state.gates) == before
+    assert (list(mesh.state.attempts), mesh.state.timeouts) == before
 
 
 def test_a_second_answer_of_a_shard_is_ignored():
@@ -372,7 +374,7 @@ def test_a_step_is_bounded():
     assert [event.gang for event in mesh.when()] == [2]
 
 
-def test_an_illegal_transition_tells_its_story():
+def test_an_illegal_transition_reports_its_story():
     with pytest.raises(AssertionError, match="gang 4: gang_committed is not allowed in NEW"):
         following(Phase.NEW, "gang_committed", "gang 4")
 
@@ -390,8 +392,8 @@ def test_every_open_phase_can_end():
     [({"plan": 1}, "plan"), ({"plans_max": 0}, "plans_max"), ({"plans_max": "x"}, "plans_max")],
 )
 def test_wrong_options_are_named(options, words):
-    with pytest.raises(ValueError, match=f"permit: .*{words}"):
-        parse_config(options)
+    with pytest.raises(ValueError, match=f"permit.*{words}"):
+        read_options("permit", {"permit": options}, Config)
 
 
 def test_room_that_others_took_is_tried_for_again_at_once_but_not_for_ever():
@@ -405,7 +407,7 @@ def test_room_that_others_took_is_tried_for_again_at_once_but_not_for_ever():
 
 
 @pytest.mark.parametrize(("answer", "is_race"), [(held(1, [1]), False), (refused(1), True)])
-def test_who_refuses_only_what_it_never_offered_would_do_so_again_at_once(answer, is_race):
+def test_a_refusal_of_members_never_offered_is_not_retried_at_once(answer, is_race):
     groups = ((7, (1,)), (8, (2,)))
     mesh = permit(2)
     mesh.when(dispatched(*groups, need=2))

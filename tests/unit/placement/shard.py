@@ -1,25 +1,25 @@
 """A shard to test: events in, decided events out, every invariant checked on the way."""
 
-from typing import Any
+from typing import Any, Self
 
-import msgspec
 import numpy as np
 
-from services.placement.core.core import PlacementCore, PlacementState
-from shared.events.base import Event
+from services.placement.core.core import PlacementCore
+from services.placement.core.state import PlacementState
+from shared.events.base import Configured, Event
 from shared.events.ingest import NodesGone, NodesSet, PodsAssigned, PodsGone, SignatureDefined
 from shared.events.placement import Refused, Reserved, ShardDigest
 from shared.events.queueing import Dispatched
-from shared.machine.core import step
 from shared.model.columns import pack, unpack
-from shared.model.objects import CPU, MEMORY, PODS, GpuRequest, Node, PodSpec
+from shared.model.objects import CPU, MEMORY, GpuRequest, Node, PodSpec
+from tests.support.builders import model_node
+from tests.support.steps import Steps
 
 GIB = 1 << 30
 
 
 def node(uid: str, cpu: int = 4_000, memory: int = 16 * GIB, pods: int = 110, **more: Any) -> Node:
-    allocatable = ((CPU, cpu), (MEMORY, memory), (PODS, pods))
-    return Node(uid=uid, name=uid, allocatable=allocatable, **more)
+    return model_node(uid).capacity(cpu=cpu, memory=memory, pods=pods).fields(**more).obj()
 
 
 def spec(cpu: int = 1_000, memory: int = GIB, gpu: tuple[int, int] | None = None, **more: Any):
@@ -30,71 +30,47 @@ def spec(cpu: int = 1_000, memory: int = GIB, gpu: tuple[int, int] | None = None
     )
 
 
-class Shard:
-    """One shard and what it decided; `now_ms` moves by hand."""
+class Shard(Steps[PlacementState]):
+    """Drives one shard. `sig`, `nodes`, `assigned` and the like give it a common input each."""
 
     def __init__(self, shard: int = 0, placements: int = 1, **config: Any) -> None:
-        self.core = PlacementCore(shard, placements)
-        self.state: PlacementState = self.core.new()
+        """Start a shard; `config` are options of placement."""
+        super().__init__(PlacementCore(shard, placements))
+        self.shard, self.attempts = shard, 0
         if config:
-            from shared.events.base import Configured
+            self.given(Configured({"placement": config}))
 
-            self.give(Configured({"placement": config}))
-        self.attempts = 0
-
-    def give(self, *events: Event) -> "Shard":
-        for event in events:
-            self.core.evolve(self.state, event)
-        return self
-
-    def nodes(self, *ids_and_nodes: Any) -> "Shard":
+    def nodes(self, *ids_and_nodes: Any) -> Self:
         ids = [n for n in ids_and_nodes if isinstance(n, int)]
         nodes = tuple(n for n in ids_and_nodes if isinstance(n, Node))
-        return self.give(NodesSet(self.core.shard, pack(ids), nodes))
+        return self.given(NodesSet(self.shard, pack(ids), nodes))
 
-    def sig(self, number: int, spec: PodSpec) -> "Shard":
-        return self.give(SignatureDefined(number, spec))
+    def sig(self, number: int, spec: PodSpec) -> Self:
+        return self.given(SignatureDefined(number, spec))
 
-    def dispatch(self, sig: int, *pods: int, attempt: int = 0, urgent: bool = False) -> "Shard":
+    def dispatch(self, sig: int, *pods: int, attempt: int = 0, urgent: bool = False) -> Self:
         self.attempts = attempt or self.attempts + 1
-        return self.give(Dispatched(self.attempts, self.core.shard, sig, pack(pods), urgent))
+        return self.given(Dispatched(self.attempts, self.shard, sig, pack(pods), urgent))
 
-    def assigned(self, *triples: tuple[int, int, int]) -> "Shard":
+    def assigned(self, *triples: tuple[int, int, int]) -> Self:
         ids, sigs, nodes = (pack(column) for column in zip(*triples, strict=True))
-        return self.give(PodsAssigned(self.core.shard, ids, sigs, nodes))
+        return self.given(PodsAssigned(self.shard, ids, sigs, nodes))
 
-    def gone(self, *pods: int) -> "Shard":
-        return self.give(PodsGone(pack(pods)))
+    def gone(self, *pods: int) -> Self:
+        return self.given(PodsGone(pack(pods)))
 
-    def nodes_gone(self, *nodes: int) -> "Shard":
-        return self.give(NodesGone(self.core.shard, pack(nodes)))
+    def nodes_gone(self, *nodes: int) -> Self:
+        return self.given(NodesGone(self.shard, pack(nodes)))
 
     def run(self) -> list[Event]:
-        """Decide until nothing is left; digests are left out, invariants are checked."""
+        """Step until no work is due; return what was decided, without digests."""
         found: list[Event] = []
         for _ in range(1_000):
-            found += step(self.core, self.state)
-            self.core.check(self.state)
+            found += self.when()
             due_ms = self.core.due_ms(self.state)
             if due_ms is None or due_ms > self.state.now_ms:
                 return [event for event in found if not isinstance(event, ShardDigest)]
         raise AssertionError("the shard never comes to rest")
-
-    def reload(self) -> "Shard":
-        """Go on from what a snapshot would hold."""
-        body = wire(self.core.dump(self.state))
-        twin = self.core.load(msgspec.msgpack.decode(body))
-        twin.now_ms, twin.cursors = self.state.now_ms, self.state.cursors
-        assert wire(self.core.dump(twin)) == body
-        self.state = twin
-        return self
-
-
-_encoder = msgspec.msgpack.Encoder(order="deterministic")
-
-
-def wire(value: Any) -> bytes:
-    return _encoder.encode(value)
 
 
 def placed(events: list[Event]) -> list[tuple[int, int]]:

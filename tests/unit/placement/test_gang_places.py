@@ -1,5 +1,5 @@
-"""Room for gangs in one shard: places one after the other, kept together or not at all, and the
-gang's own from then on.
+"""Room for gangs in one shard: places are found one after the other, nominated all or not at all,
+and reserved for the gang from then on.
 """
 
 from typing import Any
@@ -66,7 +66,7 @@ def members(*groups: tuple[int, list[int]]) -> tuple[Members, ...]:
 
 def dry_run(shard: Shard, *groups: tuple[int, list[int]], needed: int = 0, **more) -> PlacesFound:
     needed = needed or sum(len(ids) for _sig, ids in groups)
-    (found,) = shard.give(GangDryRunAsked(ASK, GANG, needed, members(*groups), **more)).run()
+    (found,) = shard.given(GangDryRunAsked(ASK, GANG, needed, members(*groups), **more)).run()
     assert isinstance(found, PlacesFound)
     return found
 
@@ -91,7 +91,7 @@ def nominees(found: PlacesFound, *groups: tuple[int, list[int]]) -> tuple[Nomine
 def keep(shard: Shard, *groups: tuple[int, list[int]], **more) -> list[Any]:
     """Ask for places and have all of them kept; what the shard says."""
     found = dry_run(shard, *groups, **more)
-    return said(shard.give(GangNominateAsked(ASK, GANG, 0, nominees(found, *groups))))
+    return said(shard.given(GangNominateAsked(ASK, GANG, 0, nominees(found, *groups))))
 
 
 def leave(nominated: GangNominated) -> list[list[int]]:
@@ -109,7 +109,7 @@ def test_a_node_that_takes_a_member_as_it_is_comes_first():
     assert seats(dry_run(shard, (HIGH, [91, 92]))) == [(0, 2, []), (0, 1, [14])]
 
 
-def test_the_next_member_may_be_where_the_victims_of_one_before_leave_room():
+def test_the_next_member_may_use_room_of_earlier_victims():
     shard = shard_of().assigned((1, MID, 1), (2, MID, 1))
     assert seats(dry_run(shard, (HIGH, [91, 92]))) == [(0, 1, [2]), (0, 1, [])]
 
@@ -120,7 +120,7 @@ def test_room_left_by_one_groups_victims_serves_the_next_group():
     assert seats(found) == [(0, 1, [2]), (1, 1, [])]
 
 
-def test_there_are_as_many_places_as_there_are_and_words_for_the_next():
+def test_a_dry_run_with_too_few_places_has_reasons():
     found = dry_run(full(), (BIG, [91, 92]))
     assert len(found.places) == 1
     assert found.reasons == (("No preemption victims found for incoming pod", 1),)
@@ -133,20 +133,20 @@ def test_no_more_places_than_are_needed():
     assert len(dry_run(full(2), (HIGH, [91, 92, 93, 94]), needed=2).places) == 2
 
 
-def test_nobody_of_the_members_priority_goes():
+def test_pods_of_equal_priority_are_no_victims():
     shard = shard_of().sig(8, spec(cpu=2_000, priority=10)).assigned((1, 8, 1), (2, 8, 1))
     assert dry_run(shard, (HIGH, [91])).places == ()
 
 
-def test_victims_of_others_are_no_candidates():
+def test_victims_of_other_preemptors_are_no_candidates():
     shard = full().sig(8, spec(cpu=2_000, priority=10))
-    shard.give(NominateAsked(9, 60, 8, 0, 1, pack([13, 14]))).run()
+    shard.given(NominateAsked(9, 60, 8, 0, 1, pack([13, 14]))).run()
     found = dry_run(shard, (HIGH, [91, 92, 93, 94]), taken=pack([13, 14]))
     assert [pod for _group, _node, own in seats(found) for pod in own] == [12, 11]
 
 
 def test_budgets_are_used_up_from_member_to_member():
-    shard = full(2).give(BudgetCovers(1, pack([11, 12, 13, 14])))
+    shard = full(2).given(BudgetCovers(1, pack([11, 12, 13, 14])))
     found = dry_run(shard, (HIGH, [91, 92]), budgets=(BudgetLeft(1, 0),))
     assert all(at == 2 for _group, at, _victims in seats(found)), "whoever breaks no budget goes"
     found = dry_run(shard, (HIGH, list(range(91, 97))), budgets=(BudgetLeft(1, 1),))
@@ -160,7 +160,7 @@ def test_devices_are_given_one_after_the_other():
     shard.assigned((11, LOW, 1), (12, LOW, 1), (13, LOW, 1))
     found = dry_run(shard, (HIGH, [91, 92]))
     assert sorted(len(own) for _group, _node, own in seats(found)) == [1, 2]
-    answers = shard.give(GangNominateAsked(ASK, GANG, 0, nominees(found, (HIGH, [91, 92])))).run()
+    answers = shard.given(GangNominateAsked(ASK, GANG, 0, nominees(found, (HIGH, [91, 92])))).run()
     assert isinstance(answers[0], GangNominated)
     assert sorted(one.mask for one in shard.state.nominations.values()) == [1, 2]
 
@@ -174,39 +174,39 @@ def test_devices_are_given_one_after_the_other():
     ],
     ids=["never", "no DefaultPreemption", "extender says who goes"],
 )
-def test_where_nobody_is_evicted_there_is_no_place_and_no_hope(sig, more):
+def test_without_possible_victims_a_gang_is_hopeless(sig, more):
     shard = full(**more)
     assert dry_run(shard, (sig, [91])).places == ()
-    (offer,) = said(shard.give(OfferAsked(GANG, 1, members((sig, [91])), True)))
+    (offer,) = said(shard.given(OfferAsked(GANG, 1, members((sig, [91])), True)))
     assert not offer.preemptible
 
 
-def test_members_with_rules_between_pods_have_nobody_evicted():
+def test_members_with_inter_pod_rules_evict_no_pod():
     shard = full().sig(WEB, spec(priority=10, labels=(("app", "web"),), pod_anti_affinity=(APART,)))
     assert dry_run(shard, (WEB, [91])).places == ()
-    (offer,) = said(shard.give(OfferAsked(GANG, 1, members((WEB, [91])), True)))
+    (offer,) = said(shard.given(OfferAsked(GANG, 1, members((WEB, [91])), True)))
     assert not offer.preemptible
 
 
-def test_an_offer_that_is_short_says_whether_somebody_could_go():
-    (offer,) = said(full().give(OfferAsked(GANG, 1, members((HIGH, [91])), True)))
+def test_a_short_offer_reports_whether_evictions_could_help():
+    (offer,) = said(full().given(OfferAsked(GANG, 1, members((HIGH, [91])), True)))
     assert offer.preemptible
     shard = shard_of().assigned(*((pod, HIGH, 1) for pod in range(1, 5)))
-    (offer,) = said(shard.give(OfferAsked(GANG, 1, members((HIGH, [91])), True)))
+    (offer,) = said(shard.given(OfferAsked(GANG, 1, members((HIGH, [91])), True)))
     assert not offer.preemptible
 
 
-def test_an_offer_that_fills_nodes_with_members_looks_at_what_is_left_then():
+def test_an_offer_counts_the_room_that_its_members_leave():
     """Each node takes one as it is, and another one if somebody leaves."""
     shard = shard_of(2).assigned((1, MID, 1), (2, MID, 2))
-    (offer,) = said(shard.give(OfferAsked(GANG, 1, members((BIG, [91, 92])), True)))
+    (offer,) = said(shard.given(OfferAsked(GANG, 1, members((BIG, [91, 92])), True)))
     assert (offer.counts, offer.preemptible) == ((0,), True)
     shard = shard_of(2).sig(8, spec(cpu=2_000, priority=10)).assigned((1, MID, 1), (2, MID, 2))
-    (offer,) = said(shard.give(OfferAsked(GANG, 1, members((8, [91, 92, 93])), True)))
+    (offer,) = said(shard.given(OfferAsked(GANG, 1, members((8, [91, 92, 93])), True)))
     assert (offer.counts, offer.preemptible) == ((2,), True)
 
 
-def test_places_are_kept_together_and_ready_as_their_victims_leave():
+def test_nominated_places_become_ready_as_their_victims_leave():
     shard = full()
     nominated, *rest = keep(shard, (HIGH, [91, 92]))
     assert leave(nominated) == [[14], [13]]
@@ -218,7 +218,7 @@ def test_places_are_kept_together_and_ready_as_their_victims_leave():
     assert ready == [NominationReady(0, 100, 91, 1), NominationReady(0, 101, 92, 1)]
 
 
-def test_a_member_without_victims_is_ready_when_those_of_the_others_left():
+def test_a_member_without_victims_is_ready_when_all_victims_have_left():
     shard = shard_of().assigned((1, MID, 1), (2, MID, 1))
     nominated, *rest = keep(shard, (HIGH, [91, 92]))
     assert leave(nominated) == [[2], []]
@@ -226,14 +226,14 @@ def test_a_member_without_victims_is_ready_when_those_of_the_others_left():
     assert len(shard.gone(2).run()) == 2
 
 
-def test_who_could_stay_with_all_of_them_there_is_no_victim():
+def test_a_pod_that_fits_beside_all_members_is_no_victim():
     """One goes for the first, and with those who go for the second there would be room for both."""
     shard = shard_of().assigned((1, LOW, 1), (2, LOW, 1), (3, MID, 1))
     asked = (
         Nominee(100, 91, HIGH, 1, pack([1])),
         Nominee(101, 92, HIGH, 1, pack([2, 3])),
     )
-    (nominated,) = said(shard.give(GangNominateAsked(ASK, GANG, 0, asked)))
+    (nominated,) = said(shard.given(GangNominateAsked(ASK, GANG, 0, asked)))
     assert leave(nominated) == [[1], [2]], "and the more important one stays"
 
 
@@ -243,7 +243,7 @@ def test_all_places_are_kept_or_none():
     asked = GangNominateAsked(ASK, GANG, 0, nominees(found, (BIG, [91, 92])))
     shard.sig(8, spec(cpu=4_000, priority=20)).gone(11, 12, 13, 14)
     assert placed(shard.dispatch(8, 60).run()) == [(60, 1)]
-    assert shard.give(asked).run() == [GangNominationStale(0, ASK, GANG)]
+    assert shard.given(asked).run() == [GangNominationStale(0, ASK, GANG)]
     assert not shard.state.nominations
 
 
@@ -252,24 +252,24 @@ def test_all_places_are_kept_or_none():
     [
         lambda shard: shard.gone(92),
         lambda shard: shard.nodes_gone(1),
-        lambda shard: shard.give(NominationCleared(101, 92, 0)),
+        lambda shard: shard.given(NominationCleared(101, 92, 0)),
     ],
     ids=["a member is gone", "the node is gone", "it was cleared already"],
 )
-def test_places_that_are_not_wanted_or_not_there_any_more_are_stale(change):
+def test_unwanted_or_lost_places_are_stale(change):
     shard = full()
     found = dry_run(shard, (HIGH, [91, 92]))
-    shard.give(GangNominateAsked(ASK, GANG, 0, nominees(found, (HIGH, [91, 92]))))
+    shard.given(GangNominateAsked(ASK, GANG, 0, nominees(found, (HIGH, [91, 92]))))
     change(shard)
     assert GangNominationStale(0, ASK, GANG) in shard.run()
     assert not shard.state.nominations
 
 
-def test_victims_that_left_meanwhile_are_not_missed():
+def test_victims_that_left_in_the_meantime_are_not_missed():
     shard = full()
     found = dry_run(shard, (HIGH, [91, 92]))
     asked = GangNominateAsked(ASK, GANG, 0, nominees(found, (HIGH, [91, 92])))
-    (nominated,) = said(shard.gone(14).give(asked))
+    (nominated,) = said(shard.gone(14).given(asked))
     assert leave(nominated) == [[], [13]]
     assert len(shard.gone(13).run()) == 2
 
@@ -284,13 +284,13 @@ def made(nodes: int = 1) -> Shard:
     return shard
 
 
-def test_a_gangs_places_are_its_own_room_whoever_takes_it():
+def test_any_member_may_use_a_gangs_places():
     shard = made()
-    (offer,) = said(shard.give(OfferAsked(GANG, 1, members((HIGH, [95, 96, 97])), True)))
+    (offer,) = said(shard.given(OfferAsked(GANG, 1, members((HIGH, [95, 96, 97])), True)))
     assert offer.counts == (2,)
-    (held,) = said(shard.give(HoldAsked(GANG, 1, 0, members((HIGH, [95, 96])))))
+    (held,) = said(shard.given(HoldAsked(GANG, 1, 0, members((HIGH, [95, 96])))))
     assert isinstance(held, GangHeld)
-    (other,) = said(shard.give(OfferAsked(GANG + 1, 1, members((HIGH, [98])), True)))
+    (other,) = said(shard.given(OfferAsked(GANG + 1, 1, members((HIGH, [98])), True)))
     assert other.counts == (0,)
 
 
@@ -298,47 +298,47 @@ def test_places_of_one_signature_are_kept_from_members_of_another():
     shard = shard_of().sig(8, spec(cpu=4_000, priority=10)).assigned((1, MID, 1), (2, MID, 1))
     keep(shard, (BIG, [91]), (HIGH, [92]))
     shard.gone(1, 2).run()
-    (offer,) = said(shard.give(OfferAsked(GANG, 1, members((HIGH, [92, 93]), (BIG, [91])), True)))
+    (offer,) = said(shard.given(OfferAsked(GANG, 1, members((HIGH, [92, 93]), (BIG, [91])), True)))
     assert offer.counts == (1, 1)
 
 
-def test_a_hold_that_comes_to_nothing_gives_the_places_back_to_the_gang():
+def test_a_failed_hold_returns_the_places_to_the_gang():
     shard = made()
-    shard.give(HoldAsked(GANG, 1, 0, members((HIGH, [91, 92])))).run()
+    shard.given(HoldAsked(GANG, 1, 0, members((HIGH, [91, 92])))).run()
     shard.reload()
-    assert shard.give(GangReleased(GANG, 1, (), 1)).run() == []
+    assert shard.given(GangReleased(GANG, 1, (), 1)).run() == []
     assert refused(shard.dispatch(LOW, 50).run()) == [50], "it is the gang's still"
     assert len(shard.state.nominations) == 2
-    (held,) = said(shard.give(HoldAsked(GANG, 2, 0, members((HIGH, [91, 92])))))
+    (held,) = said(shard.given(HoldAsked(GANG, 2, 0, members((HIGH, [91, 92])))))
     assert isinstance(held, GangHeld)
 
 
-def test_with_the_commit_the_places_are_over():
+def test_a_commit_ends_the_places():
     shard = made()
-    shard.give(HoldAsked(GANG, 1, 0, members((HIGH, [91, 92])))).run()
-    lost = said(shard.give(GangCommitted(GANG, 1, pack([91, 92]), pack([1, 1]))))
+    shard.given(HoldAsked(GANG, 1, 0, members((HIGH, [91, 92])))).run()
+    lost = said(shard.given(GangCommitted(GANG, 1, pack([91, 92]), pack([1, 1]))))
     assert [(type(one), one.ask) for one in lost] == [(NominationLost, 100), (NominationLost, 101)]
     assert not shard.state.nominations
 
 
-def test_a_gang_that_is_committed_elsewhere_says_that_nobody_need_go():
+def test_a_gang_committed_on_other_nodes_needs_no_evictions():
     shard = full()
     keep(shard, (HIGH, [91, 92]))
-    lost = said(shard.give(GangCommitted(GANG, 1, pack([91, 92]), pack([8, 9]))))
+    lost = said(shard.given(GangCommitted(GANG, 1, pack([91, 92]), pack([8, 9]))))
     assert [one.ask for one in lost if isinstance(one, NominationLost)] == [100, 101]
 
 
-def test_a_member_that_goes_loses_its_place():
+def test_a_deleted_member_loses_its_place():
     shard = full()
     keep(shard, (HIGH, [91, 92]))
     (lost,) = said(shard.gone(92))
     assert (lost.ask, lost.pod) == (101, 92)
 
 
-def test_cleared_places_are_anybodys():
+def test_cleared_places_are_free_for_all():
     shard = made()
     assert isinstance(shard.dispatch(LOW, 50).run()[0], Refused)
-    shard.give(NominationCleared(100, 91, 0), NominationCleared(101, 92, 0)).run()
+    shard.given(NominationCleared(100, 91, 0), NominationCleared(101, 92, 0)).run()
     assert placed(shard.dispatch(LOW, 51).run()) == [(51, 1)]
 
 

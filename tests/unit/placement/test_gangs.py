@@ -1,4 +1,4 @@
-"""Gangs in one shard: all or nothing in one step, and given back only when permit says so."""
+"""Gangs in one shard: all or nothing in one step, and released only when permit says so."""
 
 from shared.events.binding import Bound
 from shared.events.permit import GangCommitted, GangReleased, GangTimedOut, HoldAsked, OfferAsked
@@ -20,14 +20,14 @@ def members(*groups: tuple[int, list[int]]) -> tuple[Members, ...]:
 
 
 def ask_hold(shard: Shard, *groups: tuple[int, list[int]], attempt: int = 1):
-    (answer,) = shard.give(HoldAsked(7, attempt, 0, members(*groups))).run()
+    (answer,) = shard.given(HoldAsked(7, attempt, 0, members(*groups))).run()
     return answer
 
 
-def test_an_offer_is_tried_in_order_and_holds_nothing():
+def test_an_offer_takes_members_in_order_and_charges_nothing():
     shard = shard_of()
     asked = OfferAsked(7, 1, members((2, [1, 2, 3]), (1, [4, 5, 6])))
-    (offer,) = shard.give(asked).run()
+    (offer,) = shard.given(asked).run()
     assert offer == GangOffered(0, 7, 1, (3, 2), (("Insufficient cpu", 2),), 2)
     assert (shard.state.table.requested == 0).all()
 
@@ -43,37 +43,37 @@ def test_a_hold_is_all_or_nothing():
     assert refused(shard.dispatch(1, 9).run()) == [9]
 
 
-def test_a_released_hold_frees_its_space_and_says_so():
+def test_a_released_hold_frees_its_space_and_is_recorded():
     for end in (GangReleased(7, 1, (), 0), GangTimedOut(7, 1)):
         shard = shard_of(1)
         ask_hold(shard, (1, [1, 2, 3, 4]))
         assert refused(shard.dispatch(1, 9).run()) == [9]
-        assert shard.reload().give(end).run() == [Improved(0, pack([1]), 0)]
+        assert shard.reload().given(end).run() == [Improved(0, pack([1]), 0)]
         assert placed(shard.dispatch(1, 9).run()) == [(9, 1)]
 
 
-def test_what_permit_did_not_commit_is_given_back():
+def test_members_that_permit_did_not_commit_are_released():
     shard = shard_of(1)
     held = ask_hold(shard, (1, [1, 2, 3, 4]))
     nodes = unpack(held.nodes)
-    shard.give(GangCommitted(7, 1, pack([1, 2, 4]), pack(nodes[[0, 1, 3]])))
+    shard.given(GangCommitted(7, 1, pack([1, 2, 4]), pack(nodes[[0, 1, 3]])))
     assert placed(shard.dispatch(1, 8, 9).run()) == [(8, 1)]
-    assert shard.give(GangReleased(7, 1, (), 0)).run() == []
+    assert shard.given(GangReleased(7, 1, (), 0)).run() == []
     assert int(shard.state.table.requested[0, 0]) == 4_000
 
 
 def test_bound_may_overtake_committed():
     shard = shard_of(1)
     ask_hold(shard, (1, [1]))
-    shard.give(Bound(pack([1]), pack([1])), GangCommitted(7, 1, pack([1]), pack([1])))
+    shard.given(Bound(pack([1]), pack([1])), GangCommitted(7, 1, pack([1]), pack([1])))
     shard.run()
-    assert shard.give(GangTimedOut(7, 1)).run() == []
+    assert shard.given(GangTimedOut(7, 1)).run() == []
     assert int(shard.state.table.requested[0, 0]) == 1_000
 
 
 def test_asks_of_a_released_attempt_are_refused():
     shard = shard_of()
-    shard.give(
+    shard.given(
         OfferAsked(7, 1, members((1, [1]))),
         HoldAsked(7, 1, 0, members((1, [1]))),
         HoldAsked(7, 2, 0, members((1, [1]))),
@@ -86,13 +86,13 @@ def test_asks_of_a_released_attempt_are_refused():
     assert isinstance(other, GangHeld)
 
 
-def test_members_that_are_gone_are_left_out_of_a_hold():
+def test_deleted_members_are_left_out_of_a_hold():
     shard = shard_of().gone(2)
     answer = ask_hold(shard, (1, [1, 2, 3]))
     assert unpack(answer.ids).tolist() == [1, 3]
 
 
-def test_a_member_that_goes_while_held_frees_its_space():
+def test_a_deleted_held_member_releases_its_node():
     shard = shard_of(1)
     ask_hold(shard, (1, [1, 2, 3, 4]))
     shard.run()
@@ -103,7 +103,7 @@ def test_a_leftover_dispatched_before_its_release_waits_for_it():
     shard = shard_of(1)
     ask_hold(shard, (1, [1, 2]))
     assert shard.dispatch(1, 2).run() == []
-    events = shard.reload().give(GangCommitted(7, 1, pack([1]), pack([1]))).run()
+    events = shard.reload().given(GangCommitted(7, 1, pack([1]), pack([1]))).run()
     assert placed(events) == [(2, 1)]
 
 

@@ -1,4 +1,6 @@
-"""A shard learns who pods are: charges, queues, refusals and nominations go by the last name."""
+"""A shard learns pods' identities: charges, queues, refusals and nominations follow the
+last one.
+"""
 
 from typing import Any
 
@@ -42,7 +44,7 @@ def shard_with(*specs: PodSpec, cpu: int = 4_000, **options: Any) -> Shard:
 
 
 def rename(shard: Shard, sig: int, new: PodSpec, *pods: int) -> Shard:
-    return shard.give(SignatureDefined(sig, new), relabelled(sig, *pods))
+    return shard.given(SignatureDefined(sig, new), relabelled(sig, *pods))
 
 
 def relabelled(sig: int, *pods: int) -> PodsRelabelled:
@@ -62,7 +64,7 @@ def test_charged_pods_stay_where_they_are_and_as_old_as_they_are():
     ledger = shard.state.ledger
     mask, free = int(ledger.devices[6]), shard.state.free()
     shard.state.now_ms = 90
-    rename(shard, 2, named(gpu), 7).give(SignatureRetired(1)).run()
+    rename(shard, 2, named(gpu), 7).given(SignatureRetired(1)).run()
     assert (ledger.sig[6], ledger.devices[6], ledger.start_ms[6]) == (2, mask, UNSTARTED_MS + 50)
     assert shard.state.free() == free
     assert list(shard.state.specs) == [2]
@@ -72,22 +74,22 @@ def test_charged_pods_stay_where_they_are_and_as_old_as_they_are():
 def test_a_dispatch_that_waits_is_decided_under_the_new_names():
     plain = spec()
     shard = shard_with(plain).dispatch(1, 5, 6, 7)
-    rename(shard, 2, named(plain), 5, 7).give(SignatureRetired(1))
+    rename(shard, 2, named(plain), 5, 7).given(SignatureRetired(1))
     assert sigs(shard.reload().run())[-1] == ([5, 7], 2)
 
 
-def test_a_dispatch_under_a_name_of_old_comes_after_the_new_one():
+def test_a_dispatch_under_an_old_name_comes_after_the_new_one():
     plain = spec(priority=5)
     shard = shard_with(plain)
-    rename(shard, 2, named(plain), 5).give(SignatureRetired(1))
+    rename(shard, 2, named(plain), 5).given(SignatureRetired(1))
     shard.reload().dispatch(1, 5)
-    (work,) = shard.state.todo.works
-    assert (work.sig, work.priority, work.attempt) == (2, 5, 1)
+    (batch,) = shard.state.work_queue.batches
+    assert (batch.sig, batch.priority, batch.attempt) == (2, 5, 1)
     assert sigs(shard.run()) == [([5], 2)]
     shard.assigned((5, 2, 1)).run()
 
 
-def test_a_dispatch_under_a_name_that_is_not_told_yet_waits_for_it():
+def test_a_dispatch_under_an_unknown_name_waits_for_it():
     plain = spec()
     shard = shard_with(plain)
     rename(shard, 2, named(plain), 5)
@@ -97,10 +99,10 @@ def test_a_dispatch_under_a_name_that_is_not_told_yet_waits_for_it():
     assert sigs(shard.run()) == [([5], 3)]
 
 
-def test_who_was_decided_with_another_load_stays_so_until_a_fact():
+def test_a_pod_decided_under_an_older_load_keeps_it_until_a_fact():
     shard = shard_with(spec(cpu=1_000), spec(cpu=2_000)).dispatch(1, 5)
     shard.run()
-    shard.give(relabelled(2, 5))
+    shard.given(relabelled(2, 5))
     assert shard.state.used.cpu_milli == 1_000
     shard.assigned((5, 2, 1)).run()
     assert shard.state.used.cpu_milli == 2_000
@@ -111,13 +113,13 @@ def test_refused_pods_are_woken_under_their_new_names():
     shard = shard_with(large, spec(), cpu=4_000)
     shard.assigned((1, 2, 1), (2, 2, 2)).dispatch(1, 5)
     assert [type(event) for event in shard.run()] == [Refused]
-    rename(shard, 3, named(large), 5).give(SignatureRetired(1))
+    rename(shard, 3, named(large), 5).given(SignatureRetired(1))
     shard.gone(1)
     (woken,) = [event for event in shard.run() if isinstance(event, Improved)]
     assert unpack(woken.sigs).tolist() == [3]
 
 
-def test_refused_pods_of_other_loads_are_nobody_elses_business():
+def test_refused_pods_of_other_loads_are_left_alone():
     shard = shard_with(spec(cpu=9_000), spec()).dispatch(1, 5)
     shard.run()
     rename(shard, 3, named(spec()), 6)
@@ -128,12 +130,12 @@ def test_the_dry_run_and_the_nomination_are_for_the_new_name():
     high, low = spec(cpu=4_000, priority=9), spec(cpu=4_000)
     shard = shard_with(high, low)
     shard.assigned((1, 2, 1), (2, 2, 2)).run()
-    rename(shard, 3, named(high), 5).give(SignatureRetired(1))
-    shard.give(DryRunAsked(1, 5, 1)).run()
-    shard.give(NominateAsked(1, 5, 1, 0, 1, pack([1])))
+    rename(shard, 3, named(high), 5).given(SignatureRetired(1))
+    shard.given(DryRunAsked(1, 5, 1)).run()
+    shard.given(NominateAsked(1, 5, 1, 0, 1, pack([1])))
     (said,) = [event for event in shard.run() if isinstance(event, Nominated)]
     assert said.sig == 3
-    rename(shard, 4, named(high, "db"), 5).give(SignatureRetired(3))
+    rename(shard, 4, named(high, "db"), 5).given(SignatureRetired(3))
     assert shard.state.nominations[1].sig == 4
     assert sorted(shard.state.specs) == [2, 4]
     shard.reload().gone(1).dispatch(1, 5)
@@ -143,9 +145,9 @@ def test_the_dry_run_and_the_nomination_are_for_the_new_name():
 def test_gangs_are_offered_and_held_under_the_new_names():
     plain = spec(cpu=2_000)
     shard = shard_with(plain)
-    rename(shard, 2, named(plain), 5, 7).give(SignatureRetired(1))
+    rename(shard, 2, named(plain), 5, 7).given(SignatureRetired(1))
     members = (Members(1, pack([5, 7])),)
-    shard.give(OfferAsked(1, 1, members), HoldAsked(1, 1, 0, members))
+    shard.given(OfferAsked(1, 1, members), HoldAsked(1, 1, 0, members))
     offered, held = shard.run()
     assert isinstance(offered, GangOffered)
     assert offered.counts == (2,)
@@ -159,7 +161,7 @@ def test_a_group_with_several_names_is_one_group_to_permit():
     rename(shard, 2, named(plain), 5)
     rename(shard, 3, named(plain, "db"), 6, 7)
     members = (Members(1, pack([4, 5, 6, 7])), Members(1, pack([8])))
-    shard.give(OfferAsked(1, 1, members), HoldAsked(1, 1, 0, members))
+    shard.given(OfferAsked(1, 1, members), HoldAsked(1, 1, 0, members))
     offered, refused = shard.run()
     assert isinstance(offered, GangOffered)
     assert isinstance(refused, GangRefused)
@@ -167,18 +169,18 @@ def test_a_group_with_several_names_is_one_group_to_permit():
     assert {2, 3} <= shard.state.refused
 
 
-def test_a_pod_that_is_gone_has_no_name():
+def test_a_deleted_pod_has_no_name():
     plain = spec()
     shard = shard_with(plain).gone(5)
     rename(shard, 2, named(plain), 5, 6).gone(6)
-    assert not shard.state.ledger.own_sig.any()
+    assert not shard.state.ledger.latest_sig.any()
     shard.reload()
 
 
 def test_labels_of_namespaces_are_kept_and_forgotten():
     shard = shard_with()
     team = (("team", "x"),)
-    shard.give(NamespacesSet((("a", team), ("b", ()))), NamespacesSet((("b", team),), "a\nc"))
+    shard.given(NamespacesSet((("a", team), ("b", ()))), NamespacesSet((("b", team),), "a\nc"))
     assert shard.reload().state.namespaces == {"b": team}
 
 
@@ -189,14 +191,14 @@ def test_rules_that_select_namespaces_follow_their_labels():
     ruler = replace(plain, pod_anti_affinity=(keeps_away,), namespace="mine")
     shard = shard_with(named(plain), ruler).assigned((1, 1, 1), (2, 1, 2))
     yes, no = (("team", "x"),), (("team", "y"),)
-    shard.give(NamespacesSet((("ns", yes),))).dispatch(2, 5)
+    shard.given(NamespacesSet((("ns", yes),))).dispatch(2, 5)
     assert [type(event) for event in shard.run()] == [Refused]
-    shard.reload().give(NamespacesSet((("ns", no),)))
+    shard.reload().given(NamespacesSet((("ns", no),)))
     (woken,) = [event for event in shard.run() if isinstance(event, Improved)]
     assert unpack(woken.sigs).tolist() == [2]
     shard.dispatch(2, 6)
     assert [pod for pod, _node in placed(shard.run())] == [6]
-    shard.give(NamespacesSet((("ns", yes),))).dispatch(2, 7)
+    shard.given(NamespacesSet((("ns", yes),))).dispatch(2, 7)
     assert [type(event) for event in shard.reload().run()] == [Refused]
 
 
@@ -226,7 +228,7 @@ def test_hard_rules_are_refused_where_no_shard_sees_all_pods():
 def test_gangs_with_hard_rules_are_refused_there_too():
     shard = shard_with(HARD[0], placements=2)
     members = (Members(1, pack([5])),)
-    shard.give(OfferAsked(1, 1, members), HoldAsked(1, 1, 0, members))
+    shard.given(OfferAsked(1, 1, members), HoldAsked(1, 1, 0, members))
     offered, refused = shard.run()
     assert isinstance(offered, GangOffered)
     assert isinstance(refused, GangRefused)
@@ -246,7 +248,7 @@ def test_anti_affinity_by_host_is_kept_there():
     assert placed(events) == [(7, 1)], "node 2 keeps such pods away"
 
 
-def test_wide_preferences_count_for_nothing_there():
+def test_cross_node_preferences_do_not_count_there():
     soft = spec(
         pods_preferred=(PreferredPodTerm(5, BY_ZONE),),
         spread=(SpreadConstraint(HOST, 1, hard=False),),

@@ -1,4 +1,6 @@
-"""A shard of several counts images as ingest tells it to; one that is alone, by its own nodes."""
+"""Images in a shard: one of several counts them as ingest reports, a single one by its
+own nodes.
+"""
 
 from typing import Any
 
@@ -36,17 +38,17 @@ def test_the_node_that_has_the_image_is_taken_for_its_share_of_the_cluster():
     # 300 for taints, 100 for room; half of the nodes have it: 500 of 1000 MiB are 48.
     alone, some = a_shard(1), a_shard(2)
     assert totals(alone, 1) == [(2, 448)]
-    some.give(ImagesCounted(10, pack([APP]), pack([2])))
+    some.given(ImagesCounted(10, pack([APP]), pack([2])))
     assert totals(some, 1) == [(2, 418)]
-    some.give(ImagesCounted(10, pack([APP]), pack([10])))
+    some.given(ImagesCounted(10, pack([APP]), pack([10])))
     assert totals(some, 2) == [(2, 500)]
 
 
 def test_counts_are_kept_in_snapshots_and_forgotten_with_the_last_pod():
-    shard = a_shard(2).give(ImagesCounted(10, pack([APP, 7]), pack([2, 3])))
+    shard = a_shard(2).given(ImagesCounted(10, pack([APP, 7]), pack([2, 3])))
     shard.reload()
     assert totals(shard, 1) == [(2, 418)]
-    shard.give(ImagesCounted(5, pack([7]), pack([0])))
+    shard.given(ImagesCounted(5, pack([7]), pack([0])))
     shard.reload()
     assert shard.state.spread is not None
     assert shard.state.spread.holders == {APP: 2}

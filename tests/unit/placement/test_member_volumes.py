@@ -1,10 +1,10 @@
-"""Volumes of a gang's members: chosen one after the other, held with the places, told to binding
+"""Volumes of a gang's members: chosen one after the other, held with the places, sent to binding
 once permit commits.
 """
 
 import pytest
 
-from services.placement.core.placing import bind_plugins
+from services.placement.core.gangs import holds
 from shared.events.ingest import StorageSet
 from shared.events.permit import GangCommitted, GangReleased, GangTimedOut, HoldAsked, OfferAsked
 from shared.events.placement import GangHeld, GangOffered, GangRefused, VolumesChosen, VolumesFailed
@@ -33,7 +33,7 @@ def two_members():
     """Two pods with a claim each and two volumes, held for a gang."""
     objects = (LATE, wanting(), wanting("d"), free(), free("w"))
     shard = shard_of(*objects).sig(1, with_claims("c")).sig(2, with_claims("d"))
-    (held,) = of(shard.give(hold_asked((1, 1), (2, 2))).run(), GangHeld)
+    (held,) = of(shard.given(hold_asked((1, 1), (2, 2))).run(), GangHeld)
     assert [(one.pod, one.choices[0].claim) for one in held.volumes] == [(1, "c"), (2, "d")]
     return shard, held
 
@@ -45,19 +45,19 @@ def test_members_of_a_gang_get_volumes_one_after_the_other():
     one_less = shard_of(STATIC, wanting(), wanting("d"), free())
     one_less.sig(1, with_claims("c")).sig(2, with_claims("d"))
     groups = (Members(1, pack([1])), Members(2, pack([2])))
-    (offer,) = of(one_less.give(OfferAsked(1, 1, groups)).run(), GangOffered)
+    (offer,) = of(one_less.given(OfferAsked(1, 1, groups)).run(), GangOffered)
     assert (offer.counts, offer.reasons) == ((1, 0), ((BIND_CONFLICT, 2),))
-    (refused,) = of(one_less.give(hold_asked((1, 1), (2, 2))).run(), GangRefused)
+    (refused,) = of(one_less.given(hold_asked((1, 1), (2, 2))).run(), GangRefused)
     assert refused.reasons == ((BIND_CONFLICT, 2),)
     assert one_less.state.storage.volumes["v"].claim is None, "a trial takes nothing"
 
 
-def test_binding_is_told_after_the_commit_and_the_time_begins_then():
+def test_binding_gets_the_volumes_after_the_commit_when_the_timeout_starts():
     shard, held = two_members()
     shard.reload().state.now_ms += 10 * TIMEOUT_MS
-    shard.give(StorageSet((claim("c", "other"),)))
+    shard.given(StorageSet((claim("c", "other"),)))
     assert shard.run() == [], "nothing is said of claims before the commit"
-    shard.give(GangCommitted(1, 1, held.ids, held.nodes, with_volumes=held.ids))
+    shard.given(GangCommitted(1, 1, held.ids, held.nodes, with_volumes=held.ids))
     first, second = unpack(held.nodes).tolist()
     *told, failed = shard.run()
     assert told == [
@@ -71,33 +71,33 @@ def test_binding_is_told_after_the_commit_and_the_time_begins_then():
 
 
 @pytest.mark.parametrize("end", [GangReleased(1, 1, (), 0), GangTimedOut(1, 1), "one"])
-def test_what_is_not_committed_holds_no_volume(end):
+def test_uncommitted_members_hold_no_volume(end):
     shard, _held = two_members()
     if end == "one":
         shard.reload()
         end = GangCommitted(1, 1, pack([1]), pack([1]), with_volumes=pack([1]))
-        assert [one.ids for one in of(shard.give(end).run(), VolumesChosen)] == [pack([1])]
+        assert [one.ids for one in of(shard.given(end).run(), VolumesChosen)] == [pack([1])]
         assert set(shard.state.volume_waits) == {1}
     else:
-        assert of(shard.give(end).run(), VolumesChosen) == []
+        assert of(shard.given(end).run(), VolumesChosen) == []
         assert not shard.state.volume_waits
         assert not any(one.claim for one in shard.state.storage.volumes.values())
     assert not shard.state.member_choices
 
 
-def test_binding_is_told_even_where_the_node_is_gone():
+def test_binding_gets_the_volumes_even_of_a_deleted_node():
     shard, held = two_members()
     shard.nodes_gone(*set(unpack(held.nodes).tolist()))
     assert not shard.state.volume_waits
-    shard.give(GangCommitted(1, 1, held.ids, held.nodes, with_volumes=held.ids))
+    shard.given(GangCommitted(1, 1, held.ids, held.nodes, with_volumes=held.ids))
     assert len(of(shard.reload().run(), VolumesChosen)) == 2
     assert not shard.state.volume_waits
 
 
-def test_at_whose_bind_somebody_acts_is_told_with_the_volumes(monkeypatch):
-    monkeypatch.setattr(bind_plugins, "shown", lambda state, sig: state.specs[sig])
+def test_members_with_bind_plugins_are_named_with_the_volumes(monkeypatch):
+    monkeypatch.setattr(holds, "spec_for_bind_plugins", lambda state, sig: state.specs[sig])
     shard, held = two_members()
     assert held.shown == ()
-    shard.give(GangCommitted(1, 1, held.ids, held.nodes, with_volumes=held.ids))
+    shard.given(GangCommitted(1, 1, held.ids, held.nodes, with_volumes=held.ids))
     told = of(shard.run(), VolumesChosen)
     assert [one.spec for one in told] == [with_claims("c"), with_claims("d")]

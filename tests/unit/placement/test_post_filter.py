@@ -1,4 +1,4 @@
-"""Plugins of users that say who goes for a pod: asked in order, held to preemption's rules."""
+"""Plugins that choose victims: asked in order, with answers that must keep preemption's rules."""
 
 from collections.abc import Callable, Iterator
 from typing import Any, cast
@@ -66,7 +66,7 @@ def full(*order: str, **more: Any) -> Shard:
 
 
 def dry_run(shard: Shard, sig: int = HIGH, **more: Any) -> CandidatesFound:
-    (found,) = shard.give(DryRunAsked(1, 99, sig, **more)).run()
+    (found,) = shard.given(DryRunAsked(1, 99, sig, **more)).run()
     assert isinstance(found, CandidatesFound)
     return found
 
@@ -102,7 +102,7 @@ def test_what_a_plugin_sees():
         seen["storage"] = nodes.allocatable("ephemeral-storage").tolist()
         nodes.requested("cpu")[:] = 0
 
-    shard.give(BudgetCovers(1, pack([21])))
+    shard.given(BudgetCovers(1, pack([21])))
     says(First, look)
     found = dry_run(shard, taken=pack([20]))
     # 20 leaves for somebody else, and nothing is left of the budget of 21.
@@ -117,7 +117,7 @@ def test_what_a_plugin_sees():
     assert seen["help"] == [False] * 2
 
 
-def test_who_is_named_goes_and_the_rest_is_as_ever():
+def test_named_victims_are_evicted_and_all_else_is_unchanged():
     shard = full("First")
     says(First, on(shard, "n2"))
     found = dry_run(shard)
@@ -125,20 +125,20 @@ def test_who_is_named_goes_and_the_rest_is_as_ever():
     one = found.candidates[0]
     assert (one.violations, one.highest, one.priority_sum, found.rank) == (0, 5, 5 + (1 << 31), 0)
     asked = NominateAsked(1, 99, HIGH, 0, one.node, one.victims)
-    (nominated,) = shard.give(asked).run()
+    (nominated,) = shard.given(asked).run()
     assert isinstance(nominated, Nominated)
     shard.core.check(shard.state)
 
 
 def test_budgets_are_counted():
     shard = full("First")
-    shard.give(BudgetCovers(8, pack([22])))
+    shard.given(BudgetCovers(8, pack([22])))
     says(First, on(shard, "n2"))
     assert dry_run(shard, budgets=(BudgetLeft(8, 1),)).candidates[0].violations == 0
     assert dry_run(shard, budgets=(BudgetLeft(8, 0),)).candidates[0].violations == 1
 
 
-def test_they_are_asked_in_order_until_one_has_an_answer():
+def test_plugins_are_asked_in_order_until_one_answers():
     shard = full("First", "", "Second")
     found = dry_run(shard)
     assert (len(chosen(found)), found.rank) == (2, 1)
@@ -155,7 +155,7 @@ def test_they_are_asked_in_order_until_one_has_an_answer():
     assert dry_run(shard) == CandidatesFound(0, 1, 99, (), nodes=2, said=("no more",))
 
 
-def test_dynamic_resources_speak_in_their_place():
+def test_dynamic_resources_add_their_text_in_order():
     for order, said in (
         ((DYNAMIC_RESOURCES, "", "First"), (NO_CLAIMS, PREEMPTION, "nobody")),
         (("First", "", DYNAMIC_RESOURCES), ("nobody", PREEMPTION, NO_CLAIMS)),
@@ -173,7 +173,7 @@ def test_dynamic_resources_speak_in_their_place():
 @pytest.mark.parametrize(
     ("claims", "said"), [("first", ()), ("last", (PREEMPTION, NO_CLAIMS)), ("", (PREEMPTION,))]
 )
-def test_a_profile_without_own_plugins_tells_what_is_not_as_by_default(claims, said):
+def test_a_profile_without_custom_plugins_reports_changed_dynamic_resources(claims, said):
     shard = Shard(profiles=to_builtins([Profile(claims=claims)]))
     shard.sig(HIGH, spec(cpu=9_000, priority=10)).nodes(1, node("n1"))
     assert dry_run(shard).said == said
@@ -268,7 +268,7 @@ def test_of_several_the_first_is_answered_and_the_others_ask_again():
     assert (found.series, found.cut, found.said) == ((), False, ("nobody",))
 
 
-def test_they_are_asked_whatever_preemption_could_do():
+def test_plugins_are_asked_even_where_preemption_is_hopeless():
     for order, preemptible in (((), False), (("First",), True)):
         shard = full(*order).dispatch(HUGE, 50)
         refusal = shard.run()[-1]

@@ -45,7 +45,7 @@ def full(nodes: int = 1, **config: Any) -> Shard:
 
 
 def dry_run(shard: Shard, sig: int, pod: int = 99, ask: int = 1, **more) -> CandidatesFound:
-    (found,) = shard.give(DryRunAsked(ask, pod, sig, **more)).run()
+    (found,) = shard.given(DryRunAsked(ask, pod, sig, **more)).run()
     assert isinstance(found, CandidatesFound)
     return found
 
@@ -57,10 +57,10 @@ def victims(found: CandidatesFound) -> list[list[int]]:
 def nominate(shard: Shard, found: CandidatesFound, sig: int):
     best = found.candidates[0]
     asked = NominateAsked(found.ask, found.pod, sig, 0, best.node, best.victims)
-    return shard.give(asked).run()
+    return shard.given(asked).run()
 
 
-def test_those_that_fit_again_are_put_back_most_important_first():
+def test_the_most_important_victims_are_reprieved_first():
     shard = full().assigned((1, LOW, 1), (2, LOW, 1), (3, MID, 1))
     shard.state.now_ms = 5
     found = dry_run(shard, MID)
@@ -69,7 +69,7 @@ def test_those_that_fit_again_are_put_back_most_important_first():
     assert (one.violations, one.highest, one.priority_sum) == (0, 0, 2 << 31)
 
 
-def test_nobody_goes_where_somebody_leaves_for_a_nomination_that_is_no_more():
+def test_no_eviction_where_a_victim_of_an_ended_nomination_leaves():
     shard = full(2).assigned((1, LOW, 1), (2, LOW, 1), (3, MID, 1), (4, MID, 2), (5, MID, 2))
     assert [one.node for one in dry_run(shard, HIGH).candidates] == [1, 2]
     found = dry_run(shard, HIGH, ask=2, taken=pack([1]))
@@ -80,16 +80,16 @@ def test_nobody_goes_where_somebody_leaves_for_a_nomination_that_is_no_more():
     assert victims(found) == [[3], [4, 5]]
 
 
-def test_whom_a_status_has_counted_already_costs_its_budget_nothing():
+def test_victims_in_the_budgets_status_cost_nothing():
     shard = full().assigned((1, WHOLE, 1)).sig(5, spec(cpu=4_000, priority=20))
-    shard.give(BudgetCovers(1, pack([1])))
+    shard.given(BudgetCovers(1, pack([1])))
     none_left = (BudgetLeft(1, 0),)
     assert dry_run(shard, 5, budgets=none_left).candidates[0].violations == 1
     named = (BudgetNamed(1, pack([1])),)
     assert dry_run(shard, 5, budgets=none_left, named=named).candidates[0].violations == 0
 
 
-def test_the_younger_of_equals_goes():
+def test_the_younger_of_equal_pods_is_the_victim():
     shard = full()
     for moment, pod in enumerate((4, 3, 2, 1)):
         shard.state.now_ms = 100 + moment
@@ -99,43 +99,43 @@ def test_the_younger_of_equals_goes():
     assert found.candidates[0].earliest_start_ms == UNSTARTED_MS + 102
 
 
-def test_age_is_since_the_start_and_who_was_not_started_is_the_youngest():
+def test_age_counts_from_the_start_and_unstarted_pods_are_youngest():
     shard = full().assigned(*((pod, LOW, 1) for pod in (1, 2, 3, 4)))
-    shard.give(PodsStarted(0, pack([4, 1, 3]), pack([7_000, 9_000, 8_000])))
+    shard.given(PodsStarted(0, pack([4, 1, 3]), pack([7_000, 9_000, 8_000])))
     assert victims(dry_run(shard, MID)) == [[1, 2]]
     found = dry_run(shard.reload(), HIGH)
     assert victims(found) == [[3, 1, 2]]
     assert found.candidates[0].earliest_start_ms == 8_000
-    shard.give(PodsStarted(0, pack([2]), pack([1_000])))
+    shard.given(PodsStarted(0, pack([2]), pack([1_000])))
     assert victims(dry_run(shard, MID)) == [[3, 1]]
 
 
-def test_of_equal_nodes_the_one_whose_pods_started_last_is_taken():
+def test_of_equal_nodes_the_one_with_the_latest_start_is_taken():
     shard = full(3).sig(5, spec(cpu=4_000))
     shard.assigned((1, 5, 1), (2, 5, 2), (3, 5, 3))
-    shard.give(PodsStarted(0, pack([1, 2, 3]), pack([5_000, 9_000, 7_000])))
+    shard.given(PodsStarted(0, pack([1, 2, 3]), pack([5_000, 9_000, 7_000])))
     assert [one.node for one in dry_run(shard, HIGH).candidates] == [2, 3, 1]
 
 
-def test_a_start_is_of_the_place_that_a_pod_has():
-    shard = full(2).give(PodsStarted(0, pack([1]), pack([5_000])))
+def test_a_start_time_belongs_to_the_pods_node():
+    shard = full(2).given(PodsStarted(0, pack([1]), pack([5_000])))
     shard.assigned((1, WHOLE, 1)).sig(5, spec(cpu=4_000, priority=20))
     assert dry_run(shard, 5).candidates[0].earliest_start_ms > UNSTARTED_MS - 1
-    shard.give(PodsStarted(1, pack([1]), pack([5_000])))
+    shard.given(PodsStarted(1, pack([1]), pack([5_000])))
     assert dry_run(shard, 5).candidates[0].earliest_start_ms > UNSTARTED_MS - 1, "another shard's"
-    shard.give(PodsStarted(0, pack([1]), pack([5_000])))
+    shard.given(PodsStarted(0, pack([1]), pack([5_000])))
     assert dry_run(shard, 5).candidates[0].earliest_start_ms == 5_000
 
 
-def test_those_beyond_their_budget_are_put_back_first():
+def test_budget_violations_are_reprieved_first():
     shard = full().assigned(*[(pod, LOW, 1) for pod in (1, 2, 3, 4)])
-    shard.give(BudgetCovers(8, pack([3, 4])))
+    shard.given(BudgetCovers(8, pack([3, 4])))
     found = dry_run(shard, MID, budgets=(BudgetLeft(8, 0),))
     assert victims(found) == [[1, 2]]
     assert found.candidates[0].violations == 0
     found = dry_run(shard.reload(), HIGH, budgets=(BudgetLeft(8, 0),))
     assert (victims(found), found.candidates[0].violations) == ([[1, 2, 4]], 1)
-    shard.give(BudgetGone(8))
+    shard.given(BudgetGone(8))
     assert dry_run(shard, HIGH).candidates[0].violations == 0
 
 
@@ -145,7 +145,7 @@ def test_the_best_three_nodes_in_kube_schedulers_order():
     shard.assigned((3, LOW, 2), (4, LOW, 2), (5, LOW, 2), (6, LOW, 2))  # two victims at 0
     shard.sig(5, spec(cpu=3_000)).assigned((7, 5, 3))  # one victim at 0
     shard.assigned((8, HIGH, 4))  # nobody lower
-    shard.assigned((9, 5, 5)).give(BudgetCovers(8, pack([9])))  # one victim, beyond its budget
+    shard.assigned((9, 5, 5)).given(BudgetCovers(8, pack([9])))  # one victim, beyond its budget
     found = dry_run(shard, MID + 1)
     assert [one.node for one in found.candidates] == [3, 2, 1]
     assert found.nodes == 5
@@ -163,12 +163,12 @@ def test_why_a_node_is_no_candidate():
     }
 
 
-def test_reserved_pods_and_those_taken_by_others_are_not_chosen():
+def test_reserved_pods_and_victims_of_others_are_not_chosen():
     shard = full(2).dispatch(LOW, *range(1, 9))
     where = dict(placed(shard.run()))
     assert not dry_run(shard, MID).candidates
     ours = [pod for pod in where if where[pod] == 1]
-    shard.give(Bound(pack(ours), pack([1] * 4)))
+    shard.given(Bound(pack(ours), pack([1] * 4)))
     first = dry_run(shard, MID, pod=98, ask=2)
     assert isinstance(nominate(shard, first, MID)[0], Nominated)
     found = dry_run(shard, MID, taken=first.candidates[0].victims)
@@ -231,7 +231,7 @@ def test_space_lost_to_a_fact_ends_the_nomination():
     assert events[0] == NominationLost(0, 1, 99, "the nominated space is taken")
 
 
-def test_the_node_or_the_pod_may_go():
+def test_a_nomination_ends_with_its_node_or_pod():
     shard, _chosen = nominated_shard()
     events = shard.nodes_gone(1).run()
     assert events == [NominationLost(0, 1, 99, "the nominated node is gone")]
@@ -256,7 +256,7 @@ def test_a_cleared_nomination_gives_the_space_back():
     shard.gone(*chosen)
     shard.run()
     assert refused(shard.dispatch(LOW, 50).run()) == [50]
-    shard.give(NominationCleared(1, 99, 0))
+    shard.given(NominationCleared(1, 99, 0))
     shard.run()
     assert placed(shard.dispatch(LOW, 50).run()) == [(50, 1)]
 
@@ -268,7 +268,7 @@ def test_a_victim_that_left_or_is_taken_makes_the_choice_stale():
     assert nominate(shard, found, MID) == [NominationStale(0, 1, 99, freed=True)]
     shard, _chosen = nominated_shard()
     again = NominateAsked(2, 98, MID, 0, 1, pack(_chosen))
-    assert shard.give(again).run() == [NominationStale(0, 2, 98)]
+    assert shard.given(again).run() == [NominationStale(0, 2, 98)]
 
 
 def test_two_nominations_share_a_node_but_no_victims():
@@ -334,7 +334,7 @@ def hopeless(shard: Shard | None = None, **more: Any) -> Shard:
     return shard
 
 
-def test_who_could_evict_somebody_once_another_left_is_woken_once():
+def test_a_preemptor_with_a_new_candidate_is_woken_once():
     """kube-scheduler wakes for every pod that leaves."""
     shard = hopeless().reload()
     assert shard.gone(1).run() == [Improved(0, pack([6]), 0)]
@@ -346,7 +346,7 @@ def test_who_could_evict_somebody_once_another_left_is_woken_once():
     assert shard.run() == [Improved(0, b"", 0)]
 
 
-def test_who_is_refused_without_anybody_to_evict_is_woken_by_a_node_with_somebody():
+def test_a_preemptor_without_victims_is_woken_by_a_node_with_victims():
     shard = full().sig(5, spec(cpu=4_000, priority=20)).sig(6, spec(cpu=3_500, priority=10))
     shard.assigned((1, 5, 1)).dispatch(6, 9)
     assert [answer.preemptible for answer in refusals(shard.run())] == [False]
@@ -354,21 +354,21 @@ def test_who_is_refused_without_anybody_to_evict_is_woken_by_a_node_with_somebod
     assert shard.run() == [Improved(0, pack([6]), 0)]
 
 
-def test_nobody_is_woken_whom_no_eviction_would_help():
+def test_preemptors_that_no_eviction_helps_are_not_woken():
     shard = hopeless()
     assert shard.gone(2).run() == [Improved(0, b"", 0)]
     shard.assigned((3, 5, 1)).gone(1)
     assert shard.run() == [Improved(0, b"", 0)]
 
 
-def test_who_may_not_preempt_is_not_woken_for_it():
+def test_pods_that_never_preempt_are_not_woken():
     gentle = full(profiles=to_builtins([Profile(preempts=False)]))
     for shard in (hopeless(never_preempts=True), hopeless(gentle)):
         assert shard.gone(1).run() == [Improved(0, b"", 0)]
 
 
 @pytest.mark.parametrize("port", [0, 80])
-def test_when_many_nodes_change_at_once_they_are_tried_out_together(port):
+def test_many_changed_nodes_share_one_dry_run(port):
     shard = full(nodes=40).sig(5, spec(cpu=3_000, priority=20))
     shard.sig(6, spec(cpu=3_500, priority=10, host_ports=(HostPort(port),) if port else ()))
     for number in range(1, 41):
@@ -379,7 +379,7 @@ def test_when_many_nodes_change_at_once_they_are_tried_out_together(port):
     assert shard.gone(*range(1, 41)).run() == [Improved(0, pack([6]), 0)]
 
 
-def test_many_who_wait_for_the_same_cost_one_word_each():
+def test_a_signature_with_many_preemptors_improves_once():
     shard = full().sig(5, spec(cpu=3_000, priority=20)).assigned((1, 5, 1), (2, LOW, 1))
     shard.sig(6, spec(cpu=3_500, priority=10)).sig(7, spec(cpu=3_600, priority=10))
     shard.dispatch(6, *range(100, 600)).dispatch(7, *range(600, 1_100))

@@ -1,4 +1,4 @@
-"""Profiles of a shard: each pod by that of its schedulerName, and a change of them at run time."""
+"""Profiles of a shard: each pod by its schedulerName, and a change of profiles at run time."""
 
 from typing import Any
 
@@ -37,7 +37,7 @@ def with_storage(uid: str, amount: int) -> Any:
     return type(found)(uid=uid, name=uid, allocatable=allocatable)
 
 
-def test_every_pod_goes_by_the_profile_that_it_names():
+def test_every_pod_is_placed_by_its_profile():
     shard = Shard(**options(most("full"), least("wide")))
     shard.nodes(1, node("a"), 2, node("b"), 3, node("c"))
     shard.sig(1, spec(scheduler="full")).sig(2, spec(scheduler="wide"))
@@ -49,7 +49,7 @@ def test_every_pod_goes_by_the_profile_that_it_names():
     assert other != filled
 
 
-def test_what_is_scored_beside_cpu_and_memory_is_charged_by_all():
+def test_other_scored_resources_are_charged_by_every_profile():
     shard = Shard(**options(most("full", STORAGE), Profile()))
     shard.nodes(1, with_storage("a", 100), 2, with_storage("b", 100))
     shard.sig(1, spec()).sig(2, spec(scheduler="full"))
@@ -63,7 +63,7 @@ def test_what_is_scored_beside_cpu_and_memory_is_charged_by_all():
     shard.core.check(shard.state)
 
 
-def test_new_profiles_hold_for_what_is_there_and_what_was_refused_is_tried_again():
+def test_new_profiles_apply_at_once_and_wake_refused_pods():
     away = (SelectorTerm((Requirement("disk", "Exists"),)),)
     shard = Shard(**options(Profile(name="p", added_required=away)))
     shard.nodes(1, with_storage("a", 100), 2, with_storage("b", 100))
@@ -74,14 +74,14 @@ def test_new_profiles_hold_for_what_is_there_and_what_was_refused_is_tried_again
     assert isinstance(events[-1], Refused)
     message = "node(s) didn't match scheduler-enforced node affinity"
     assert events[-1].reasons == ((message, 2),)
-    shard.give(Configured({"placement": options(most("p", STORAGE))}))
+    shard.given(Configured({"placement": options(most("p", STORAGE))}))
     improved = [event for event in shard.run() if isinstance(event, Improved)]
     assert [unpack(event.sigs).tolist() for event in improved] == [[1]]
     ((_, on),) = placed(shard.dispatch(1, 1).run())
     # The charge of the first pod is kept when the profiles change once more.
-    shard.give(Configured({"placement": options(most("p", STORAGE), Profile())}))
+    shard.given(Configured({"placement": options(most("p", STORAGE), Profile())}))
     assert placed(shard.dispatch(1, 2).run()) == [(2, on)]
-    shard.give(Configured({"placement": options(least("p", STORAGE))}))
+    shard.given(Configured({"placement": options(least("p", STORAGE))}))
     ((_, other),) = placed(shard.dispatch(1, 3).run())
     assert other != on
 
@@ -89,7 +89,7 @@ def test_new_profiles_hold_for_what_is_there_and_what_was_refused_is_tried_again
 def test_the_same_profiles_again_change_nothing():
     shard = Shard(**options(most("p"))).nodes(1, node("a")).sig(1, spec(scheduler="p"))
     table = shard.state.table
-    shard.give(Configured({"placement": options(most("p"))}))
+    shard.given(Configured({"placement": options(most("p"))}))
     assert shard.state.table is table
 
 

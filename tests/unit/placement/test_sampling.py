@@ -1,4 +1,4 @@
-"""Searches that end early in a shard: where they begin, and what does not follow them."""
+"""Searches that end early in a shard: where they begin, and what is exempt."""
 
 import msgspec
 
@@ -71,10 +71,10 @@ def test_the_start_and_the_order_survive_a_snapshot():
 def test_sampling_may_come_and_go():
     made = Shard().nodes(2, node("b")).nodes(1, node("a"))
     assert made.state.tree is None
-    made.give(Configured({"placement": {"profiles": PROFILES}}))
+    made.given(Configured({"placement": {"profiles": PROFILES}}))
     assert listed(made.state.tree) == [1, 2]
     made.sig(1, spec()).dispatch(1, 11).run()
     assert made.state.start_index == 1
-    made.give(Configured({"placement": {}}))
+    made.given(Configured({"placement": {}}))
     assert made.state.tree is None
     assert made.state.start_index == 0

@@ -31,7 +31,7 @@ def test_urgent_comes_first_then_priority_then_arrival():
 def test_a_reservation_that_failed_is_released_and_wakes_what_was_refused():
     shard = two_nodes().dispatch(1, *range(1, 10))
     first = dict(placed(shard.run()))
-    events = shard.give(BindFailed(pack([3]), "abandoned", pack([first[3]]))).run()
+    events = shard.given(BindFailed(pack([3]), "abandoned", pack([first[3]]))).run()
     assert events == [Released(pack([3])), Improved(0, pack([1]), 0)]
     assert placed(shard.dispatch(1, 9).run()) == [(9, first[3])]
 
@@ -39,7 +39,7 @@ def test_a_reservation_that_failed_is_released_and_wakes_what_was_refused():
 def test_a_late_failure_of_an_older_bind_leaves_the_new_reservation():
     shard = two_nodes().dispatch(1, 1)
     (_pod, where), *_ = placed(shard.run())
-    shard.give(BindFailed(pack([1]), "abandoned", pack([3 - where])))
+    shard.given(BindFailed(pack([1]), "abandoned", pack([3 - where])))
     assert shard.run() == []
 
 
@@ -47,7 +47,7 @@ def test_a_dispatch_that_overtakes_the_failure_waits_for_it():
     shard = two_nodes().dispatch(1, 1)
     (_pod, where), *_ = placed(shard.run())
     assert shard.dispatch(1, 1).run() == []
-    events = shard.reload().give(BindFailed(pack([1]), "abandoned", pack([where]))).run()
+    events = shard.reload().given(BindFailed(pack([1]), "abandoned", pack([where]))).run()
     assert isinstance(events[0], Released)
     assert placed(events) == [(1, where)]
 
@@ -57,17 +57,17 @@ def test_a_fact_beats_a_decision():
     (_pod, where), *_ = placed(shard.run())
     shard.assigned((1, 1, 3 - where))
     shard.run()
-    assert shard.give(BindFailed(pack([1]), "foreign", pack([where]))).run() == []
-    shard.give(Bound(pack([1]), pack([3 - where])))
+    assert shard.given(BindFailed(pack([1]), "foreign", pack([where]))).run() == []
+    shard.given(Bound(pack([1]), pack([3 - where])))
     shard.run()
     pods_on = dict(zip(shard.state.table.ids.tolist(), shard.state.table.requested[0], strict=True))
     assert pods_on == {where: 0, 3 - where: 1000}
 
 
-def test_a_fact_that_comes_after_binding_said_gone_charges_nothing():
+def test_a_fact_after_a_failed_bind_of_a_deleted_pod_charges_nothing():
     shard = two_nodes().dispatch(1, 1)
     (_pod, where), *_ = placed(shard.run())
-    shard.give(BindFailed(pack([1]), "gone", pack([where]))).assigned((1, 1, where))
+    shard.given(BindFailed(pack([1]), "gone", pack([where]))).assigned((1, 1, where))
     assert shard.reload().run() == []
     assert shard.state.table.requested[0].tolist() == [0, 0]
     assert placed(shard.gone(1).dispatch(1, 1).run()) == []
@@ -94,7 +94,7 @@ def test_a_dispatch_waits_for_its_signature():
     assert placed(shard.reload().sig(1, spec()).run()) == [(1, 1)]
 
 
-def test_a_dispatch_whose_signature_came_late_goes_by_its_priority():
+def test_a_dispatch_with_a_late_signature_follows_its_priority():
     shard = Shard().nodes(1, node("a")).sig(1, spec()).dispatch(2, 2)
     shard.dispatch(1, 1).sig(2, spec(priority=-5))
     assert [pod for pod, _ in placed(shard.run())] == [1, 2]
@@ -102,22 +102,22 @@ def test_a_dispatch_whose_signature_came_late_goes_by_its_priority():
     assert [pod for pod, _ in placed(shard.run())] == [3, 4]
 
 
-def test_a_pod_that_went_before_it_was_picked_is_left_out():
+def test_a_pod_deleted_before_its_pick_is_left_out():
     shard = two_nodes().dispatch(1, 1, 2, 3)
     assert [pod for pod, _ in placed(shard.gone(2).run())] == [1, 3]
 
 
-def test_a_pod_that_went_before_its_dispatch_came_is_left_out():
+def test_a_pod_deleted_before_its_dispatch_is_left_out():
     shard = two_nodes().gone(2).dispatch(1, 1, 2)
     assert [pod for pod, _ in placed(shard.run())] == [1]
 
 
-def test_a_node_goes_with_its_charges_and_comes_back_as_another():
+def test_a_recreated_node_has_no_charges():
     shard = Shard().nodes(1, node("a")).sig(1, spec(cpu=3_000)).dispatch(1, 1)
     assert placed(shard.run()) == [(1, 1)]
     shard.nodes_gone(1).nodes(2, node("a2")).dispatch(1, 2)
     assert placed(shard.run()) == [(2, 2)]
-    assert shard.give(BindFailed(pack([1]), "abandoned", pack([1]))).run() == []
+    assert shard.given(BindFailed(pack([1]), "abandoned", pack([1]))).run() == []
 
 
 def test_large_dispatches_are_worked_in_slices():
@@ -136,7 +136,7 @@ def test_only_signatures_that_fit_the_changed_node_improve():
     assert shard.nodes(1, node("a", cpu=8_000)).run() == [Improved(0, pack([2]), 0)]
 
 
-def test_space_alone_does_not_wake_what_the_node_refuses_for_other_reasons():
+def test_space_alone_does_not_wake_pods_refused_for_other_reasons():
     shard = Shard().nodes(1, node("a")).sig(1, spec(cpu=3_000)).sig(2, spec())
     shard.sig(3, spec(node_selector=(("disk", "ssd"),)))
     shard.dispatch(1, 1, 2).dispatch(3, 3)
@@ -144,22 +144,22 @@ def test_space_alone_does_not_wake_what_the_node_refuses_for_other_reasons():
     assert shard.gone(1).run() == [Improved(0, pack([1]), 0)]
 
 
-def test_a_refused_signature_is_looked_at_again_with_the_reasons_of_now():
+def test_a_refused_signature_is_refreshed_with_current_reasons():
     shard = two_nodes().dispatch(1, *range(1, 10))
     assert refused(shard.run()) == [9]
     shard.nodes(3, node("c", cpu=500))
     shard.run()
-    (event,) = shard.give(ReasonsAsked(1)).reload().run()
+    (event,) = shard.given(ReasonsAsked(1)).reload().run()
     assert isinstance(event, Refused)
     assert (event.attempt, event.ids, event.nodes) == (0, b"", 3)
     assert event.reasons == (("Insufficient cpu", 3),)
     assert shard.run() == []
 
 
-def test_who_does_not_refuse_has_nothing_to_say():
+def test_a_shard_that_refuses_no_more_sends_no_reasons():
     shard = two_nodes().dispatch(1, *range(1, 10))
-    shard.give(ReasonsAsked(1)).run()
-    shard.give(ReasonsAsked(1)).nodes(3, node("c"))
+    shard.given(ReasonsAsked(1)).run()
+    shard.given(ReasonsAsked(1)).nodes(3, node("c"))
     events = shard.run()
     assert events == [Improved(0, pack([1]), 0)]
-    assert shard.give(ReasonsAsked(1)).run() == []
+    assert shard.given(ReasonsAsked(1)).run() == []

@@ -1,5 +1,5 @@
-"""Volumes in a shard: what it is told decides, changes of it wake whom it refused, and what it
-chose is held until the claims are bound.
+"""Volumes in a shard: facts decide, changes wake refused pods, and chosen volumes are held until
+the claims are bound.
 """
 
 from typing import Any
@@ -50,7 +50,7 @@ def shard_of(*objects: StorageObject, placements: int = 1) -> Shard:
     made = Shard(placements=placements)
     for number, name in enumerate("xy", start=1):
         made.nodes(number, node(name, labels={HOST: name}))
-    return made.give(StorageSet(objects)) if objects else made
+    return made.given(StorageSet(objects)) if objects else made
 
 
 def woken(events: list[Any]) -> list[int]:
@@ -68,31 +68,31 @@ def test_a_pod_goes_where_its_volume_is(placements):
     assert placed(shard.reload().dispatch(1, 1).run()) == [(1, 2)]
 
 
-def test_what_is_told_of_volumes_wakes_whom_it_may_help():
+def test_volume_events_wake_the_pods_they_may_help():
     shard = shard_of().sig(1, with_claims("c")).sig(2, spec(cpu=90_000))
     told = shard.dispatch(1, 1).dispatch(2, 2).run()
     not_there = ('persistentvolumeclaim "c" not found', 0)
     assert reasons(told)[0] == (not_there,)
-    assert reasons(shard.give(StorageSet((claim(volume=""),))).dispatch(1, 1).run()) == [
+    assert reasons(shard.given(StorageSet((claim(volume=""),))).dispatch(1, 1).run()) == [
         ((UNBOUND, 0),)
     ]
-    assert woken(shard.reload().give(StorageSet((volume(on="y"),))).run()) == []
-    assert woken(shard.give(StorageSet((claim(),))).run()) == [1]
+    assert woken(shard.reload().given(StorageSet((volume(on="y"),))).run()) == []
+    assert woken(shard.given(StorageSet((claim(),))).run()) == [1]
     assert placed(shard.dispatch(1, 1).run()) == [(1, 2)]
 
 
-def test_nobody_else_is_looked_at_for_a_change_of_volumes():
+def test_pods_without_volumes_are_not_looked_at_for_a_volume_change():
     shard = shard_of().sig(2, spec(cpu=90_000)).dispatch(2, 2)
     shard.run()
-    assert shard.give(StorageSet((claim(), volume()))).run() == []
+    assert shard.given(StorageSet((claim(), volume()))).run() == []
 
 
-def test_an_object_made_again_under_its_name_is_another():
+def test_an_object_recreated_under_its_name_is_another():
     shard = shard_of(claim(), volume(on="x")).sig(1, with_claims("c"))
     again = PersistentVolume(uid="other", name="v")
-    shard.give(StorageSet((again,)), StorageGone("uid-v"))
+    shard.given(StorageSet((again,)), StorageGone("uid-v"))
     assert shard.state.storage.volumes["v"] is again
-    shard.reload().give(StorageGone("other"))
+    shard.reload().given(StorageGone("other"))
     assert "v" not in shard.state.storage.volumes
     assert not shard.state.storage.volumes_of_class("")
 
@@ -150,7 +150,7 @@ def test_a_reservation_holds_the_volume_that_it_chose():
     assert reasons(other) == [(("node(s) didn't find available persistent volumes to bind", 2),)]
     again = shard.dispatch(3, 3).run()  # a second pod with the same claim gets the same volume
     assert (placed(again), of(again, Reserved)[0].volumes) == ([(3, 2)], (CHOSEN,))
-    shard.give(BindFailed(pack([1, 3]), "abandoned", pack([2, 2])))
+    shard.given(BindFailed(pack([1, 3]), "abandoned", pack([2, 2])))
     assert woken(shard.reload().run()) == [2]
     assert placed(shard.dispatch(2, 4).run()) == [(4, 2)]
 
@@ -158,8 +158,8 @@ def test_a_reservation_holds_the_volume_that_it_chose():
 def test_bound_claims_let_the_pod_be_bound():
     shard = shard_of(STATIC, wanting(), free(on="y")).sig(1, with_claims("c")).dispatch(1, 1)
     shard.run()
-    assert shard.give(StorageSet((bound_to(free(on="y")),))).run() == []
-    told = shard.reload().give(StorageSet((replace(claim(), storage_class="late"),))).run()
+    assert shard.given(StorageSet((bound_to(free(on="y")),))).run() == []
+    told = shard.reload().given(StorageSet((replace(claim(), storage_class="late"),))).run()
     assert told == [VolumesBound(pack([1]), pack([2]))]
     assert not shard.state.volume_waits
     assert not shard.state.waits_on
@@ -180,10 +180,10 @@ def failed(why: str) -> list[VolumesFailed]:
         ((claim(volume="w"),), 'PVC "c" was bound to pv "w"'),
     ],
 )
-def test_what_speaks_against_a_volume_ends_the_wait(objects, why):
+def test_a_fact_against_a_volume_ends_the_wait(objects, why):
     shard = shard_of(LATE, wanting(), free()).sig(1, with_claims("c")).dispatch(1, 1)
     node_of = placed(shard.run())[0][1]
-    told = shard.reload().give(StorageSet(objects)).run()
+    told = shard.reload().given(StorageSet(objects)).run()
     assert told == [replace(one, node=node_of) for one in (failed(why) if why else [])]
 
 
@@ -193,22 +193,22 @@ def test_a_volume_is_made_for_the_node():
     ((_, node_of),) = placed(told)
     name = "xy"[node_of - 1]
     assert of(told, Reserved)[0].volumes == (MADE,)
-    assert shard.give(StorageSet((wanting(),))).run() == [], "what we chose is not shown yet"
-    assert shard.give(StorageSet((wanting(selected_node=name),))).run() == []
-    found = shard.reload().give(StorageSet((wanting(),))).run()
+    assert shard.given(StorageSet((wanting(),))).run() == [], "what we chose is not shown yet"
+    assert shard.given(StorageSet((wanting(selected_node=name),))).run() == []
+    found = shard.reload().given(StorageSet((wanting(),))).run()
     why = 'running PreBind plugin "VolumeBinding": provisioning failed for PVC "c"'
     assert found == [VolumesFailed(1, node_of, why)]
 
 
-def test_a_volume_that_was_made_elsewhere_does_not_help():
+def test_a_volume_made_for_another_node_does_not_help():
     shard = shard_of(LATE, wanting()).sig(1, with_claims("c")).dispatch(1, 1)
     ((_, node_of),) = placed(shard.run())
     other = "yx"[node_of - 1]
-    (told,) = of(shard.give(StorageSet((volume(on=other), claim()))).run(), VolumesFailed)
+    (told,) = of(shard.given(StorageSet((volume(on=other), claim()))).run(), VolumesFailed)
     assert told.reason.endswith(f'pv "v" node affinity doesn\'t match node "{"xy"[node_of - 1]}"')
 
 
-def test_nobody_waits_for_ever():
+def test_the_wait_for_volumes_has_a_timeout():
     shard = shard_of(LATE, wanting()).sig(1, with_claims("c")).dispatch(1, 1)
     ((_, node_of),) = placed(shard.run())
     assert shard.core.due_ms(shard.state) == 600_000
@@ -219,7 +219,7 @@ def test_nobody_waits_for_ever():
 
 
 @pytest.mark.parametrize("end", ["gone", "node", "foreign"])
-def test_whoever_goes_holds_no_volume(end):
+def test_a_deleted_pod_holds_no_volume(end):
     shard = shard_of(LATE, wanting(), free()).sig(1, with_claims("c")).dispatch(1, 1)
     ((_, node_of),) = placed(shard.run())
     match end:

@@ -1,5 +1,5 @@
-"""A node that is made again under its name while binds to it are on their way: nothing is chosen
-for it until each of them is settled, and it is never kept back for longer.
+"""A node recreated under its name while binds to it are open: no pod is placed on it until each of
+them is settled, and it is not withheld for longer.
 """
 
 import msgspec
@@ -56,7 +56,7 @@ def is_withheld(shard: Shard) -> bool:
     return bool(refusals)
 
 
-def test_a_node_that_is_made_again_is_not_there_while_a_bind_to_it_is_on_its_way():
+def test_a_recreated_node_is_withheld_while_a_bind_to_it_is_open():
     shard = remade()
     assert is_withheld(shard)
     assert shard.state.free() == (0, 0, 0, 0)
@@ -70,7 +70,7 @@ def test_why_not_that_node_says_that_it_is_withheld():
     assert answer is not None
     text = "made again while 2 binds to its name may be on their way"
     assert (answer.refused_by, answer.reasons) == ("Muster", (text,))
-    shard.give(failed("gone")).give(failed("gone", pod=2)).run()
+    shard.given(failed("gone")).given(failed("gone", pod=2)).run()
     open_ = node_answer(shard.state, 2, 7, "a")
     assert open_ is not None
     assert open_.refused_by == ""
@@ -82,29 +82,29 @@ def test_why_not_that_node_says_that_it_is_withheld():
     [failed("abandoned"), failed("gone"), failed("foreign"), PodsGone(pack([1])), shown(1, 9, 1)],
     ids=["abandoned", "gone", "foreign", "deleted", "in another shard"],
 )
-def test_it_comes_when_the_bind_can_land_no_more(event: Event):
+def test_a_withheld_node_is_added_when_the_bind_cannot_land(event: Event):
     shard = remade().dispatch(2, 7)
     assert refused(shard.run()) == [7]
-    assert shard.give(event).run() == [Improved(0, pack([2]), 0)]
+    assert shard.given(event).run() == [Improved(0, pack([2]), 0)]
     assert not shard.state.unsettled
     assert placed(shard.reload().dispatch(2, 8).run()) == [(8, NEW)]
 
 
-def test_it_comes_with_the_pod_that_landed_on_it():
-    shard = remade().give(shown(1, NEW))
+def test_a_withheld_node_is_added_with_the_pod_that_landed():
+    shard = remade().given(shown(1, NEW))
     assert shard.state.table.requested[0].tolist() == [3_000]
     assert refused(shard.dispatch(2, 7).run()) == [7]
     assert shard.reload().state.free()[:2] == (1, 1_000)
 
 
-def test_bound_does_not_say_where_the_pod_is():
-    shard = remade().give(Bound(pack([1]), pack([OLD])))
+def test_a_bound_event_alone_does_not_settle_the_node():
+    shard = remade().given(Bound(pack([1]), pack([OLD])))
     assert is_withheld(shard.reload())
-    assert placed(shard.give(shown(1, NEW)).dispatch(2, 7).run()) == []
+    assert placed(shard.given(shown(1, NEW)).dispatch(2, 7).run()) == []
 
 
-def test_a_pod_that_was_bound_before_its_node_went_is_waited_for_too():
-    shard = decided().give(Bound(pack([1]), pack([OLD])))
+def test_pods_bound_before_the_delete_are_waited_for_too():
+    shard = decided().given(Bound(pack([1]), pack([OLD])))
     shard.nodes_gone(OLD).nodes(NEW, renamed("again")).run()
     assert is_withheld(shard)
     assert not is_withheld(shard.gone(1))
@@ -115,33 +115,33 @@ def test_a_pod_that_was_bound_before_its_node_went_is_waited_for_too():
     [failed("abandoned"), shown(1, OLD), PodsGone(pack([1]))],
     ids=["failed", "fact", "gone"],
 )
-def test_what_was_settled_before_the_node_went_keeps_nothing_back(event: Event):
-    shard = decided().give(event).nodes_gone(OLD).nodes(NEW, renamed("again"))
+def test_binds_settled_before_the_delete_withhold_nothing(event: Event):
+    shard = decided().given(event).nodes_gone(OLD).nodes(NEW, renamed("again"))
     shard.run()
     assert not is_withheld(shard)
 
 
 def test_the_failure_of_a_bind_to_another_node_settles_nothing():
-    assert is_withheld(remade().give(failed("abandoned", at=7)))
+    assert is_withheld(remade().given(failed("abandoned", at=7)))
 
 
 def test_a_failure_without_nodes_settles():
-    assert not is_withheld(remade().give(BindFailed(pack([1]), "abandoned")))
+    assert not is_withheld(remade().given(BindFailed(pack([1]), "abandoned")))
 
 
-def test_all_of_them_must_be_settled():
-    shard = remade(pods=3).give(failed("abandoned", 2), PodsGone(pack([3])))
+def test_all_binds_must_be_settled():
+    shard = remade(pods=3).given(failed("abandoned", 2), PodsGone(pack([3])))
     assert is_withheld(shard.reload())
-    assert not is_withheld(shard.give(failed("abandoned", 1)))
+    assert not is_withheld(shard.given(failed("abandoned", 1)))
 
 
-def test_other_names_are_not_kept_back():
+def test_other_names_are_not_withheld():
     shard = decided().nodes_gone(OLD).nodes(NEW, renamed("b", name="b"), 3, renamed("again"))
     assert placed(shard.dispatch(2, 7).run()) == [(7, NEW)]
     assert sorted(shard.state.nodes) == [NEW]
 
 
-def test_a_node_that_is_there_is_never_taken_away():
+def test_an_existing_node_is_never_withheld():
     """Older journals may tell of the new node before they tell that the old one went."""
     shard = decided().nodes(NEW, renamed("again")).nodes_gone(OLD)
     shard.nodes(NEW, renamed("again", cpu=2_000)).run()
@@ -156,33 +156,33 @@ def test_a_node_that_shrinks_is_the_same_node():
     assert not shard.state.withheld
 
 
-def test_the_node_comes_as_it_is_by_then():
-    shard = remade().nodes(NEW, renamed("again", cpu=2_000)).give(failed("abandoned"))
+def test_the_node_is_added_in_its_latest_state():
+    shard = remade().nodes(NEW, renamed("again", cpu=2_000)).given(failed("abandoned"))
     assert shard.state.free()[:2] == (1, 2_000)
     shard.nodes(NEW, renamed("again", cpu=5_000)).run()
     assert shard.state.free()[:2] == (1, 5_000)
 
 
-def test_facts_about_the_node_are_charged_when_it_comes():
+def test_facts_about_the_node_are_charged_when_it_is_added():
     shard = remade().assigned((5, 1, NEW), (6, 2, NEW)).gone(6)
     shard.run()
-    shard.reload().give(failed("abandoned")).run()
+    shard.reload().given(failed("abandoned")).run()
     assert shard.state.table.requested[0].tolist() == [3_000]
 
 
-def test_the_node_may_go_again_and_a_third_one_is_kept_back_in_its_turn():
+def test_a_third_node_of_the_name_is_withheld_in_turn():
     shard = remade().assigned((5, 1, NEW)).nodes_gone(NEW)
     shard.run()
     assert not shard.state.withheld
     assert not shard.state.strays
     shard.nodes(3, renamed("third")).run()
     assert is_withheld(shard.reload())
-    shard.give(failed("abandoned")).run()
+    shard.given(failed("abandoned")).run()
     assert sorted(shard.state.nodes) == [3]
 
 
-def test_a_node_that_comes_after_all_is_settled_is_not_kept_back():
-    shard = decided().nodes_gone(OLD).give(failed("abandoned")).nodes(NEW, renamed("again"))
+def test_a_node_recreated_after_all_is_settled_is_not_withheld():
+    shard = decided().nodes_gone(OLD).given(failed("abandoned")).nodes(NEW, renamed("again"))
     assert not is_withheld(shard)
 
 
@@ -192,49 +192,49 @@ def test_a_new_decision_about_the_pod_settles_the_old_one():
     assert placed(shard.run()) == [(1, 5)]
     shard.nodes_gone(5).run()
     assert sorted(shard.reload().state.nodes) == [NEW]
-    shard.nodes(6, renamed("e-again", name="e")).give(failed("abandoned", at=OLD)).run()
+    shard.nodes(6, renamed("e-again", name="e")).given(failed("abandoned", at=OLD)).run()
     assert sorted(shard.state.withheld) == [6]
-    shard.give(failed("abandoned", at=5)).run()
+    shard.given(failed("abandoned", at=5)).run()
     assert sorted(shard.state.nodes) == [NEW, 6]
 
 
-def test_a_deferred_dispatch_goes_on_when_the_node_goes():
+def test_a_deferred_dispatch_continues_when_the_node_is_deleted():
     shard = decided().dispatch(1, 1).nodes_gone(OLD).nodes(NEW, renamed("again"))
     assert refused(shard.run()) == [1]
-    assert not is_withheld(shard.give(failed("abandoned")))
+    assert not is_withheld(shard.given(failed("abandoned")))
 
 
 def held() -> Shard:
     """Two members of a gang are held on a node that goes and comes back."""
     shard = Shard().sig(1, spec(cpu=1_000)).sig(2, spec(cpu=2_000)).nodes(OLD, node("a"))
-    (answer,) = shard.give(HoldAsked(7, 1, 0, (Members(1, pack([1, 2])),))).run()
+    (answer,) = shard.given(HoldAsked(7, 1, 0, (Members(1, pack([1, 2])),))).run()
     assert isinstance(answer, GangHeld)
     shard.nodes_gone(OLD).nodes(NEW, renamed("again")).run()
     return shard.reload()
 
 
 @pytest.mark.parametrize("over", [GangReleased(7, 1, (), 0), GangTimedOut(7, 1)])
-def test_an_attempt_that_ends_has_sent_nothing(over: Event):
-    assert is_withheld(held().give(GangReleased(7, 2, (), 0), GangReleased(8, 1, (), 0)))
-    assert not is_withheld(held().give(over))
+def test_a_released_attempt_has_sent_nothing(over: Event):
+    assert is_withheld(held().given(GangReleased(7, 2, (), 0), GangReleased(8, 1, (), 0)))
+    assert not is_withheld(held().given(over))
 
 
 def test_members_of_a_committed_gang_are_sent_and_the_others_are_not():
-    shard = held().give(GangCommitted(7, 1, pack([2]), pack([OLD])))
+    shard = held().given(GangCommitted(7, 1, pack([2]), pack([OLD])))
     assert list(shard.state.unsettled) == [2]
-    assert is_withheld(shard.reload().give(GangReleased(7, 1, (), 0), failed("abandoned", 1)))
-    assert not is_withheld(shard.give(failed("abandoned", 2)))
+    assert is_withheld(shard.reload().given(GangReleased(7, 1, (), 0), failed("abandoned", 1)))
+    assert not is_withheld(shard.given(failed("abandoned", 2)))
 
 
 def test_a_failure_that_overtakes_the_commit():
-    shard = held().give(failed("abandoned", 1), failed("abandoned", 2))
-    assert not is_withheld(shard.give(GangCommitted(7, 1, pack([1, 2]), pack([OLD, OLD]))))
+    shard = held().given(failed("abandoned", 1), failed("abandoned", 2))
+    assert not is_withheld(shard.given(GangCommitted(7, 1, pack([1, 2]), pack([OLD, OLD]))))
 
 
 def test_a_release_wakes_what_was_refused_on_the_node():
     shard = remade().dispatch(1, 5)
     assert refused(shard.run()) == [5]
-    events = shard.give(failed("abandoned")).run()
+    events = shard.given(failed("abandoned")).run()
     assert [event for event in events if not isinstance(event, Released)] == [
         Improved(0, pack([1]), 0)
     ]

@@ -1,4 +1,4 @@
-"""What a budget still allows while its status lags behind our evictions."""
+"""The allowance of a budget while its status lags behind our evictions."""
 
 import numpy as np
 
@@ -73,25 +73,25 @@ def test_a_status_that_names_the_victim_counts_it_itself():
     assert left(mesh) == 1
 
 
-def test_a_status_before_the_victim_is_gone_still_lacks_it():
+def test_a_status_before_the_victims_end_does_not_count_it():
     mesh = evicted(1)
     mesh.when(status(3))
     assert left(mesh) == 2
 
 
-def test_a_victim_that_went_counts_until_a_status_came():
+def test_an_ended_victim_counts_until_the_next_status():
     mesh = evicted(1)
     mesh.when(PodsGone(pack([1])))
     assert left(mesh) == 2
 
 
-def test_a_status_after_the_victim_went_knows_it():
+def test_a_status_after_the_victims_end_counts_it():
     mesh = evicted(1)
     mesh.when(PodsGone(pack([1])), status(3))
     assert left(mesh) == 3
 
 
-def test_a_status_between_eviction_and_going_knows_it_once_it_is_gone():
+def test_a_status_between_eviction_and_end_counts_it_after_the_end():
     mesh = evicted(1)
     mesh.when(status(3))
     mesh.reload()
@@ -99,13 +99,13 @@ def test_a_status_between_eviction_and_going_knows_it_once_it_is_gone():
     assert left(mesh) == 3
 
 
-def test_coverage_that_comes_late_counts_victims_on_their_way():
+def test_late_coverage_counts_leaving_victims():
     mesh = evicted(9)
     mesh.when(BudgetCovers(1, pack([9])))
     assert left(mesh) == 2
 
 
-def test_a_deleted_budget_is_not_told():
+def test_a_deleted_budget_is_not_sent():
     mesh = evicted(1)
     mesh.when(BudgetGone(1))
     assert left(mesh) is None
@@ -124,7 +124,7 @@ def test_a_pod_may_have_several_budgets():
     assert mesh.state.budgets.coverage.of(2) == ()
 
 
-def test_pods_that_are_gone_leave_nothing_behind():
+def test_deleted_pods_leave_nothing_behind():
     """200 pods a second are half a billion ids a month."""
     mesh = Steps(PreemptionCore(1))
     last = 3 * PAGE - 1
@@ -136,7 +136,7 @@ def test_pods_that_are_gone_leave_nothing_behind():
     assert [len(ids.partial) for ids in (state.gone, state.placed)] == [2, 2], "0 is no pod's id"
 
 
-def test_budgets_used_up_meanwhile_are_another_round():
+def test_budgets_used_up_in_the_meantime_need_another_round():
     mesh = Steps(PreemptionCore(1))
     mesh.when(status(1, covered=[1, 2]), PreemptAsked(FIRST, 7, 1), PreemptAsked(SECOND, 8, 1))
     answers = (

@@ -1,4 +1,4 @@
-"""pickOneNodeForPreemption, one criterion a case; and what is said when there is no candidate."""
+"""pickOneNodeForPreemption, one criterion per case, and the message without a candidate."""
 
 import pytest
 from msgspec.structs import replace
@@ -108,7 +108,7 @@ def test_the_message_is_fit_errors(reasons, nodes, text):
     assert message([replace(found, said=(PREEMPTION,))]) == text
 
 
-def test_what_a_plugin_found_that_is_asked_before_others_is_taken_whatever_it_costs():
+def test_the_first_plugins_candidate_wins_whatever_it_costs():
     dear, cheap = candidate(1, violations=5), candidate(2)
     answers = [
         CandidatesFound(0, 1, 9, (cheap,), rank=1),
@@ -117,7 +117,7 @@ def test_what_a_plugin_found_that_is_asked_before_others_is_taken_whatever_it_co
     assert [one.candidate.node for one in choices(answers, Budgets(), ())] == [1, 2]
 
 
-def test_texts_of_plugins_are_told_once_in_their_order_around_default_preemption():
+def test_texts_of_plugins_appear_once_in_plugin_order():
     answers = [
         CandidatesFound(0, 1, 9, (), ((WHY, 1),), 1, said=("one", PREEMPTION, "two")),
         CandidatesFound(1, 1, 9, (), (), 2, said=("one", "three")),

@@ -1,9 +1,11 @@
-"""Preemption decides: ask the shards, choose, nominate, and only then evict; and take it back."""
+"""Preemption's decisions: ask the shards, choose, nominate, and only then evict; and undo."""
 
+import msgspec
 import pytest
 from msgspec.structs import replace
 
-from services.preemption.core.core import PreemptionCore, parse_config
+from services.preemption.core.config import Config
+from services.preemption.core.core import PreemptionCore
 from services.preemption.core.transitions import TRANSITIONS, Phase, following
 from shared.events.base import Configured
 from shared.events.binding import Bound, Evicted, EvictionFailed
@@ -28,6 +30,7 @@ from shared.events.preemption import (
 )
 from shared.events.queueing import PreemptAsked
 from shared.model.columns import pack
+from shared.model.options import read_options
 from tests.support.steps import Steps
 
 POD, SIG, NODE = 50, 7, 30
@@ -114,26 +117,26 @@ def is_over(mesh):
     return mesh.state.asks == {} and mesh.core.due_ms(mesh.state) is None
 
 
-def test_what_budgets_allowed_is_kept_until_a_choice_is_made_in_snapshots_of_older_versions_too():
+def test_allowances_are_kept_until_the_choice_and_dropped_on_load_after_it():
     mesh = preemption()
     asked = replace(wanted(), others=pack([51]))
     mesh.when(*(BudgetSet(budget, 1, f"default/b{budget}") for budget in (1, 2)), asked)
     mesh.reload()
-    assert mesh.state.asks[1].lefts == mesh.state.asks[2].lefts == {1: 1, 2: 1}
+    assert mesh.state.asks[1].allowances == mesh.state.asks[2].allowances == {1: 1, 2: 1}
     mesh.when(replace(found(), series=(candidate(1, 2),), cut=True))
-    assert mesh.state.asks[1].lefts == {}
+    assert mesh.state.asks[1].allowances == {}
     written = mesh.dumped()
-    mesh.state.asks[1].lefts = {1: 1, 2: 1}
+    mesh.state.asks[1].allowances = {1: 1, 2: 1}
     assert mesh.dumped() != written
-    mesh.reload()
+    mesh.state = mesh.core.load(msgspec.msgpack.decode(mesh.dumped()))
     assert mesh.dumped() == written
 
 
-def test_a_pod_that_asks_is_tried_out_by_the_shards():
+def test_an_ask_starts_a_dry_run_in_each_shard():
     assert preemption().when(wanted()) == [dry_run()]
 
 
-def test_equal_pods_ask_together_and_each_gets_a_node_of_its_own():
+def test_equal_pods_share_a_dry_run_and_each_gets_a_node():
     mesh = preemption()
     asked = replace(wanted(), others=pack([51, 52]))
     assert mesh.when(asked) == [replace(dry_run(), others=pack([51, 52]))]
@@ -147,7 +150,7 @@ def test_equal_pods_ask_together_and_each_gets_a_node_of_its_own():
     ]
 
 
-def test_whom_the_shards_have_not_come_to_asks_again_and_loses_no_round():
+def test_a_pod_that_a_cut_dry_run_left_out_asks_again_in_the_same_round():
     mesh = preemption()
     mesh.when(replace(wanted(), others=pack([51])))
     answer = replace(found(), series=(candidate(1),), cut=True)
@@ -166,7 +169,7 @@ def test_the_best_of_what_shards_have_next_is_taken():
     ]
 
 
-def test_who_left_meanwhile_gets_nothing_of_a_common_answer():
+def test_a_deleted_pod_gets_no_part_of_a_shared_answer():
     mesh = preemption()
     mesh.when(replace(wanted(), others=pack([51])))
     mesh.when(gone(POD))
@@ -183,7 +186,7 @@ def test_the_choice_waits_for_every_shard():
     assert mesh.when(better) == [nominate(node=31, shard=1)]
 
 
-def test_no_candidate_is_said_in_kube_schedulers_words():
+def test_no_candidate_gives_kube_schedulers_message():
     mesh = preemption(2)
     mesh.when(wanted())
     decided = mesh.when(
@@ -203,26 +206,26 @@ def test_evictions_follow_the_nomination():
     ]
 
 
-def test_the_shard_has_the_last_word_on_the_victims():
+def test_the_shard_confirms_the_final_victims():
     mesh = nominating()
     assert mesh.when(nominated(2))[-1] == EvictAsked(1, POD, NODE, pack([2]))
     assert mesh.when(wanted(51, 8))[0].taken == pack([2])
 
 
-def test_victims_that_are_all_gone_need_no_eviction():
+def test_ended_victims_need_no_eviction():
     mesh = nominating()
     assert mesh.when(gone(1, 2), nominated()) == [PreemptionOpened(1, POD, NODE, b"")]
     assert mesh.when(READY) == []
     assert mesh.state.asks[1].phase is Phase.READY
 
 
-def test_a_stale_nomination_is_another_round():
+def test_a_stale_nomination_needs_another_round():
     mesh = nominating()
     assert mesh.when(STALE) == [dry_run()]
     assert mesh.when(found(candidate(3))) == [nominate(3)]
 
 
-def test_where_a_victim_left_by_itself_filter_has_the_next_word():
+def test_a_victims_own_end_closes_the_ask_and_the_pod_is_filtered_again():
     mesh = nominating()
     assert mesh.when(NominationStale(0, 1, POD, freed=True)) == [CLOSED]
     assert is_over(mesh)
@@ -245,13 +248,13 @@ def test_the_nominated_preemptor_is_done_when_it_is_bound_there():
     assert is_over(mesh)
 
 
-def test_a_preemptor_bound_elsewhere_gives_its_nomination_back():
+def test_a_preemptor_bound_to_another_node_clears_its_nomination():
     mesh = ready()
     assert mesh.when(Bound(pack([POD]), pack([NODE + 1]))) == [CLEARED]
     assert is_over(mesh)
 
 
-def test_a_preemptor_that_goes_when_its_place_is_free_needs_nothing():
+def test_a_preemptor_deleted_after_its_room_is_free_needs_nothing():
     mesh = ready()
     assert mesh.when(gone(POD)) == []
     assert is_over(mesh)
@@ -332,13 +335,13 @@ def test_what_is_evicted_is_known_after_a_load():
     mesh.when(evicted(1))
     mesh.reload()
     mesh.when(evicted(2), at_ms=9_000)
-    assert mesh.state.asks[1].phase is Phase.WAITING
+    assert mesh.state.asks[1].phase is Phase.VICTIMS_LEAVING
 
 
-def test_going_before_the_answer_is_an_answer():
+def test_an_end_before_the_answer_counts_as_the_answer():
     mesh = evicting()
     mesh.when(evicted(1), gone(2), at_ms=9_000)
-    assert mesh.state.asks[1].phase is Phase.WAITING
+    assert mesh.state.asks[1].phase is Phase.VICTIMS_LEAVING
     assert mesh.core.due_ms(mesh.state) == 9_000 + VICTIMS_MS
 
 
@@ -351,7 +354,7 @@ def test_victims_of_others_cannot_be_chosen():
     ]
 
 
-def test_victims_taken_meanwhile_are_another_round():
+def test_victims_taken_in_the_meantime_need_another_round():
     mesh = preemption()
     mesh.when(wanted(), wanted(51, 8))
     answers = found(candidate(1, 2)), found(candidate(2), ask=2, pod=51)
@@ -361,7 +364,7 @@ def test_victims_taken_meanwhile_are_another_round():
     ]
 
 
-def test_equals_go_another_round_with_whom_they_counted_on():
+def test_equal_pods_share_a_new_round_when_another_pod_took_their_victims():
     mesh = preemption()
     mesh.when(wanted(60, 8), replace(wanted(), others=pack([51, 52])))
     other = found(candidate(1), pod=60)
@@ -373,7 +376,7 @@ def test_equals_go_another_round_with_whom_they_counted_on():
     ]
 
 
-def test_equals_go_another_round_with_whom_a_budget_has_nothing_left_for():
+def test_equal_pods_share_a_new_round_when_a_budget_is_used_up():
     mesh = preemption()
     mesh.given(BudgetSet(1, 1, "default/b", covered=pack([1])))
     mesh.when(replace(wanted(), others=pack([51])))
@@ -394,7 +397,7 @@ def test_asking_again_takes_the_old_place_back():
     [(nominating, [CLEARED]), (evicting, [RECALLED, CLEARED]), (waiting, [CLEARED])],
     ids=["nominating", "evicting", "waiting"],
 )
-def test_asking_again_is_said_by_the_new_ask_alone(make, said):
+def test_a_repeated_ask_closes_the_old_one(make, said):
     (*before, last) = make().when(wanted())
     assert before == said
     assert (last.ask, last.pod) == (2, POD)
@@ -433,7 +436,7 @@ def test_options_are_in_force_from_their_event_on():
     assert mesh.when(STALE) == [CLOSED]
 
 
-def test_an_illegal_transition_tells_its_story():
+def test_an_illegal_transition_reports_its_story():
     with pytest.raises(AssertionError, match="ask 3: evict_asked is not allowed in NEW"):
         following(Phase.NEW, "evict_asked", "ask 3")
 
@@ -447,5 +450,5 @@ def test_every_phase_is_reached_and_left():
     ("options", "words"), [({"rounds": 1}, "rounds"), ({"rounds_max": 0}, "rounds_max")]
 )
 def test_wrong_options_are_named(options, words):
-    with pytest.raises(ValueError, match=f"preemption: .*{words}"):
-        parse_config(options)
+    with pytest.raises(ValueError, match=f"preemption.*{words}"):
+        read_options("preemption", {"preemption": options}, Config)

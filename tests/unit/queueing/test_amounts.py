@@ -1,4 +1,4 @@
-"""Requests at the end of int64: sums of them are no int64, and snapshots hold them all the same."""
+"""Requests at the end of int64: their sums exceed int64, and snapshots hold them all the same."""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ import pytest
 
 from shared.events.ingest import SignatureDefined
 from shared.model.objects import GpuRequest, PodSpec
-from tests.unit.queueing.build import digest, pending, queue, refused, reserved, tried
+from tests.unit.queueing.inputs import digest, pending, queue, refused, reserved, tried
 
 INT64_MAX = (1 << 63) - 1
 FREE = {"free_cpu_milli": 64_000, "free_memory_bytes": 1 << 40, "free_gpu_milli": 0}
@@ -38,7 +38,7 @@ def test_a_snapshot_is_due_while_pods_of_absurd_amounts_are_in_flight(spec, pods
     assert free(steps) == FREE
 
 
-def test_what_absurd_pods_have_taken_comes_back_with_the_next_digest():
+def test_amounts_taken_by_absurd_pods_return_with_the_next_digest():
     steps = flood(EVERYTHING, 100)
     (attempt,) = tried(steps.when())
     steps.given(reserved(attempt, 1, 2, 3), refused(attempt, *range(4, 101)))

@@ -1,11 +1,11 @@
-"""Which pods are tried next: priority, age, the reorder window, batches, credits, shards."""
+"""Which pods are dispatched next: priority, age, the reorder window, batches, credits, shards."""
 
 import pytest
 
 from shared.events.ingest import PodsAssigned, PodsGone, SignatureRetired, WorldListed
 from shared.events.placement import ShardDigest
 from shared.model.columns import pack
-from tests.unit.queueing.build import (
+from tests.unit.queueing.inputs import (
     bound,
     digest,
     pending,
@@ -17,16 +17,16 @@ from tests.unit.queueing.build import (
 )
 
 
-def test_pods_of_a_signature_go_together_in_order_of_arrival():
+def test_pods_of_a_signature_form_a_batch_in_order_of_arrival():
     assert tries(queue().when(pending(1, 1, 2), pending(1, 5, 3))) == [(0, 1, [1, 2, 5, 3])]
 
 
-def test_higher_priority_goes_first():
+def test_higher_priority_is_dispatched_first():
     events = queue(priorities=(0, 9)).when(pending(1, 1), pending(2, 2), pending(1, 3))
     assert tries(events) == [(0, 2, [2]), (0, 1, [1, 3])]
 
 
-def test_equal_priority_goes_by_the_oldest_pod():
+def test_at_equal_priority_the_oldest_pod_is_dispatched_first():
     events = queue(priorities=(0, 0)).when(pending(2, 1), pending(1, 2), pending(2, 3))
     assert tries(events) == [(0, 2, [1, 3]), (0, 1, [2])]
 
@@ -71,7 +71,7 @@ def test_a_batch_larger_than_the_credits_is_cut_and_the_rest_follows_the_answers
     assert [len(event.ids) // 8 for event in last] == [30]
 
 
-def test_credits_of_pods_that_go_come_back():
+def test_credits_of_deleted_pods_return():
     steps = queue(credit_units=100)
     steps.when(pending(1, *range(1, 41)))
     assert steps.state.shards[0].units == 100
@@ -81,7 +81,7 @@ def test_credits_of_pods_that_go_come_back():
     assert steps.state.shards[0].units == 0
 
 
-def test_a_pod_that_went_before_its_turn_is_not_tried():
+def test_a_pod_deleted_before_its_dispatch_is_not_tried():
     steps = queue(priorities=(0, 0), unbound_max=1)
     first = tried(steps.when(pending(2, 1)))
     steps.when(reserved(first[0]), pending(1, 2, 3, 4, 5))
@@ -152,7 +152,7 @@ def test_a_pod_of_an_undefined_signature_halts():
         queue().when(pending(7, 1))
 
 
-def test_a_step_is_bounded_and_says_that_work_is_left():
+def test_a_step_is_bounded_and_due_again_when_work_is_left():
     steps = queue(max_batch=1, credit_units=10**9)
     events = steps.when(pending(1, *range(1, 1_001)))
     assert len(events) == 512
@@ -175,7 +175,7 @@ def test_a_waiting_pod_moves_with_its_new_signature():
     assert tries(steps.when(bound(1))) == [(0, 2, [2]), (0, 1, [3])]
 
 
-def test_a_pod_that_changed_in_flight_is_tried_anew_when_refused():
+def test_a_pod_that_changed_in_flight_is_retried_when_refused():
     steps = queue(priorities=(0, 0))
     first = tried(steps.when(pending(1, 1, 2)))[0]
     steps.when(pending(2, 1))
@@ -191,7 +191,7 @@ def test_nothing_is_tried_before_the_first_lists_of_a_world_are_complete():
     assert tries(events) == [(0, 2, [2]), (0, 1, [1, 3])], "of one age, for all that took 7 s"
 
 
-def test_what_is_on_its_way_to_a_shard_counts_as_taken_from_it():
+def test_pods_in_flight_to_a_shard_count_as_taken():
     steps = queue(shards=2, priorities=(0, 0, 0))
     steps.when(digest(0, cpu=11), digest(1, cpu=10))
     first, second, third = (tried(steps.when(pending(sig, sig)))[0] for sig in (1, 2, 3))

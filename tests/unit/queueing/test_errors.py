@@ -1,4 +1,4 @@
-"""A try that comes to an error says nothing of the pod: it is tried again after its backoff."""
+"""An attempt that ends with an error is no refusal: the pod is retried after its backoff."""
 
 import pytest
 
@@ -8,7 +8,7 @@ from shared.events.placement import NominationReady, Refused
 from shared.events.preemption import PreemptionOpened
 from shared.events.queueing import Dispatched, Parked, TryFailed
 from shared.model.columns import pack
-from tests.unit.queueing.build import (
+from tests.unit.queueing.inputs import (
     ids,
     improved,
     of_type,
@@ -28,7 +28,7 @@ def failed(attempt: Dispatched, *pods: int) -> Refused:
     return Refused(attempt.shard, attempt.attempt, attempt.sig, column, (), 3, 0, error=WHY)
 
 
-def test_an_error_sends_the_pod_to_its_backoff_and_says_why():
+def test_an_error_starts_a_backoff_and_sets_the_message():
     steps = queue()
     events = steps.when(failed(tried(steps.when(pending(1, 1)))[0]))
     assert [(ids(one), one.message) for one in of_type(events, TryFailed)] == [([1], WHY)]
@@ -63,7 +63,7 @@ def test_an_error_is_no_answer_about_the_signature(shards):
     assert sum(shard.open for shard in steps.state.shards) == 1
 
 
-def test_after_an_error_where_room_was_made_for_it_the_pod_is_tried_there_again():
+def test_after_an_error_on_its_nominated_node_the_pod_is_retried_there():
     """The refusal from before the room was made says nothing of it any more."""
     steps = queue()
     steps.when(refused(tried(steps.when(pending(1, 1)))[0], preemptible=True))
@@ -74,7 +74,7 @@ def test_after_an_error_where_room_was_made_for_it_the_pod_is_tried_there_again(
     assert tries(steps.when(at_ms=3_000)) == [(0, 1, [1])]
 
 
-def test_others_of_the_attempt_have_answers_of_their_own():
+def test_other_pods_of_the_attempt_have_separate_answers():
     steps = queue()
     attempt = tried(steps.when(pending(1, 1, 2)))[0]
     events = steps.when(failed(attempt, 1), refused(attempt, 2))
@@ -83,7 +83,7 @@ def test_others_of_the_attempt_have_answers_of_their_own():
     assert steps.state.attempts == {}
 
 
-def test_what_is_still_to_be_told_survives_a_snapshot():
+def test_pending_events_survive_a_snapshot():
     steps = queue()
     steps.given(failed(tried(steps.when(pending(1, 1)))[0]))
     steps.reload()
@@ -91,7 +91,7 @@ def test_what_is_still_to_be_told_survives_a_snapshot():
     assert of_type(steps.when(), TryFailed) == []
 
 
-def test_of_pods_that_went_nothing_is_said():
+def test_deleted_pods_get_no_message():
     steps = queue()
     attempt = tried(steps.when(pending(1, 1)))[0]
     steps.when(PodsGone(pack([1])))

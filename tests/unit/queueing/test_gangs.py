@@ -1,17 +1,17 @@
-"""Gangs: who waits for whom, tries, failures, the lane, versions, and life after the commit."""
+"""Gangs: waiting, attempts, failures, the lane, versions, and members after the commit."""
 
 from typing import Any
 
 import pytest
 
-from services.queueing.core import decisions
+from services.queueing.core import decisions, scheduling_queue
 from services.queueing.core.waiting.messages import ON_PERMIT, TOO_FEW
 from shared.events.binding import BindFailed
 from shared.events.ingest import GangGone, GangSet, PodsAssigned, PodsGone
 from shared.events.permit import GangCommitted, GangReleased, GangTimedOut
 from shared.events.queueing import GangDispatched, GangWaits, LaneFreed, LaneTaken, Parked
 from shared.model.columns import pack, unpack
-from tests.unit.queueing.build import (
+from tests.unit.queueing.inputs import (
     CPU,
     bound,
     gang_tries,
@@ -78,7 +78,7 @@ def told(events: Any) -> list[tuple[list[int], str]]:
 
 
 @pytest.mark.parametrize("key", ["default/team/all", "default/team/all/3"])
-def test_members_are_told_what_a_gang_waits_for_that_was_never_tried(key):
+def test_members_of_an_untried_gang_have_a_message(key):
     steps = queue(priorities=(0, 0))
     steps.when(pending(1, 1, 2, gang=1, key=key), pending(2, 3, gang=1, key=key))
     assert steps.core.due_ms(steps.state) == 2_000
@@ -95,7 +95,7 @@ def test_members_are_told_what_a_gang_waits_for_that_was_never_tried(key):
     assert told(steps.when(at_ms=13_000)) == [([1, 4], TOO_FEW), ([3], TOO_FEW)]
 
 
-def test_a_gang_that_is_whole_within_a_moment_is_not_worth_a_word():
+def test_a_gang_that_is_soon_complete_gets_no_message():
     steps = queue()
     steps.when(group(3), pending(1, 1, 2, gang=1))
     event = gang_tries(steps.when(pending(1, 3, gang=1), at_ms=1_900))[0]
@@ -104,7 +104,7 @@ def test_a_gang_that_is_whole_within_a_moment_is_not_worth_a_word():
     assert steps.core.due_ms(steps.state) is None
 
 
-def test_members_of_a_gang_whose_try_lasts_are_told_that_they_wait_on_permit():
+def test_members_of_a_long_attempt_wait_on_permit_in_their_message():
     steps = queue()
     steps.when(group(3), pending(1, 1, 2, gang=1))
     assert told(steps.when(at_ms=2_000)) == [([1, 2], TOO_FEW)]
@@ -118,7 +118,7 @@ def test_members_of_a_gang_whose_try_lasts_are_told_that_they_wait_on_permit():
     assert told(steps.when(released(event), at_ms=7_000)) == [([1, 2, 3], text)]
 
 
-def test_a_member_that_joins_a_gang_that_does_not_fit_is_told_why():
+def test_a_member_that_joins_an_unschedulable_gang_gets_its_message():
     steps = queue()
     event = gang_tries(steps.when(group(2), pending(1, 1, 2, gang=1)))[0]
     steps.when(released(event), at_ms=2_000)
@@ -128,7 +128,7 @@ def test_a_member_that_joins_a_gang_that_does_not_fit_is_told_why():
     assert told(steps.when(at_ms=4_000)) == [([1, 2, 3], text)]
 
 
-def test_a_step_that_has_done_enough_still_tells_the_members(monkeypatch):
+def test_a_full_step_still_writes_the_members_messages(monkeypatch):
     monkeypatch.setattr(decisions, "STEP_EVENTS_MAX", 1)
     steps = queue()
     event = gang_tries(steps.when(group(2), pending(1, 1, 2, gang=1)))
@@ -147,7 +147,7 @@ def test_a_gated_member_does_not_count():
     assert len(gang_tries(steps.when(pending(1, 2, gang=1)))) == 1
 
 
-def test_members_are_grouped_by_signature_and_those_beyond_min_count_come_along():
+def test_members_are_grouped_by_signature_beyond_min_count_too():
     steps = queue(priorities=(0, 5))
     events = steps.when(pending(1, 1, gang=1), pending(2, 2, 3, gang=1), group(2))
     event = gang_tries(events)[0]
@@ -155,13 +155,13 @@ def test_members_are_grouped_by_signature_and_those_beyond_min_count_come_along(
     assert (event.min_count, event.timeout_ms, event.version) == (2, 300_000, 1)
 
 
-def test_whom_the_commit_leaves_out_goes_on_as_a_single_pod():
+def test_a_member_that_the_commit_leaves_out_continues_as_a_single_pod():
     steps = queue()
     event = gang_tries(steps.when(group(2), pending(1, 1, 2, 3, gang=1)))[0]
     assert tries(steps.when(committed(event, 1, 2))) == [(0, 1, [3])]
 
 
-def test_a_member_bound_by_somebody_else_counts():
+def test_a_member_bound_by_another_scheduler_counts():
     steps = queue()
     steps.when(group(3), pending(1, 1, 2, gang=1))
     column = pack([1])
@@ -187,7 +187,7 @@ def test_a_committed_member_whose_bind_was_abandoned_is_retried_alone():
     assert tries(steps.when(at_ms=3_000)) == [(0, 1, [2])]
 
 
-def test_a_missing_group_is_told_from_a_missing_workload():
+def test_a_missing_group_and_a_missing_workload_have_different_messages():
     steps = queue()
 
     def says(*events) -> list[tuple[int, str]]:
@@ -206,7 +206,7 @@ def test_a_missing_group_is_told_from_a_missing_workload():
     assert says(GangGone(1)) == [(1, no_workload), (2, no_workload)]
 
 
-def test_a_failed_try_is_said_and_repeated_when_a_shard_improves_after_the_backoff():
+def test_a_failed_attempt_has_a_message_and_is_repeated_after_an_improvement():
     steps = queue()
     event = gang_tries(steps.when(group(2), pending(1, 1, 2, gang=1)))[0]
     events = steps.when(released(event), at_ms=2_000)
@@ -249,7 +249,7 @@ def test_a_new_version_is_tried_at_once():
     assert len(gang_tries(steps.when(group(2, version=2)))) == 1
 
 
-def test_a_member_that_goes_leaves_the_gang_incomplete():
+def test_a_deleted_member_leaves_the_gang_incomplete():
     steps = queue()
     event = gang_tries(steps.when(group(2), pending(1, 1, 2, gang=1)))[0]
     steps.when(PodsGone(pack([1])))
@@ -302,7 +302,7 @@ def test_the_lane_ends_with_its_time():
     assert tries(steps.when(at_ms=start_ms + 2_000)) == [(0, 2, [3])]
 
 
-def test_a_gang_of_higher_priority_goes_before_single_pods_and_after_higher_ones():
+def test_gangs_and_single_pods_are_dispatched_by_priority():
     steps = queue(priorities=(1, 5, 9))
     events = steps.when(pending(1, 1), pending(2, 2, 3, gang=1), pending(3, 4), group(2))
     kinds = [
@@ -322,7 +322,7 @@ def test_a_deleted_group_makes_its_members_wait_and_is_forgotten_with_the_last()
     assert steps.state.gangs == {}
 
 
-def test_members_whose_story_is_over_are_not_kept():
+def test_ended_members_are_not_kept():
     steps = queue()
     steps.when(group(3))
     for pod in range(1, 1_001, 2):
@@ -336,7 +336,7 @@ def test_members_whose_story_is_over_are_not_kept():
     assert members(event) == [(1, [1_001, 1_002, 3_000])]
 
 
-def test_a_gang_has_one_place_in_line_and_one_time_however_often_it_is_looked_at():
+def test_a_gang_keeps_one_place_in_the_queue_and_one_time():
     steps = queue()
     (attempt,) = gang_tries(steps.when(group(2), pending(1, 1, 2, gang=1)))
     steps.when(released(attempt), at_ms=2_000)
@@ -386,12 +386,13 @@ def test_a_batch_does_not_reach_past_a_gang():
     assert (tries(events), len(gang_tries(events))) == ([(0, 1, [2])], 1)
 
 
-def test_a_gang_whose_time_has_come_waits_idly_while_too_many_are_tried(monkeypatch):
+def test_a_due_gang_waits_while_too_many_are_tried(monkeypatch):
     steps = queue()
     first = gang_tries(steps.when(group(2), pending(1, 1, 2, gang=1)))[0]
     steps.when(released(first), at_ms=FAR_MS)
     again_ms = steps.core.due_ms(steps.state)
     monkeypatch.setattr(decisions, "GANGS_OPEN_MAX", 1)
+    monkeypatch.setattr(scheduling_queue, "GANGS_OPEN_MAX", 1)
     second = gang_tries(steps.when(group(2, gang=2), pending(1, 3, 4, gang=2)))[0]
     assert gang_tries(steps.when(at_ms=again_ms)) == []
     assert steps.core.due_ms(steps.state) != again_ms, "there is nothing to do until an answer"
@@ -401,6 +402,7 @@ def test_a_gang_whose_time_has_come_waits_idly_while_too_many_are_tried(monkeypa
 
 def test_pods_do_not_overtake_a_gang_that_waits_for_others_to_be_answered(monkeypatch):
     monkeypatch.setattr(decisions, "GANGS_OPEN_MAX", 1)
+    monkeypatch.setattr(scheduling_queue, "GANGS_OPEN_MAX", 1)
     steps = queue(priorities=(0, 9, 9))
     first = gang_tries(steps.when(group(1), pending(1, 1, gang=1)))[0]
     steps.when(group(1, gang=2), pending(2, 2, gang=2))

@@ -1,8 +1,10 @@
-"""Who is next at equal priority: kube-scheduler's Timestamp, when a pod came or failed last."""
+"""The order at equal priority: kube-scheduler's Timestamp, the time of a pod's arrival or last
+failure.
+"""
 
 from shared.events.binding import BindFailed
 from shared.model.columns import pack
-from tests.unit.queueing.build import improved, pending, queue, refused, reserved, tried, tries
+from tests.unit.queueing.inputs import improved, pending, queue, refused, reserved, tried, tries
 
 BUSY = 9
 
@@ -16,7 +18,7 @@ def parked(steps, sig, pod, at_ms):
     steps.when(refused(tried(steps.when(pending(sig, pod), at_ms=at_ms))[0]))
 
 
-def test_a_woken_pod_goes_before_one_that_came_after_it_failed():
+def test_a_woken_pod_precedes_one_that_came_after_it_failed():
     steps = queue(priorities=(0, 0, 0), credit_units=1)
     parked(steps, 1, 1, at_ms=1_000)
     first = busy(steps, at_ms=40_000)
@@ -26,7 +28,7 @@ def test_a_woken_pod_goes_before_one_that_came_after_it_failed():
     assert tries(steps.when(reserved(first))) == [(0, 1, [1])]
 
 
-def test_of_two_woken_pods_the_one_that_failed_first_goes_first():
+def test_of_two_woken_pods_the_earlier_failure_comes_first():
     steps = queue(priorities=(0, 0, 0), credit_units=1)
     parked(steps, 2, 1, at_ms=1_000)
     parked(steps, 1, 2, at_ms=20_000)
@@ -35,7 +37,7 @@ def test_of_two_woken_pods_the_one_that_failed_first_goes_first():
     assert tries(steps.when(reserved(first))) == [(0, 2, [1])]
 
 
-def test_a_pod_that_failed_goes_behind_those_that_came_before_that():
+def test_a_failed_pod_follows_pods_that_came_before_its_failure():
     steps = queue(priorities=(0, 0, 0), credit_units=1)
     first = busy(steps, at_ms=10_000)
     steps.when(pending(2, 2), at_ms=10_100)
@@ -47,7 +49,7 @@ def test_a_pod_that_failed_goes_behind_those_that_came_before_that():
     assert tries(steps.when(reserved(third))) == [(0, 3, [BUSY])]
 
 
-def test_a_woken_pod_goes_before_younger_ones_of_its_own_signature():
+def test_a_woken_pod_precedes_younger_pods_of_its_signature():
     steps = queue(priorities=(0, 0, 0), credit_units=1, max_batch=1)
     parked(steps, 1, 1, at_ms=1_000)
     first = busy(steps, at_ms=40_000)
@@ -78,7 +80,7 @@ def test_a_pod_that_changes_keeps_its_place():
     assert tries(steps.when(reserved(first))) == [(0, 2, [1])]
 
 
-def test_who_comes_back_after_an_equal_was_tried_keeps_its_place_before_others():
+def test_a_returned_pod_keeps_its_place_after_an_equal_pods_attempt():
     steps = queue(priorities=(0, 0))
     first, second = tried(steps.when(pending(1, 1), pending(2, 2)))
     steps.when(reserved(first), reserved(second), BindFailed(pack([1]), "abandoned"))

@@ -1,11 +1,11 @@
-"""Plugins of users in the queue: who is held back and goes on when, and in which order."""
+"""Queue plugins: which pods they gate and release, and in which order pods are tried."""
 
 from services.queueing.core.transitions import Pod
 from services.queueing.core.why import why
 from shared.events.ingest import GangSet, PodsGone, SignatureRetired, SignaturesQueued
 from shared.events.permit import GangReleased
 from shared.model.columns import pack
-from tests.unit.queueing.build import (
+from tests.unit.queueing.inputs import (
     CPU,
     gang_tries,
     ids,
@@ -91,7 +91,7 @@ def test_a_member_that_is_held_does_not_count():
     assert steps.state.gangs[1].waiting == 1
 
 
-def test_the_queue_goes_by_what_the_plugin_says():
+def test_the_queue_follows_the_plugins_order():
     steps = queue(priorities=(5, 0, 9), credit_units=1)
     told = said((1, -1, ""), (2, 7, ""), (3, 2, ""))
     events = steps.when(told, pending(1, 1), pending(2, 2), pending(3, 3))
@@ -103,7 +103,7 @@ def test_the_queue_goes_by_what_the_plugin_says():
     assert order == [2, 3, 1]
 
 
-def test_another_configuration_orders_and_holds_what_waits():
+def test_a_new_configuration_applies_to_waiting_pods():
     steps = queue(priorities=(5, 0, 9), credit_units=1)
     (first,) = tried(steps.when(pending(3, 3)))
     steps.when(pending(1, 1), pending(2, 2), pending(3, 4))
@@ -118,7 +118,7 @@ def test_another_configuration_orders_and_holds_what_waits():
     assert tries(steps.when(said((3, 9, ""), again=True), pending(3, 4))) == [(0, 3, [4])]
 
 
-def test_a_gang_goes_by_it_too():
+def test_a_gang_follows_the_order_too():
     steps = queue(priorities=(5, 0))
     for gang in (1, 2):
         steps.when(GangSet(gang, f"default/g{gang}", 2, 300_000, 1), pending(gang, gang, gang=gang))

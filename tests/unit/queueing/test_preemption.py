@@ -1,4 +1,4 @@
-"""A parked pod asks for victims, waits for them to leave, and is tried in the freed space."""
+"""A parked pod asks for victims, waits for them to leave, and is tried in the freed room."""
 
 from typing import Any
 
@@ -19,7 +19,7 @@ from shared.events.preemption import PreemptionClosed, PreemptionOpened
 from shared.events.queueing import Dispatched, GangDispatched, Parked, PreemptAsked
 from shared.model.columns import pack, unpack
 from shared.model.objects import PodSpec
-from tests.unit.queueing.build import (
+from tests.unit.queueing.inputs import (
     bound,
     ids,
     improved,
@@ -45,7 +45,7 @@ def opened(pod: int, ask: int = 1) -> PreemptionOpened:
     return PreemptionOpened(ask, pod, 7, pack([99]))
 
 
-def test_pods_of_a_signature_ask_together_and_the_next_when_all_have_their_answer():
+def test_pods_of_a_signature_share_an_ask_and_the_next_waits_for_all_answers():
     steps = queue()
     (event,) = asking(steps, 1, 2)
     assert (event.pod, unpack(event.others).tolist()) == (1, [2])
@@ -59,7 +59,7 @@ def test_pods_of_a_signature_ask_together_and_the_next_when_all_have_their_answe
     assert (event.pod, event.others) == (3, b"")
 
 
-def test_few_signatures_ask_side_by_side():
+def test_few_signatures_have_open_asks():
     steps = queue(priorities=tuple(range(10)))
     asked = []
     for sig in range(1, 11):
@@ -99,7 +99,7 @@ class Counted(dict[Any, Any]):
         return super().get(key, default)
 
 
-def test_finding_who_asks_next_does_not_go_through_all_signatures():
+def test_finding_the_next_ask_does_not_scan_all_signatures():
     steps = queue(priorities=tuple(range(200)))
     asked = []
     for sig in range(1, 201):
@@ -111,7 +111,7 @@ def test_finding_who_asks_next_does_not_go_through_all_signatures():
         steps.given(opened(before, ask=number))
         state.sigs = Counted(state.sigs)
         core.next_ask_ms(state)
-        event = core.next_ask(state)
+        event = core.decide_ask(state)
         assert event is not None
         assert event.pod == pod
         asked.append(event)
@@ -120,7 +120,7 @@ def test_finding_who_asks_next_does_not_go_through_all_signatures():
     assert looks < 200 * 10
 
 
-def test_the_asks_of_pods_that_are_over_are_looked_for_now_and_then(monkeypatch):
+def test_asks_of_ended_pods_are_collected_periodically(monkeypatch):
     looks, is_alive = [], core.lives
 
     def lives(state: Any, pod: int) -> bool:
@@ -142,11 +142,11 @@ def test_the_asks_of_pods_that_are_over_are_looked_for_now_and_then(monkeypatch)
 
 
 @pytest.mark.parametrize("options", [{"preemption": False}])
-def test_nobody_asks_when_preemption_is_off(options):
+def test_no_pod_asks_when_preemption_is_off(options):
     assert asking(queue(**options), 1) == []
 
 
-def test_pods_of_a_profile_without_preemption_do_not_ask_and_say_nothing_of_it():
+def test_pods_of_a_profile_without_preemption_do_not_ask_nor_mention_it():
     steps = queue(preemption_except=("calm",))
     calm = PodSpec(requests=(("cpu", 1),), scheduler="calm")
     (first,) = tried(steps.given(SignatureDefined(2, calm)).when(pending(2, 9)))
@@ -177,14 +177,14 @@ def test_an_asking_pod_is_not_woken_before_its_answer():
     assert tries(events) == [(0, 1, [1])]
 
 
-def test_a_pod_that_changes_in_the_step_of_that_answer_is_tried_as_what_it_is_now():
+def test_a_pod_that_changes_in_the_step_of_its_answer_is_tried_in_its_new_form():
     steps = queue(priorities=(5, 5))
     asking(steps, 1)
     events = steps.when(PreemptionClosed(1, 1, NO_ONE), pending(2, 1))
     assert (of_type(events, Parked), tries(events)) == ([], [(0, 2, [1])])
 
 
-def test_the_answer_that_nobody_can_go_completes_the_message():
+def test_an_answer_without_candidates_completes_the_message():
     steps = queue()
     asking(steps, 1, 2)
     events = steps.when(PreemptionClosed(1, 1, NO_ONE))
@@ -193,7 +193,7 @@ def test_the_answer_that_nobody_can_go_completes_the_message():
     assert of_type(events, PreemptAsked) == []  # its equal would get the same answer
 
 
-def test_when_the_victims_are_gone_the_pod_is_tried_there_before_all_others():
+def test_after_its_victims_end_the_pod_is_tried_there_first():
     steps = queue(shards=2, priorities=(0, 9))
     first = tried(steps.when(pending(1, 1)))[0]
     second = tried(steps.when(refused(first, preemptible=True)))[0]
@@ -218,7 +218,7 @@ def test_the_end_of_an_ask_may_overtake_its_opening():
     assert steps.state.pods.state_of(1) is Pod.PREEMPTING
 
 
-def test_who_is_refused_the_room_by_extenders_asks_for_more_after_its_backoff():
+def test_a_pod_whose_room_extenders_refuse_asks_again_after_its_backoff():
     steps = queue()
     asking(steps, 1)
     steps.when(opened(1))
@@ -231,7 +231,7 @@ def test_who_is_refused_the_room_by_extenders_asks_for_more_after_its_backoff():
     assert [one.pod for one in of_type(steps.when(at_ms=3_000), PreemptAsked)] == [1]
 
 
-def test_nobody_waits_for_the_room_of_a_pod_that_is_gone():
+def test_no_pod_waits_for_the_room_of_a_deleted_pod():
     steps = queue()
     asking(steps, 1)
     steps.when(opened(1))
@@ -240,7 +240,7 @@ def test_nobody_waits_for_the_room_of_a_pod_that_is_gone():
 
 
 @pytest.mark.parametrize("end", [NominationLost(0, 1, 1, "node gone"), PreemptionClosed(1, 1, "")])
-def test_a_preemption_that_fails_puts_the_pod_into_backoff(end):
+def test_a_failed_preemption_puts_the_pod_into_backoff(end):
     steps = queue(priorities=(0, 0))
     asking(steps, 1)
     steps.when(opened(1), pending(2, 2))
@@ -250,7 +250,7 @@ def test_a_preemption_that_fails_puts_the_pod_into_backoff(end):
     assert steps.state.pods.state_of(1) is Pod.ASKING  # nothing improved: it asks again
 
 
-def test_a_pod_whose_candidates_went_to_others_asks_again_after_a_backoff():
+def test_a_pod_that_lost_its_candidates_asks_again_after_a_backoff():
     steps = queue(priorities=(0, 0))
     asking(steps, 1)
     steps.when(PreemptionClosed(1, 1, ""), pending(2, 2), at_ms=2_000)
@@ -259,7 +259,7 @@ def test_a_pod_whose_candidates_went_to_others_asks_again_after_a_backoff():
     assert steps.state.pods.state_of(1) is Pod.ASKING
 
 
-def test_a_pod_that_is_bound_elsewhere_meanwhile_is_done():
+def test_a_pod_bound_to_another_node_in_the_meantime_is_done():
     steps = queue()
     asking(steps, 1)
     steps.when(opened(1), bound(1))
@@ -335,7 +335,7 @@ def test_refused_again_it_waits_for_its_victims_and_asks_for_no_others():
     assert not steps.state.leaving
 
 
-def test_one_that_changes_meanwhile_is_tried_as_what_it_is_now_and_asks_for_no_others():
+def test_a_pod_that_changes_in_the_meantime_is_tried_in_its_new_form_and_asks_for_no_others():
     steps = preempting(priorities=(5, 5))
     again = tried(steps.when(pending(2, 1)))[0]
     assert (again.sig, ids(again)) == (2, [1])
@@ -349,7 +349,7 @@ CHANGED, NOBODY = pending(2, 1), PreemptionClosed(1, 1, NO_ONE)
 
 
 @pytest.mark.parametrize("story", [(opened(1), CHANGED), (NOBODY, CHANGED), (CHANGED, NOBODY)])
-def test_one_that_changes_meanwhile_waits_for_the_end_of_its_backoff(story):
+def test_a_pod_that_changes_in_the_meantime_waits_for_the_end_of_its_backoff(story):
     """kube-scheduler: an update moves it to the backoffQ as long as it is backing off."""
     steps = queue(priorities=(5, 5, 0))
     steps.when(pending(3, 3))
@@ -359,7 +359,7 @@ def test_one_that_changes_meanwhile_waits_for_the_end_of_its_backoff(story):
     assert tries(steps.when(at_ms=3_000)) == [(0, 2, [1])]
 
 
-def test_what_improved_before_the_victims_were_chosen_is_tried_as_well():
+def test_an_improvement_before_the_choice_of_victims_counts():
     steps = queue()
     asking(steps, 1)
     steps.when(improved(0, 1))
@@ -378,7 +378,7 @@ def test_what_improved_before_the_victims_were_chosen_is_tried_as_well():
     ],
     ids=lambda event: type(event).__name__,
 )
-def test_a_signature_that_is_retired_while_a_pod_of_it_asks_goes_with_the_answer(end):
+def test_a_signature_retired_during_an_ask_is_dropped_with_the_answer(end):
     steps = queue(priorities=(5, 5, 5))
     asking(steps, 1)
     steps.when(pending(2, 1), SignatureRetired(1))
@@ -388,7 +388,7 @@ def test_a_signature_that_is_retired_while_a_pod_of_it_asks_goes_with_the_answer
 
 
 @pytest.mark.parametrize("where", ["in flight", "left over", "ready", "backoff"])
-def test_room_that_is_made_while_it_is_tried_elsewhere_is_used_at_once(where):
+def test_room_made_during_an_attempt_on_another_node_is_used_at_once(where):
     steps = queue(shards=2)
     first = tried(steps.when(pending(1, 1)))[0]
     second = tried(steps.when(refused(first, preemptible=True)))[0]
@@ -411,7 +411,7 @@ def test_room_that_is_made_while_it_is_tried_elsewhere_is_used_at_once(where):
     assert (urgent.shard, ids(urgent), urgent.urgent) == (1, [1], True)
 
 
-def test_who_is_told_in_flight_that_its_preemption_failed_asks_again_when_refused():
+def test_a_pod_whose_preemption_fails_in_flight_asks_again_when_refused():
     steps = preempting()
     again = tried(steps.when(improved(0, 1)))[0]
     steps.when(PreemptionClosed(1, 1, ""))

@@ -1,4 +1,4 @@
-"""Nodes with more devices than a mask names: whole ones are counted, shares do not fit."""
+"""Nodes with more devices than a mask holds: whole ones are counted, shares do not fit."""
 
 import numpy as np
 import pytest
@@ -7,7 +7,7 @@ from shared.model.objects import GpuRequest
 from shared.scheduling.cycle.kernel import Kernel
 from shared.scheduling.table.devices import force_devices
 from shared.scheduling.table.layout import GPU_EMPTY
-from tests.unit.scheduling.making import GI, node, rows, sig, spec, table_of
+from tests.unit.scheduling.tables import GI, node, rows, sig, spec, table_of
 
 SHORT = "Insufficient nvidia.com/gpu"
 
@@ -27,7 +27,7 @@ def empty(table) -> list[float]:
 
 @pytest.mark.parametrize("count", [64, 80, 1000])
 @pytest.mark.parametrize("each", [1, 2, 63])
-def test_they_are_given_out_to_the_last_and_come_back(count, each):
+def test_all_devices_can_be_charged_and_released(count, each):
     table = table_of(many(1, count))
     pod = sig(table, asks(each))
     picks = Kernel().place(table, pod, 2000)
@@ -84,7 +84,7 @@ def test_a_node_may_get_and_lose_them_under_its_pods(before, after):
     assert empty(table) == [after]
 
 
-def test_others_keep_their_devices_beside_them():
+def test_other_pods_keep_their_devices():
     table = table_of(node(1, gpu_count=2), many(2, 80))
     share = sig(table, spec(0, GI, gpu=GpuRequest(600)))
     picks = Kernel().place(table, share, 5)

@@ -1,4 +1,4 @@
-"""Arguments of plugins of users: the type that they have, what is refused, what is recorded."""
+"""Arguments of custom plugins: their types, refusals and records."""
 
 from dataclasses import dataclass, field
 from typing import Any

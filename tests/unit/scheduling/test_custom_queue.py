@@ -1,4 +1,4 @@
-"""preEnqueue and queueSort of plugins of users: what is asked, and what becomes of bad answers."""
+"""preEnqueue and queueSort of custom plugins: the questions, and bad answers."""
 
 from typing import Any
 
@@ -21,7 +21,7 @@ def _unsure(how: str) -> PodSpec:
     return PodSpec(priority=9, shown=(("labels.how", how),))
 
 
-def test_the_first_plugin_that_says_no_is_named_with_its_word():
+def test_the_first_rejecting_plugin_is_named_with_its_message():
     with known(HasTeam, Unsure) as (team, unsure):
         both = QueuePlugins({"default-scheduler": [unsure, team]}, None)
         assert both.gate(_unsure("open")) == "HasTeam: the pod names no team"
@@ -31,7 +31,7 @@ def test_the_first_plugin_that_says_no_is_named_with_its_word():
         assert both.order(_unsure("open")) == 9, "nobody sorts: the priority counts"
 
 
-def test_a_plugin_that_fails_lets_nobody_in_and_leaves_the_priority():
+def test_a_failing_plugin_gates_the_pod_and_leaves_the_priority():
     with known(Unsure) as (one,):
         plugins = QueuePlugins({"default-scheduler": [one]}, one)
         raised = plugins.gate(_unsure("float"))

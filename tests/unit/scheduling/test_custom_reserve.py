@@ -1,4 +1,4 @@
-"""Plugins of users that reserve: what is charged, what is refused and what becomes of errors."""
+"""Custom plugins that reserve: charges, refusals and errors."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -15,7 +15,7 @@ from shared.scheduling.cycle.signature import Signature
 from shared.scheduling.profile import Plugins
 from shared.scheduling.table.table import NodeTable
 from tests.support.custom_plugins import Seats, known
-from tests.unit.scheduling.making import at, node, rows, spec
+from tests.unit.scheduling.tables import at, node, rows, spec
 
 SEATS = "node(s) had no seats left"
 
@@ -41,7 +41,7 @@ def table_with(plugins: Plugins, *nodes: Node) -> NodeTable:
     return table
 
 
-def test_what_pods_take_is_gone_until_they_leave(plugins):
+def test_reserved_amounts_are_missing_until_the_pods_leave(plugins):
     table = table_with(plugins, seated(1, "3"), seated(2, "1"), node(3))
     two = Signature(table, 1, pod("2"), plugins)
     other = Signature(table, 2, pod("2"))

@@ -1,4 +1,6 @@
-"""Filters: which nodes refuse, in kube-scheduler's words, and where removing pods could help."""
+"""Filters: which nodes they reject, in kube-scheduler's words, and where removing pods
+could help.
+"""
 
 import pytest
 
@@ -15,7 +17,7 @@ from shared.model.objects import (
 )
 from shared.scheduling.cycle.kernel import Kernel
 from shared.scheduling.cycle.report import explain
-from tests.unit.scheduling.making import GI, at, node, rows, sig, spec, table_of
+from tests.unit.scheduling.tables import GI, at, node, rows, sig, spec, table_of
 
 AFFINITY = "node(s) didn't match Pod's node affinity/selector"
 
@@ -46,7 +48,7 @@ def test_a_cordoned_node_takes_only_pods_that_tolerate_it():
     assert passes(spec(100, tolerations=(Toleration(key, "Exists"),)), table.nodes[0]) == ["n1"]
 
 
-def test_a_pod_that_names_a_node_goes_there_or_nowhere():
+def test_a_pod_that_names_a_node_fits_only_there():
     nodes = [node(1), node(2)]
     assert passes(spec(100, node_name="n2"), *nodes) == ["n2"]
     table, words = table_of(*nodes), "node(s) didn't match the requested node name"
@@ -114,7 +116,7 @@ def test_selector_and_terms_must_both_hold_and_terms_are_alternatives():
     assert reasons(table_of(*LABELLED), pod) == (((AFFINITY, 3),), 0)
 
 
-def test_a_pod_that_names_its_nodes_is_refused_elsewhere_in_other_words():
+def test_a_pod_that_names_its_nodes_has_another_message_on_others():
     pod = spec(5000, affinity_required=(field("metadata.name", "In", "n2"),))
     expected = (("Insufficient cpu", 1), ("node(s) didn't satisfy plugin(s) [NodeAffinity]", 3))
     assert reasons(table_of(*LABELLED), pod) == (expected, 0)

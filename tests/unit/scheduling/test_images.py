@@ -7,7 +7,7 @@ from shared.scheduling.cycle.kernel import Kernel
 from shared.scheduling.cycle.score_classes import static_of
 from shared.scheduling.plugins.image_locality import ImageLocality
 from shared.scheduling.table.images import COLUMNS_MAX, Spread
-from tests.unit.scheduling.making import GI, at, node, sig, spec, table_of
+from tests.unit.scheduling.tables import GI, at, node, sig, spec, table_of
 
 MIB, INT64_MAX = 1 << 20, (1 << 63) - 1
 LARGE = packed([("i:1", 1000 * MIB)])
@@ -30,7 +30,7 @@ def test_pods_without_images_on_nodes_share_what_static_plugins_say():
     assert found[0] is found[1] is not found[2]
 
 
-def test_a_change_of_images_concerns_only_those_who_name_them():
+def test_a_change_of_images_concerns_only_signatures_that_name_them():
     table = table_of(node(1, images=LARGE), node(2, images=packed([("j:1", MIB)])))
     mine, theirs = table.images.stamp(("i:1",)), table.images.stamp(("j:1",))
     version = table.static_version

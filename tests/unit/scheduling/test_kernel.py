@@ -7,7 +7,7 @@ import numpy as np
 from shared.model.objects import PREFER_NO_SCHEDULE, GpuRequest, Taint
 from shared.scheduling.cycle.kernel import Kernel
 from shared.scheduling.cycle.report import explain
-from tests.unit.scheduling.making import GI, at, node, rows, sig, spec, table_of
+from tests.unit.scheduling.tables import GI, at, node, rows, sig, spec, table_of
 
 
 def test_one_pod_of_a_new_signature_leaves_no_row():

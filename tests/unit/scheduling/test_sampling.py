@@ -6,6 +6,7 @@ import pytest
 from shared.model.objects import Node
 from shared.model.profile import DEFAULT_SCORES, Profile
 from shared.scheduling.cycle.sampling import NodeTree, load_tree, samples, search, wanted, zone_key
+from tests.support.builders import model_node
 
 ZONE, REGION = "topology.kubernetes.io/zone", "topology.kubernetes.io/region"
 OLD_ZONE = "failure-domain.beta.kubernetes.io/zone"
@@ -16,8 +17,7 @@ def sampling(percent: int | None, scores: tuple[tuple[str, int], ...] = DEFAULT_
 
 
 def node(zone: str = "", **labels: str) -> Node:
-    given = {ZONE: zone} if zone else {}
-    return Node(uid="u", name="n", allocatable=(), labels=given | labels)
+    return model_node("n").labels({ZONE: zone} if zone else {}, **labels).obj()
 
 
 @pytest.mark.parametrize(
@@ -48,7 +48,7 @@ def test_one_node_is_enough_where_nothing_is_scored():
     assert wanted(sampling(50, scores=()), 7) == 1
 
 
-def test_who_samples():
+def test_sampling_depends_on_the_profile():
     assert [samples(sampling(one)) for one in (None, 100, 99, 0)] == [False, False, True, True]
 
 

@@ -18,7 +18,7 @@ from shared.scheduling.cycle.node_scores import local_columns, stays_within
 from shared.scheduling.cycle.one_node import OneNode
 from shared.scheduling.cycle.report import explain
 from shared.scheduling.profile import BALANCED_ALLOCATION, LEAST_ALLOCATED
-from tests.unit.scheduling.making import GI, node, rows, sig, spec, table_of
+from tests.unit.scheduling.tables import GI, node, rows, sig, spec, table_of
 
 BEST_EFFORT = spec()
 

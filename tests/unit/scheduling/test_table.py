@@ -9,7 +9,7 @@ from shared.scheduling.table.changes import KEPT_MAX, ChangeLog
 from shared.scheduling.table.devices import force_devices
 from shared.scheduling.table.labels import integer
 from shared.scheduling.table.table import tie_key
-from tests.unit.scheduling.making import GI, at, node, rows, sig, spec, table_of
+from tests.unit.scheduling.tables import GI, at, node, rows, sig, spec, table_of
 
 
 def test_rows_are_in_the_order_of_a_keyed_hash_and_ids_stay():

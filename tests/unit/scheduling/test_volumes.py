@@ -1,4 +1,4 @@
-"""Volumes on nodes: what is attached follows every charge, and batches see what they take."""
+"""Volumes on nodes: attachments follow every charge, and batches count what they attach."""
 
 from random import Random
 
@@ -25,7 +25,7 @@ from shared.scheduling.volumes.csi_columns import NO_LIMIT, CsiColumns
 from shared.scheduling.volumes.migration import PLUGINS
 from shared.scheduling.volumes.storage import Storage
 from shared.scheduling.volumes.volume_uses import AttachedColumns, Uses
-from tests.unit.scheduling.making import at, node, rows, spec, table_of
+from tests.unit.scheduling.tables import at, node, rows, spec, table_of
 
 DRIVER = "disk"
 CLAIMS = 6
@@ -153,7 +153,7 @@ def test_what_is_attached_follows_every_change_of_storage(seed, monkeypatch):
         assert told.migrated(AWS, *where).tolist() == fresh.migrated(AWS, *where).tolist()
 
 
-def test_what_is_attached_is_not_counted_anew_for_a_claim(monkeypatch):
+def test_attached_volumes_are_not_recounted_for_a_claim(monkeypatch):
     table = table_of(node(1), node(2), node(3))
     table.storage = storage()
     for i in range(CLAIMS):
@@ -172,7 +172,7 @@ def test_what_is_attached_is_not_counted_anew_for_a_claim(monkeypatch):
     assert written == [1]
 
 
-def test_an_attachment_counts_beside_the_volumes_of_pods():
+def test_attachments_and_volumes_of_pods_are_added():
     table = table_of(node(1), node(2))
     table.storage = storage()
     first, second = at(table, 1), at(table, 2)
@@ -218,7 +218,7 @@ def test_a_change_of_storage_is_seen():
     assert kernel.place_one(table, wanted) is not None
 
 
-def test_who_needs_nothing_of_a_node_goes_the_short_way():
+def test_pods_without_volume_needs_take_the_short_path():
     table = table_of(node(1), node(2), node(3))
     table.remove_nodes([2])
     table.storage = storage(limit=0)

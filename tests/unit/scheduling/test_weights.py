@@ -1,4 +1,4 @@
-"""Totals: 16 bits as long as the weights allow it, 64 beyond; the same picks either way."""
+"""Totals: 16 bits while the weights allow it, 64 beyond; the same picks either way."""
 
 import numpy as np
 import pytest
@@ -11,7 +11,7 @@ from shared.model.profile import Profile
 from shared.scheduling.cycle.kernel import Kernel
 from shared.scheduling.cycle.signature import Signature
 from shared.scheduling.profile import Plugins
-from tests.unit.scheduling.making import GI, node, spec, table_of
+from tests.unit.scheduling.tables import GI, node, spec, table_of
 
 TAINTS, AFFINITY, FIT = "TaintToleration", "NodeAffinity", "NodeResourcesFit"
 HUGE = (1 << 31) - 1
@@ -67,7 +67,7 @@ def test_what_a_large_weight_multiplies_is_picked_in_the_same_order(size, weight
         assert one.feasible == other.feasible
 
 
-def test_what_extenders_add_counts_beside_large_weights():
+def test_extender_scores_count_with_large_weights():
     table = table_of(node(1), node(2), node(3))
     pod = Signature(table, 1, spec(1000, 2 * GI), plugins(**{FIT: HUGE}))
     alone = Kernel().place_naive(table, pod)

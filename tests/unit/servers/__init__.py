@@ -1,1 +1,1 @@
-"""Tests of how real servers are installed and kept: no server is started."""
+"""Unit tests of how real servers are installed and run: no server is started."""

@@ -1,4 +1,4 @@
-"""The scripts of `make servers`: what they say when they cannot build, and when they need not."""
+"""The scripts of `make servers`: their messages when they cannot build, and when they need not."""
 
 import os
 import shutil

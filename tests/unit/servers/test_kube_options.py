@@ -1,4 +1,4 @@
-"""The command lines that options give; that servers obey them is for tests/live."""
+"""The command lines that options give; tests/live checks that servers obey them."""
 
 from dataclasses import fields
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""A server's process: seen to serve, reported when it does not, and never left behind."""
+"""A server's process: known to serve, reported when it does not, and never left behind."""
 
 import signal
 import socket

@@ -1,4 +1,4 @@
-"""The simulated cluster: what an API server guarantees about binds, and a world played in time."""
+"""The simulated cluster: an API server's guarantees about binds, and a world played in time."""
 
 import asyncio
 
@@ -15,10 +15,11 @@ from shared.events.observed import (
 from shared.model.api_outcome import Answer
 from shared.model.columns import pack, split, unpack
 from shared.model.objects import Budget, Node, PodSpec
+from shared.model.options import read_options
 from shared.model.world import Arrival, World
 from shared.ports.cluster import BindRequest, Gone, PodRef
 from shared.simulated.cluster import SimCluster
-from shared.simulated.config import SimConfig, parse_sim_config
+from shared.simulated.config import SimConfig
 from shared.simulated.history import read_history, write_history
 
 
@@ -125,7 +126,7 @@ async def test_arrivals_and_lifetimes_follow_the_clock():
     assert times[2][1] >= 499
 
 
-async def test_a_watch_behind_what_is_kept_is_gone():
+async def test_a_watch_behind_the_kept_history_gets_gone():
     cluster = started("a", config=SimConfig(keep_deliveries=2))
     for _ in range(4):
         await cluster.touch([PodRef("uid-a")], [""])
@@ -158,7 +159,7 @@ async def test_lists_show_nodes_and_assignments():
     assert (await cluster.list_all("gangs")).events == ()
 
 
-async def test_who_came_with_a_start_is_told_with_it_as_long_as_it_lives():
+async def test_a_pod_with_a_start_time_is_always_shown_with_it():
     running = pods("a", "b", "c", nodes="node-1\nnode-1\nnode-1")
     world_of = world(Arrival(at_ms=0, pods=running, starts_ms=pack([7_000, 0, 9_000])))
     cluster = SimCluster(world_of)
@@ -198,7 +199,7 @@ async def test_an_eviction_counts_in_the_budget_and_deletes_after_the_grace():
     ],
 )
 async def test_failures_are_as_configured(fault, answer, lands):
-    cluster = started("a", config=parse_sim_config({fault: 1.0}))
+    cluster = started("a", config=read_options("cluster", {"cluster": {fault: 1.0}}, SimConfig))
     assert await answer_to(cluster, request(cluster, "a")) is answer
     assert bool(cluster.pods["uid-a"].node) is lands
 
@@ -256,11 +257,11 @@ async def test_the_history_survives_a_file(tmp_path):
     ("options", "message"),
     [
         ({"latency": 1}, "unknown field `latency`"),
-        ({"late": 1.5}, "late must be between 0 and 1"),
-        ({"grace_ms": -1}, "grace_ms must be >= 0"),
-        ({"keep_deliveries": 0}, "keep_deliveries must be >= 1"),
+        ({"late": 1.5}, "cluster.late: Expected `float` <= 1"),
+        ({"grace_ms": -1}, "cluster.grace_ms: Expected `int` >= 0"),
+        ({"keep_deliveries": 0}, "cluster.keep_deliveries: Expected `int` >= 1"),
     ],
 )
 def test_wrong_options_are_named(options, message):
     with pytest.raises(ValueError, match=message):
-        parse_sim_config(options)
+        read_options("cluster", {"cluster": options}, SimConfig)

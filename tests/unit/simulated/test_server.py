@@ -1,4 +1,6 @@
-"""The simulated cluster seen from another process: same answers, and honest ones when it fails."""
+"""The simulated cluster, used from another process: the same answers, and definite ones
+on failure.
+"""
 
 import asyncio
 from typing import Any
@@ -8,6 +10,7 @@ import pytest
 from shared.model.api_outcome import Answer
 from shared.model.volumes import Choice
 from shared.ports.cluster import BindRequest, Gone, PodRef, VolumeRequest
+from shared.simulated import client
 from shared.simulated.client import SimClusterClient
 from shared.simulated.cluster import SimCluster
 from shared.simulated.config import SimConfig
@@ -55,7 +58,7 @@ async def test_every_method_answers_as_in_memory(address):
         assert await client.list_all("pods") == await cluster.list_all("pods")
 
 
-async def test_a_watch_streams_and_says_gone(address):
+async def test_a_watch_streams_and_ends_with_gone(address):
     async with Served(started("a"), address) as served:
         watch = served.client.watch(0)
         first = await anext(watch)
@@ -72,18 +75,24 @@ async def test_a_watch_streams_and_says_gone(address):
 
 async def test_a_lost_connection_leaves_binds_unknown_and_they_may_land(address, monkeypatch):
     cluster = started("a", config=SimConfig(latency_ms=1_000))
-    bind, is_asked = cluster.bind, asyncio.Event()
+    bind, is_asked, opened = cluster.bind, asyncio.Event(), []
 
     def asked(requests: Any) -> Any:
         is_asked.set()
         return bind(requests)
 
+    async def connect(address: str) -> Any:
+        opened.append(await connect_there(address))
+        return opened[-1]
+
+    connect_there = client.connect
+    monkeypatch.setattr(client, "connect", connect)
     monkeypatch.setattr(cluster, "bind", asked)
     async with Served(cluster, address) as served:
         binding = asyncio.ensure_future(served.client.bind([request(cluster, "a")]))
         await asyncio.wait_for(is_asked.wait(), 60)
-        for writer in list(served.server._writers):
-            writer.close()
+        for _reader, writer in opened:
+            writer.transport.abort()
         assert (await binding)[0].answer is Answer.UNKNOWN
         async with asyncio.timeout(60):
             while cluster.pods["uid-a"].node != "node-1":  # noqa: ASYNC110 (it tells nobody)

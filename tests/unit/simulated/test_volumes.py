@@ -1,4 +1,4 @@
-"""The simulated cluster binds claims whose volume or node was chosen, or makes no volume."""
+"""The simulated cluster binds claims with a chosen volume or node, or makes no volume."""
 
 import asyncio
 
@@ -101,7 +101,7 @@ def at_once(*objects: StorageObject) -> SimCluster:
     return SimCluster(world, SimConfig(volume_ms=0))
 
 
-async def test_a_claim_that_waits_for_nobody_gets_a_volume():
+async def test_an_immediate_claim_gets_a_volume():
     sim = at_once(CLAIM, AT_ONCE)
     await played(sim)
     assert (claim(sim).volume, claim(sim).is_bind_completed) == ("pvc-c", True)

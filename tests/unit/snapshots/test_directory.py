@@ -5,17 +5,18 @@ from pathlib import Path
 import pytest
 
 from shared.adapters.run_files import NotWritten
+from shared.model.ids import INGEST, QUEUEING, placement
 from shared.ports.snapshots import SnapshotBad, SnapshotMeta
 from shared.snapshots.directory import DirectorySnapshots
 from shared.snapshots.memory import MemorySnapshots
 
 BODY = bytes(range(200)) * 5
-JOURNAL = "placement/2"
+JOURNAL = placement(2)
 FOLDER = "placement-2"
 
 
 def meta(position: int) -> SnapshotMeta:
-    return SnapshotMeta(JOURNAL, position, 1, "hash", {"ingest/0": 4}, len(BODY))
+    return SnapshotMeta(JOURNAL, position, 1, "hash", {INGEST: 4}, len(BODY))
 
 
 @pytest.fixture
@@ -147,12 +148,12 @@ def test_snapshots_that_are_not_listed_are_named(store: DirectorySnapshots, tmp_
     ten.write_bytes(whole)
     (tmp_path / "queueing-0").mkdir()
     (tmp_path / "queueing-0" / ten.name).write_bytes(whole)
-    assert store.damaged("queueing/0") == [
+    assert store.damaged(QUEUEING) == [
         f"{tmp_path / 'queueing-0' / ten.name}: the manifest is of {JOURNAL}"
     ]
 
 
-def test_a_snapshot_that_finds_no_room_is_told_in_one_line(tmp_path: Path):
+def test_a_full_disk_gets_one_line(tmp_path: Path):
     (tmp_path / FOLDER).write_text("in the way")
     with pytest.raises(NotWritten, match=f"{FOLDER}: cannot be written: File exists; start again"):
         DirectorySnapshots(tmp_path).save(meta(1), BODY)

@@ -1,1 +1,1 @@
-"""Importers: what becomes of rows and manifests, and which input is refused with which line."""
+"""Importers: the worlds that rows and manifests give, and the message for each refused input."""

@@ -1,4 +1,4 @@
-"""Small traces and manifests in a temporary folder, and the real traces where they are."""
+"""Small traces and manifests in a temporary folder, and the real traces where they exist."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Volumes in a case: what is read of a pod, and what a mistake is told as."""
+"""Volumes in a case: the fields that are read of a pod, and the messages for mistakes."""
 
 import pytest
 
@@ -7,7 +7,7 @@ from shared.model.cluster_objects import PersistentVolumeClaim
 from shared.model.volumes import AWS, RBD, ClaimUse, Disk
 from shared.worlds.case import case_of
 from shared.worlds.manifests import API_VERSIONS
-from tests.parity.builders import node, pod
+from tests.parity.suites.builders import node, pod
 
 NODE_NOTE = "volume.kubernetes.io/selected-node"
 NO_QUANTITY = "'much' is not a quantity (such as 500m, 2, 1.5Gi or 1e3)"

@@ -1,4 +1,4 @@
-"""StatefulSets have their claims made of templates, each pod its own."""
+"""StatefulSets: claims are made from templates, separate ones for each pod."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -12,7 +12,7 @@ from shared.model.cluster_objects import PersistentVolumeClaim
 from shared.model.volumes import ClaimUse
 from shared.model.world import World
 from shared.worlds.manifests import manifests_world
-from tests.unit.worlds.build import NODE, controller
+from tests.unit.worlds.manifests import NODE, controller
 
 
 @pytest.fixture
@@ -86,7 +86,7 @@ def test_the_claim_takes_the_place_of_a_volume_of_its_name(read):
         ),
     ],
 )
-def test_what_is_wrong_with_a_template_is_said(read, templates, said):
+def test_a_bad_template_is_named(read, templates, said):
     with pytest.raises(WorldError) as caught:
         read(NODE, stateful(*templates))
     assert said in str(caught.value)

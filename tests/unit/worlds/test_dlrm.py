@@ -1,4 +1,4 @@
-"""The DLRM trace: the rules for rows without times and for the nodes that are made up."""
+"""The DLRM trace: the rules for rows without times and for the invented nodes."""
 
 from fractions import Fraction
 

@@ -1,4 +1,4 @@
-"""Floods: counts, shapes, arrivals and the seed; columns where pods are alike."""
+"""Floods: counts, shapes, arrivals and the seed; columns for identical pods."""
 
 import pytest
 

@@ -1,11 +1,11 @@
-"""What kubectl writes into objects."""
+"""Fields that kubectl writes into objects."""
 
 import json
 
 import pytest
 
 from shared.worlds.manifests import manifests_world
-from tests.unit.worlds.build import controller, pod
+from tests.unit.worlds.manifests import controller, pod
 
 NOTES = {"kubectl.kubernetes.io/last-applied-configuration": "{}\n"}
 

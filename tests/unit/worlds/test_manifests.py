@@ -1,4 +1,4 @@
-"""Manifests: which pods, nodes, budgets and gangs they stand for."""
+"""Manifests: the pods, nodes, budgets and gangs that they give."""
 
 import json
 from pathlib import Path
@@ -30,7 +30,7 @@ from shared.model.objects import (
     Toleration,
 )
 from shared.worlds.manifests import manifests_world
-from tests.unit.worlds.build import NODE, container, controller, pod, priority_class
+from tests.unit.worlds.manifests import NODE, container, controller, pod, priority_class
 
 MI = 1 << 20
 EXAMPLES = Path(__file__).resolve().parents[3] / "examples" / "manifests"
@@ -411,7 +411,7 @@ def test_folders_of_runs_and_hidden_ones_are_passed_over(tmp_path):
 def test_unknown_kinds_are_listed_as_ignored(read):
     other = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "s"}, "data": {"x": 1}}
     (rejected,) = read(other, pod()).rejected
-    assert rejected.rule == "ConfigMap s is ignored: objects of this kind decide nothing here"
+    assert rejected.rule == "ConfigMap s is ignored: objects of this kind do not affect scheduling"
     cron = {"apiVersion": "batch/v1", "kind": "CronJob", "metadata": {"name": "tick"}}
     (rejected,) = read(cron, pod()).rejected
     assert rejected.rule.startswith("CronJob tick is ignored: schedules are not played")
@@ -456,7 +456,7 @@ def test_services_and_controllers_are_objects_of_the_world(read):
     assert [arrival.pods.owner for arrival in world.arrivals] == ["ReplicaSet/r.1"]
 
 
-def test_a_pod_says_who_controls_it(read):
+def test_a_pod_names_its_controller(read):
     owned = pod()
     for owner, told in (
         (OWNER, "ReplicaSet/r"),

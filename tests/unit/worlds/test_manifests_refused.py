@@ -1,4 +1,4 @@
-"""Manifests that cannot be used: one line that names file, object, field and rule."""
+"""Unusable manifests: one line that names file, object, field and rule."""
 
 import itertools
 from typing import Any
@@ -8,7 +8,7 @@ import yaml
 
 from shared.kubernetes.objects.errors import WorldError
 from shared.worlds.manifests import manifests_world
-from tests.unit.worlds.build import NODE, container, controller, pod, priority_class
+from tests.unit.worlds.manifests import NODE, container, controller, pod, priority_class
 
 
 def refused(path):

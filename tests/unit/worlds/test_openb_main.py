@@ -1,4 +1,4 @@
-"""The main job's changes to openb: gangs, late gangs, latecomers; seeded and nothing lost."""
+"""The main job's changes to openb: gangs, late gangs, latecomers; seeded, and no pod lost."""
 
 from collections import Counter
 
@@ -12,7 +12,7 @@ from shared.worlds.openb_main import POD_FILE, MainJob, main_world
 @pytest.fixture(scope="module")
 def folder():
     from shared.worlds.settings import data_root
-    from tests.tools import require_tool
+    from tests.support.required_tools import require_tool
 
     root = data_root()
     require_tool("traces", "export MUSTER_DATA=folder of the traces", found=root.is_dir())

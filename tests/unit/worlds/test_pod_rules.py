@@ -1,4 +1,4 @@
-"""Rules between pods as they are read: what a case may say, and what is refused."""
+"""Inter-pod rules as they are read: what a case may say, and what is refused."""
 
 import pytest
 
@@ -7,7 +7,7 @@ from shared.kubernetes.objects.errors import WorldError
 from shared.kubernetes.objects.fields import Fields
 from shared.kubernetes.objects.pod_rules import affinity_of, spread_of
 from shared.model.objects import PodTerm, PreferredPodTerm, Requirement, SpreadConstraint
-from tests.parity.builders import node, pod
+from tests.parity.suites.builders import node, pod
 
 WEB = {"matchLabels": {"app": "web"}}
 WEB_LABELS = {"labels": WEB["matchLabels"]}
@@ -98,7 +98,7 @@ def test_a_constraint_that_no_api_server_takes(rule, text):
 def test_a_key_has_one_constraint_of_each_kind():
     soft = constraint(whenUnsatisfiable="ScheduleAnyway")
     assert len(spread(constraint(), soft)) == 2
-    with pytest.raises(WorldError, match=r"\[1\].topologyKey: is there twice"):
+    with pytest.raises(WorldError, match=r"\[1\].topologyKey: is a duplicate"):
         spread(constraint(), constraint(maxSkew=2))
 
 

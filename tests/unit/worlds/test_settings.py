@@ -1,4 +1,4 @@
-"""World words of the command line: which world they name, and the lines for wrong words."""
+"""World arguments of the command line: the worlds that they name, and messages for wrong ones."""
 
 from fractions import Fraction
 
@@ -7,7 +7,7 @@ import pytest
 from shared.kubernetes.objects.errors import WorldError
 from shared.model.columns import split
 from shared.worlds.settings import Choice, data_root, load_world
-from tests.unit.worlds.build import pod
+from tests.unit.worlds.manifests import pod
 
 
 def count(chosen):
@@ -29,7 +29,7 @@ def test_timed_openb_is_not_held_to_the_main_jobs_counts(openb):
     assert count(chosen) == 13
 
 
-def test_options_are_defaults_of_the_worlds_own_words(openb):
+def test_options_are_defaults_for_the_worlds_arguments(openb):
     by_option = load_world([f"openb:{openb}"], Choice(plain=True, speed="10"))
     by_word = load_world([f"openb:{openb},speed=10"], Choice(plain=True, speed="99"))
     assert by_option.world == by_word.world
@@ -83,7 +83,7 @@ def test_the_data_folder_is_named_by_the_environment(monkeypatch, tmp_path):
         (["a", ""], Choice(), "world: name one"),
     ],
 )
-def test_wrong_words_get_one_line(words, choice, line):
+def test_unknown_arguments_get_one_line(words, choice, line):
     with pytest.raises(WorldError) as raised:
         load_world(words, choice)
     assert line in str(raised.value)

@@ -1,1 +1,1 @@
-"""Live pods: seen, assigned, started and gone, with their identity for rules between pods."""
+"""Live pods: seen, assigned, started and deleted, with their identity for inter-pod rules."""

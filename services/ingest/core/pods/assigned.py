@@ -1,4 +1,4 @@
-"""Pods on nodes, by our binds or foreign ones, and pods that wait for the node they name."""
+"""Pods on nodes, bound by us or by others, and pods that wait for the node they name."""
 
 from itertools import repeat
 
@@ -6,7 +6,7 @@ import numpy as np
 
 from services.ingest.core.cluster_events import note
 from services.ingest.core.nodes import SHARD_BITS, SHARD_MASK, waiting_code
-from services.ingest.core.pods.start_times import tell_started
+from services.ingest.core.pods.start_times import publish_started
 from services.ingest.core.pods.table import I32
 from services.ingest.core.state import IngestState
 from shared.events.ingest import PodsAssigned, PodsPending
@@ -17,9 +17,9 @@ from shared.model.columns import I64, pack, split, unpack
 UNASSIGNED = "-"
 
 
-def pods_bound_seen(state: IngestState, event: PodsBoundSeen) -> None:
-    """Known pods that now have a node, by our binds or foreign ones."""
-    if "\n" not in event.uids and _bound_one(state, event):
+def on_pods_bound_seen(state: IngestState, event: PodsBoundSeen) -> None:
+    """Assign known pods that have a node now, bound by us or by others."""
+    if "\n" not in event.uids and _apply_bound_one(state, event):
         return
     uids, names = split(event.uids), split(event.nodes)
     revisions = unpack(event.revisions)
@@ -36,8 +36,10 @@ def pods_bound_seen(state: IngestState, event: PodsBoundSeen) -> None:
     assign(state, slots, names)
 
 
-def _bound_one(state: IngestState, event: PodsBoundSeen) -> bool:
-    """The usual case of one pod that was unassigned, on a known node; False if it is another."""
+def _apply_bound_one(state: IngestState, event: PodsBoundSeen) -> bool:
+    """Assign one pod that had no node to a known node, the usual case; return False in any other
+    case.
+    """
     table = state.pods
     slot = table.slots.get(event.uids)
     if slot is None:
@@ -60,8 +62,8 @@ def _bound_one(state: IngestState, event: PodsBoundSeen) -> bool:
 
 
 def assign(state: IngestState, slots: I64, names: list[str]) -> None:
-    """The cluster shows these pods on these nodes ("-" = on none): tell the shards that own them;
-    pods of unknown nodes wait for the node.
+    """Assign pods to node names ("-": none) and publish it to the nodes' shards; pods of unknown
+    nodes wait for the node.
     """
     table = state.pods
     keys = np.fromiter(map(state.node_names.get, names, repeat(-1)), np.int64, len(names))
@@ -81,16 +83,16 @@ def assign(state: IngestState, slots: I64, names: list[str]) -> None:
         table.revisions[overflow] = 0
         state.rejected += len(overflow)
         _count_waiting(state, codes[changed])
-        tell_held(state, slots[changed & (codes < 0)])
-    told = changed & (keys >= 0)
-    if told.all():
-        tell_assigned(state, slots, keys)
-    elif told.any():
-        tell_assigned(state, slots[told], keys[told])
+        publish_unplaceable(state, slots[changed & (codes < 0)])
+    to_publish = changed & (keys >= 0)
+    if to_publish.all():
+        publish_assigned(state, slots, keys)
+    elif to_publish.any():
+        publish_assigned(state, slots[to_publish], keys[to_publish])
 
 
-def tell_assigned(state: IngestState, slots: I64, keys: I64) -> None:
-    """PodsAssigned for each shard concerned, ascending, rows in the given order."""
+def publish_assigned(state: IngestState, slots: I64, keys: I64) -> None:
+    """Publish PodsAssigned for each affected shard, ascending, rows in the given order."""
     table = state.pods
     table.told[slots] = 1
     ids, sigs, nodes = table.ids[slots], table.sigs[slots], keys >> SHARD_BITS
@@ -98,18 +100,18 @@ def tell_assigned(state: IngestState, slots: I64, keys: I64) -> None:
     first = int(shards[0])
     if len(state.shard_nodes) == 1 or (shards == first).all():
         state.outbox.append(PodsAssigned(first, pack(ids), pack(sigs), pack(nodes)))
-        tell_started(state, slots)
+        publish_started(state, slots)
         return
     for shard in np.unique(shards).tolist():
         rows = shards == shard
         state.outbox.append(
             PodsAssigned(shard, pack(ids[rows]), pack(sigs[rows]), pack(nodes[rows]))
         )
-    tell_started(state, slots)
+    publish_started(state, slots)
 
 
-def tell_held(state: IngestState, slots: I64) -> None:
-    """Pods that were told as pending but are on a node nobody knows yet: not to be tried."""
+def publish_unplaceable(state: IngestState, slots: I64) -> None:
+    """Withdraw pending pods that are on a node that is not known yet."""
     table = state.pods
     held = slots[table.told[slots] == 0]
     pairs = zip(table.sigs[held].tolist(), table.gangs[held].tolist(), strict=True)
@@ -121,7 +123,7 @@ def tell_held(state: IngestState, slots: I64) -> None:
 
 
 def _count_waiting(state: IngestState, codes: I64) -> None:
-    """Pods that came to wait for a node's name."""
+    """Count pods that wait for a node's name."""
     by_code = {held.code: held for held in state.waiting.values()}
     values, counts = np.unique(codes[codes < 0], return_counts=True)
     for code, count in zip(values.tolist(), counts.tolist(), strict=True):
@@ -129,7 +131,7 @@ def _count_waiting(state: IngestState, codes: I64) -> None:
 
 
 def stop_waiting(state: IngestState, codes: I32) -> None:
-    """Pods that no longer wait for the names these codes stand for."""
+    """Count pods that no longer wait for the names of these codes."""
     values, counts = np.unique(codes[codes < 0], return_counts=True)
     if not len(values):
         return

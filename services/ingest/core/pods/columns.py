@@ -1,4 +1,4 @@
-"""A PodsSeen taken apart, and into parts of pods that are spread by the same."""
+"""Unpacks a PodsSeen and splits it into parts with the same default spread."""
 
 import msgspec
 import numpy as np
@@ -12,9 +12,9 @@ from shared.model.objects import Selector
 
 
 class Seen(msgspec.Struct):
-    """The columns of a PodsSeen, taken apart; `nodes` is None when all are unassigned, `names`
-    while these are all the event's pods: whole columns are passed on as they came. `spread_by` is
-    what the pods are spread by for want of constraints of their own.
+    """The unpacked columns of a PodsSeen. `nodes` is None if all pods are unassigned, `names` while
+    these are all pods of the event, so that whole columns are passed on. `spread_by`: the selector
+    of the pods' default spread.
     """
 
     event: PodsSeen
@@ -25,7 +25,7 @@ class Seen(msgspec.Struct):
     spread_by: Selector = ()
 
     def part(self, chosen: list[int]) -> "Seen":
-        """The rows at these places."""
+        """Return the rows at these places."""
         nodes = None if self.nodes is None else [self.nodes[i] for i in chosen]
         names = split(self.event.names) if self.names is None else self.names
         return Seen(
@@ -39,8 +39,8 @@ class Seen(msgspec.Struct):
 
 
 def by_node(state: IngestState, seen: Seen) -> list[Seen]:
-    """Pods with a node apart from those without, where something selects them: what spreads them
-    is asked while they wait.
+    """Split pods with a node from those without, if something selects them: default spread applies
+    to waiting pods.
     """
     event = seen.event
     if not (state.spreads and state.spreaders):
@@ -48,8 +48,8 @@ def by_node(state: IngestState, seen: Seen) -> list[Seen]:
     if seen.nodes is not None and UNASSIGNED not in seen.nodes:
         return [seen]
     labels = state.labelsets.get((event.namespace, event.labels, event.owner))
-    who = event.namespace, event.labels, event.owner
-    selector = labels.spread_by if labels else state.spreaders.selector(*who)
+    identity = event.namespace, event.labels, event.owner
+    selector = labels.spread_by if labels else state.spreaders.selector(*identity)
     chosen = spread_by(state, event.spec, selector)
     if not chosen:
         return [seen]
@@ -63,7 +63,7 @@ def by_node(state: IngestState, seen: Seen) -> list[Seen]:
 
 
 def by_selector(state: IngestState, seen: Seen, slots: I64) -> list[tuple[Seen, I64]]:
-    """Known pods by what they are spread by: those that have a node keep what they have."""
+    """Split known pods by their default spread; pods that have a node keep theirs."""
     if not (state.spread_sigs or seen.spread_by):
         return [(seen, slots)]
     table = state.pods
@@ -73,9 +73,9 @@ def by_selector(state: IngestState, seen: Seen, slots: I64) -> list[tuple[Seen, 
     parts: dict[Selector, list[int]] = {}
     pairs = zip(table.sigs[slots].tolist(), placed.tolist(), strict=True)
     for row, (sig, is_placed) in enumerate(pairs):
-        own = state.spread_sigs.get(sig, ()) if is_placed else seen.spread_by
-        parts.setdefault(own, []).append(row)
+        selector = state.spread_sigs.get(sig, ()) if is_placed else seen.spread_by
+        parts.setdefault(selector, []).append(row)
     return [
-        (msgspec.structs.replace(seen.part(rows), spread_by=own), slots[rows])
-        for own, rows in parts.items()
+        (msgspec.structs.replace(seen.part(rows), spread_by=selector), slots[rows])
+        for selector, rows in parts.items()
     ]

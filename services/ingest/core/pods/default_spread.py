@@ -1,9 +1,9 @@
-"""By what pods without constraints of their own are spread: Services and controllers select them.
+"""Default topology spreading: which Services and controllers select a pod without constraints.
 
-A pod has that in its signature while it waits, always by the objects as they are now, as
-kube-scheduler looks them up in each cycle. A pod that has a node keeps what it was placed by, and
-one that came with a node has none: nobody asks any more, and a counter that nobody reads would be
-kept for it. So an object that changes costs no more than the pods that wait.
+A waiting pod has the selector in its signature, always by the present objects, as kube-scheduler
+looks them up in each cycle. A pod with a node keeps the selector it was placed by, and a pod that
+came with a node has none: no rule reads it, and a counter would be kept for nothing. So a changed
+object costs no more than the waiting pods.
 """
 
 from collections.abc import Iterable
@@ -21,13 +21,13 @@ from services.ingest.core.state import IngestState, LabelSet
 from shared.model.cluster_objects import ClusterObject, Service
 from shared.model.default_spread import Spreader, Spreaders, name_of, selects
 
-FEW = 16  # Services of which each is held against all label sets of a namespace
+FEW = 16  # up to this many Services, each is matched with all label sets of a namespace
 
 
 def replace_spreader(
     state: IngestState, before: ClusterObject | None, after: ClusterObject | None
 ) -> None:
-    """An object came, changed or went; pods do not follow before `follow`."""
+    """Add, change or delete an object; pods follow in `follow`."""
     if isinstance(before, Spreader):
         state.spreaders.drop(before)
     if isinstance(after, Spreader):
@@ -37,7 +37,7 @@ def replace_spreader(
 def follow(
     state: IngestState, changes: Iterable[tuple[ClusterObject | None, ClusterObject | None]]
 ) -> None:
-    """Pods that wait are spread by the objects as they are after these changes."""
+    """Update the waiting pods' default spread after changes of objects."""
     touched: dict[str, list[Spreader]] = {}
     for before, after in changes:
         replace_spreader(state, before, after)
@@ -49,28 +49,28 @@ def follow(
 
 
 def _concerned(state: IngestState, namespace: str, touched: list[Spreader]) -> Iterable[LabelSet]:
-    """Label sets that some of these objects are about; all of them where that is quicker."""
+    """Return the label sets that some of these objects select; all of them if that is faster."""
     here = state.labelsets_in.get(namespace, {}).values()
-    owners = {who for one in touched if (who := name_of(one))}
+    owners = {owner for one in touched if (owner := name_of(one))}
     selectors = {one.selector: None for one in touched if isinstance(one, Service)}
     if len(selectors) > FEW:
         return here
     found = {held.number: held for held in here if held.owner in owners}
     for selector in selectors:
-        for pair in selector[:1]:  # most label sets lack it, and need no call
+        for pair in selector[:1]:  # most label sets lack it and need no call
             likely = (held for held in here if pair in held.labels)
             found.update((one.number, one) for one in likely if selects(selector, one.labels))
     return found.values()
 
 
 def respread(state: IngestState, labelsets: Iterable[LabelSet], *, all_anew: bool = False) -> None:
-    """Find anew what selects pods with these labels; `all_anew`: it counts for others than before,
-    even where it is the same.
+    """Recompute what selects pods with these labels; `all_anew`: publish it even if it
+    is the same.
     """
     changed = []
     for held in labelsets:
-        who = held.namespace, held.labels, held.owner
-        selector = state.spreaders.selector(*who) if state.spreads else ()
+        identity = held.namespace, held.labels, held.owner
+        selector = state.spreaders.selector(*identity) if state.spreads else ()
         if all_anew or selector != held.spread_by:
             held.spread_by = selector
             changed.append(held)
@@ -87,7 +87,7 @@ def respread(state: IngestState, labelsets: Iterable[LabelSet], *, all_anew: boo
             for labels in [state.labelset_by_number[int(table.labelsets[first])]]
         ),
     )
-    if places:  # who stands there has more of its labels in its signature now
+    if places:  # pods there have more labels in their signature now
         numbers = {held.number: held for held in (*changed, *labelsets_of(state, places))}
         relabel(state, pods_of(state, numbers.values()))
     else:
@@ -95,7 +95,7 @@ def respread(state: IngestState, labelsets: Iterable[LabelSet], *, all_anew: boo
 
 
 def load_spread(state: IngestState) -> None:
-    """What follows from objects, label sets and signatures, from nothing."""
+    """Rebuild everything derived from objects, label sets and signatures."""
     for one in state.objects.values():
         replace_spreader(state, None, one)
     if state.spreads:
@@ -109,7 +109,7 @@ def load_spread(state: IngestState) -> None:
 
 
 def check_spread(state: IngestState) -> None:
-    """Assert that all of it is as it would be from nothing."""
+    """Check that everything derived equals what is recomputed."""
     fresh = Spreaders()
     for one in state.objects.values():
         if isinstance(one, Spreader):

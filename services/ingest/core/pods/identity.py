@@ -1,13 +1,13 @@
-"""Who a pod is: its namespace and labels, as far as rules between pods look at them.
+"""Pod identity: the namespace and labels of a pod, as far as inter-pod rules read them.
 
-A rule (of any pod that was ever seen) looks at some labels in some namespaces. Pods there have the
-namespace, these labels and whether they are terminating in their signature; all others share one
-signature whatever their names are, and a world without rules pays nothing. `state.interest` has
-the keys by namespace, EVERYWHERE for rules that select namespaces. It only grows, and is kept in
-snapshots: which signature a pod has depends on the observations, never on when a snapshot was made.
+A rule (of any pod ever seen) reads some labels in some namespaces. Pods there have the namespace,
+these labels and whether they are terminating in their signature. All other pods share one signature
+whatever their names, and a world without rules pays nothing. `state.interest` has the keys by
+namespace, EVERYWHERE for rules that select namespaces. It only grows and is kept in snapshots: a
+pod's signature depends on the observations, never on when a snapshot was made.
 
-With several shards nobody could count pods of the whole world, so only rules count that look at the
-pods of one node.
+With several shards no shard can count the pods of the whole world, so only rules within one node
+count.
 """
 
 from collections.abc import Iterable, Iterator
@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator
 import msgspec
 import numpy as np
 
-from services.ingest.core.signatures import drop_sig, spec_key, take_sig
+from services.ingest.core.signatures import acquire_sig, release_sig, spec_key
 from services.ingest.core.state import IngestState, Labels, LabelSet
 from shared.events.ingest import NamespacesSet, PodsRelabelled
 from shared.model.cluster_objects import Namespace
@@ -30,21 +30,23 @@ _decoder = msgspec.msgpack.Decoder(PodSpec)
 
 
 def learn(state: IngestState, spec: PodSpec, namespace: str) -> None:
-    """Rules may look at more than any before: pods known already get the signatures for that."""
-    spec = heeded(state, spec)
+    """Extend the interest by a spec's rules; pods known already get new signatures."""
+    spec = with_supported_rules(state, spec)
     if spec.has_rules:
         places = look_at(state, [(spec, namespace)])
         if places:
             relabel(state, pods_of(state, labelsets_of(state, places)))
 
 
-def heeded(state: IngestState, spec: PodSpec) -> PodSpec:
-    """The spec with the rules that somebody can keep."""
-    return spec.with_rules_of_nodes() if spec.has_rules and len(state.shard_nodes) > 1 else spec
+def with_supported_rules(state: IngestState, spec: PodSpec) -> PodSpec:
+    """Return the spec with the rules that shards can apply."""
+    return spec.with_single_node_rules() if spec.has_rules and len(state.shard_nodes) > 1 else spec
 
 
 def look_at(state: IngestState, rules: Iterable[tuple[PodSpec, str]]) -> list[str]:
-    """Look at what the rules of pods (spec, namespace) look at; returns where that is more."""
+    """Extend the interest by the rules of (spec, namespace); return the namespaces
+    where it grew.
+    """
     interest = state.interest
     more: dict[str, frozenset[str]] = {}
     for spec, namespace in rules:
@@ -56,12 +58,14 @@ def look_at(state: IngestState, rules: Iterable[tuple[PodSpec, str]]) -> list[st
     selects = EVERYWHERE in more and EVERYWHERE not in interest
     interest.update(more)
     if selects:
-        tell_namespaces(state, sorted(namespaces(state)))
+        publish_namespaces(state, sorted(namespaces(state)))
     return list(more)
 
 
 def _looked_at(spec: PodSpec, namespace: str) -> Iterator[tuple[str, Selector]]:
-    """Where the rules of a pod of this namespace look for which pods; no selector = at nobody."""
+    """Yield (namespace, selector) that the rules of a pod in this namespace read; no selector: no
+    pod.
+    """
     for constraint in spec.spread:
         if constraint.selector is not None:
             yield namespace, constraint.selector
@@ -85,15 +89,15 @@ def _places(term: PodTerm, namespace: str) -> Iterator[str]:
     yield from term.namespaces
 
 
-def identified(
+def with_identity(
     state: IngestState, spec: PodSpec, namespace: str, labels: Labels, terminating: bool
 ) -> PodSpec:
-    """The spec with who the pod is: in its signature if anybody looks, or if it looks itself."""
+    """Return the spec with the pod's identity, if a rule reads it or the pod has rules itself."""
     interest = state.interest
     here, everywhere = interest.get(namespace), interest.get(EVERYWHERE)
     if here is None and everywhere is None:
-        # Nobody looks at it; its own rules, and its claims, are of its namespace.
-        is_own = heeded(state, spec).has_rules or spec.volumes
+        # No rule reads it; its own rules and claims are in its namespace.
+        is_own = with_supported_rules(state, spec).has_rules or spec.volumes
         return msgspec.structs.replace(spec, namespace=namespace) if is_own else spec
     keys = (here or frozenset()) | (everywhere or frozenset())
     seen = tuple(sorted(pair for pair in labels if pair[0] in keys))
@@ -101,7 +105,7 @@ def identified(
 
 
 def labelsets_of(state: IngestState, places: Iterable[str]) -> Iterator[LabelSet]:
-    """The label sets of pods in these namespaces."""
+    """Return the label sets of pods in these namespaces."""
     chosen = dict.fromkeys(places)
     if EVERYWHERE in chosen:
         yield from state.labelsets.values()
@@ -111,8 +115,8 @@ def labelsets_of(state: IngestState, places: Iterable[str]) -> Iterator[LabelSet
 
 
 def pods_of(state: IngestState, labelsets: Iterable[LabelSet], *, waiting: bool = False) -> I64:
-    """Slots of the pods with these label sets, by ascending id; `waiting`: of those alone that
-    have no node.
+    """Return the slots of pods with these label sets, by ascending id; `waiting`: only pods without
+    a node.
     """
     numbers = np.fromiter((held.number for held in labelsets), np.int32)
     if not len(numbers):
@@ -125,19 +129,19 @@ def pods_of(state: IngestState, labelsets: Iterable[LabelSet], *, waiting: bool 
 
 
 def relabel(state: IngestState, slots: I64) -> None:
-    """Give these pods the signatures that the present interest, and what selects them, ask for."""
+    """Give pods the signatures that follow from the present interest and default spread."""
     table = state.pods
     before = table.sigs[slots]
     dropped = [drop for part in alike(state, slots) for drop in _intern(state, part)]
-    tell_relabelled(state, slots[table.sigs[slots] != before])
+    publish_relabelled(state, slots[table.sigs[slots] != before])
     for sig, pods in dropped:
-        drop_sig(state, sig, pods)
+        release_sig(state, sig, pods)
 
 
 def alike(state: IngestState, slots: I64) -> list[I64]:
-    """Pods with one signature, label set and end, all with a node or none, in the order of their
-    first pods: numbers of signatures must not depend on those of label sets, which are an encoding
-    of ours.
+    """Return groups of pods with one signature, label set and end, all with a node or none, in the
+    order of their first pods: numbers of signatures must not depend on those of label sets, a
+    private encoding.
     """
     if not len(slots):
         return []
@@ -156,24 +160,24 @@ def alike(state: IngestState, slots: I64) -> list[I64]:
 
 
 def _intern(state: IngestState, slots: I64) -> list[tuple[int, int]]:
-    """Give pods that are alike their signature; returns what they no longer hold."""
+    """Give each group its signature; return the (signature, count) that they no longer use."""
     table = state.pods
     first = int(slots[0])
     sig, count = int(table.sigs[first]), len(slots)
     labels = state.labelset_by_number[int(table.labelsets[first])]
     is_terminating = bool(table.terminating[first])
     spec = anonymous_of(state, first)
-    own = identified(state, spec, labels.namespace, labels.labels, is_terminating)
-    key = spec_key(own)
+    identified = with_identity(state, spec, labels.namespace, labels.labels, is_terminating)
+    key = spec_key(identified)
     if key == state.sig_keys[sig]:
         return []
-    table.sigs[slots] = take_sig(state, own, key, count)
+    table.sigs[slots] = acquire_sig(state, identified, key, count)
     return [(sig, count)]
 
 
 def anonymous_of(state: IngestState, slot: int) -> PodSpec:
-    """The spec of a pod without who it is, but with what it is spread by: what selects it now; once
-    it has a node what did when it got it.
+    """Return the spec of a pod without identity but with its default spread: by what selects it
+    now, or, with a node, by what selected it then.
     """
     table = state.pods
     sig = int(table.sigs[slot])
@@ -185,29 +189,29 @@ def anonymous_of(state: IngestState, slot: int) -> PodSpec:
 
 
 def spread_by(state: IngestState, spec: PodSpec, selector: Selector) -> Selector:
-    """What pods that this selects are spread by: nothing where they have constraints of their own
-    or are not ours.
+    """Return the default spread of pods selected by this; nothing if they have constraints of their
+    own or are not ours.
     """
     return selector if selector and not spec.spread and is_ours(state, spec) else ()
 
 
 def is_ours(state: IngestState, spec: PodSpec) -> bool:
-    """Whether pods of this spec are for us to schedule."""
+    """Return whether we schedule pods of this spec."""
     return not state.config.schedulers or spec.scheduler in state.config.schedulers
 
 
 def spread(spec: PodSpec, selector: Selector) -> PodSpec:
-    """The spec of pods that are spread by this."""
+    """Return the spec with this default spread."""
     return msgspec.structs.replace(spec, spread_by=selector) if selector else spec
 
 
 def spec_of(state: IngestState, sig: int) -> PodSpec:
-    """What a signature in use stands for."""
+    """Return the spec of a signature in use."""
     return _decoder.decode(state.sig_keys[sig])
 
 
-def tell_relabelled(state: IngestState, slots: I64) -> None:
-    """These pods have the signatures that the table says."""
+def publish_relabelled(state: IngestState, slots: I64) -> None:
+    """Publish the present signatures of these pods."""
     table = state.pods
     for start in range(0, len(slots), PODS_PER_EVENT):
         part = slots[start : start + PODS_PER_EVENT]
@@ -215,13 +219,15 @@ def tell_relabelled(state: IngestState, slots: I64) -> None:
 
 
 def namespaces(state: IngestState) -> dict[str, Namespace]:
-    """Namespaces that have an object, by name; of several of a name the one of the last uid."""
+    """Return the namespaces that have an object, by name; of several objects of a name the one with
+    the last uid.
+    """
     found = (one for one in state.objects.values() if isinstance(one, Namespace))
     return {one.name: one for one in sorted(found, key=lambda one: one.uid)}
 
 
-def tell_namespaces(state: IngestState, names: list[str]) -> None:
-    """What these namespaces are labelled with, if any rule selects namespaces."""
+def publish_namespaces(state: IngestState, names: list[str]) -> None:
+    """Publish the labels of these namespaces, if any rule selects namespaces."""
     if not names or EVERYWHERE not in state.interest:
         return
     known = namespaces(state)

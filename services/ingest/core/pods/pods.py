@@ -1,4 +1,4 @@
-"""Pods seen and gone: whole columns at a time, with a short way for a single new pod."""
+"""Pods seen and deleted: whole columns at a time, with a fast path for a single new pod."""
 
 from itertools import repeat
 
@@ -10,29 +10,29 @@ from services.ingest.core.nodes import SHARD_BITS
 from services.ingest.core.pods.assigned import (
     UNASSIGNED,
     assign,
+    publish_assigned,
+    publish_unplaceable,
     stop_waiting,
-    tell_assigned,
-    tell_held,
 )
 from services.ingest.core.pods.columns import Seen, by_node, by_selector
 from services.ingest.core.pods.identity import (
-    identified,
     is_ours,
     learn,
+    publish_relabelled,
     spec_of,
     spread,
-    tell_relabelled,
+    with_identity,
 )
 from services.ingest.core.pods.table import I32
 from services.ingest.core.signatures import (
-    drop_gang,
-    drop_labels,
-    drop_many,
-    drop_sig,
+    acquire_gang,
+    acquire_labels,
+    acquire_sig,
+    release_gang,
+    release_labels,
+    release_many,
+    release_sig,
     spec_key,
-    take_gang,
-    take_labels,
-    take_sig,
 )
 from services.ingest.core.state import IngestState
 from shared.events.ingest import BudgetCovers, PodsGone, PodsNamed, PodsPending
@@ -41,11 +41,11 @@ from shared.model.cluster_event_kinds import POD_ADD, POD_DELETE, POD_UPDATE, PO
 from shared.model.columns import I64, join, pack, split, unpack
 from shared.model.objects import PodSpec
 
-FEW = 64  # pods up to which Python's own minimum is quicker than numpy's
+FEW = 64  # up to this many pods, Python's min is faster than numpy's
 
 
-def pods_seen(state: IngestState, event: PodsSeen) -> None:
-    """New pods are admitted, known ones updated, older views of them ignored."""
+def on_pods_seen(state: IngestState, event: PodsSeen) -> None:
+    """Admit new pods, update known ones, ignore older views."""
     uids = split(event.uids)
     nodes = split(event.nodes) if event.nodes else None
     seen = Seen(event, uids, None, unpack(event.revisions), nodes)
@@ -90,22 +90,22 @@ def _seen_unique(state: IngestState, seen: Seen) -> None:
     newer = known & (seen.revisions > state.pods.revisions[slots])
     if newer.any():
         part = seen if newer.all() else seen.part(np.flatnonzero(newer).tolist())
-        for own, rows in by_selector(state, part, slots[newer]):
-            _update(state, own, rows)
+        for subpart, rows in by_selector(state, part, slots[newer]):
+            _update(state, subpart, rows)
     if not known.all():
         _admit(state, seen.part(np.flatnonzero(~known).tolist()))
 
 
 def _forget_old(state: IngestState, seen: Seen, slots: I64) -> None:
-    """Pods from before the cluster was restored are not known any more."""
+    """Forget pods from before the cluster was restored."""
     rows = np.flatnonzero((slots >= 0) & (state.pods.marks[slots] != state.mark)).tolist()
     forget(state, [state.pods.slots.pop(seen.uids[row]) for row in rows])
     slots[rows] = -1
 
 
 def _admit(state: IngestState, seen: Seen) -> None:
-    """Give unknown pods their ids. Outside a list, a pod that is not newer than the last list is
-    one that the list already showed to be gone.
+    """Give new pods their ids. Outside a list, a pod that is not newer than the last list is one
+    that the list showed to be deleted.
     """
     bracket = state.brackets.get("pods")
     if bracket is not None:
@@ -122,20 +122,20 @@ def _admit(state: IngestState, seen: Seen) -> None:
     first = state.next_pod
     state.next_pod += count
     spec = _identified(state, seen)
-    sig = take_sig(state, spec, spec_key(spec), count)
-    labels = take_labels(state, event.namespace, event.labels, event.owner, count)
-    gang = take_gang(state, event.gang, count)
+    sig = acquire_sig(state, spec, spec_key(spec), count)
+    labels = acquire_labels(state, event.namespace, event.labels, event.owner, count)
+    gang = acquire_gang(state, event.gang, count)
     table = state.pods
     slots: int | slice | I64
     revisions: int | I64 = seen.revisions
     if count == 1:
         revisions = seen.revisions.item(0)
-        slot = slots = table.take_one()
+        slot = slots = table.allocate_one()
         table.slots[seen.uids[0]] = slot
         table.ids[slot] = first
         ids = first.to_bytes(8, "little")
     else:
-        slots = table.take(seen.uids)
+        slots = table.allocate(seen.uids)
         numbers = np.arange(first, first + count, dtype=np.int64)
         table.ids[slots] = numbers
         ids = numbers.tobytes()
@@ -146,31 +146,31 @@ def _admit(state: IngestState, seen: Seen) -> None:
     table.gated[slots] = event.gated
     table.terminating[slots] = event.terminating
     table.nodes[slots] = 0
-    ours = is_ours(state, event.spec)
-    table.told[slots] = not ours
+    is_our_pod = is_ours(state, event.spec)
+    table.told[slots] = not is_our_pod
     table.marks[slots] = state.mark if bracket is not None else 0
-    _tell_new(state, seen, ids)
+    _publish_new(state, seen, ids)
     for budget in labels.budgets:
         state.outbox.append(BudgetCovers(budget, ids))
     if seen.nodes is not None:
         slots = np.fromiter(map(table.slots.__getitem__, seen.uids), np.int64, count)
-        if ours:
+        if is_our_pod:
             table.told[slots] = [name != UNASSIGNED and not gang for name in seen.nodes]
-        if ours and gang:
-            # Members that run already count for minCount: queueing must know whose they are.
+        if is_our_pod and gang:
+            # Running members count for minCount: queueing needs to know their gang.
             known = [row for row, name in enumerate(seen.nodes) if name in state.node_names]
-            tell_held(state, slots[known])
+            publish_unplaceable(state, slots[known])
         assign(state, slots, seen.nodes)
         ids = pack(table.ids[slots[table.nodes[slots] == 0]])
-    _tell_pending(state, event, sig, gang, ids)
+    _publish_pending(state, event, sig, gang, ids)
 
 
 def _oldest(seen: Seen) -> int:
-    """The lowest revision; numpy's min costs more than all else for a few pods."""
+    """Return the lowest revision; for a few pods numpy's min costs more than all the rest."""
     return min(seen.revisions.tolist()) if len(seen.uids) <= FEW else int(seen.revisions.min())
 
 
-def _tell_new(state: IngestState, seen: Seen, ids: bytes) -> None:
+def _publish_new(state: IngestState, seen: Seen, ids: bytes) -> None:
     event, names = seen.event, seen.names
     if names is None:
         named = PodsNamed(ids, event.uids, event.names, event.revisions, event.namespace)
@@ -183,17 +183,19 @@ def _tell_new(state: IngestState, seen: Seen, ids: bytes) -> None:
 def _identified(state: IngestState, seen: Seen) -> PodSpec:
     event = seen.event
     spec = spread(event.spec, seen.spread_by)
-    return identified(state, spec, event.namespace, event.labels, event.terminating)
+    return with_identity(state, spec, event.namespace, event.labels, event.terminating)
 
 
-def _tell_pending(state: IngestState, event: PodsSeen, sig: int, gang: int, ids: bytes) -> None:
+def _publish_pending(state: IngestState, event: PodsSeen, sig: int, gang: int, ids: bytes) -> None:
     if ids and is_ours(state, event.spec):
         key = event.gang if gang and state.gangs[event.gang].gang is None else ""
         state.outbox.append(PodsPending(sig, ids, gang, event.ordered_ms, event.gated, key))
 
 
 def _update(state: IngestState, seen: Seen, slots: I64) -> None:
-    """Newer views of known pods: signature, gang, gates, labels, node and revision may differ."""
+    """Apply newer views of known pods: signature, gang, gates, labels, node and revision may
+    differ.
+    """
     event, table = seen.event, state.pods
     spec = _identified(state, seen)
     key = spec_key(spec)
@@ -217,26 +219,26 @@ def _update(state: IngestState, seen: Seen, slots: I64) -> None:
     table.terminating[slots] = event.terminating
     other_who = np.zeros(len(slots), bool)
     if other_sig.any():
-        other_who[other_sig] = _other_who(state, old_sigs, spec)
-        table.sigs[slots[other_sig]] = take_sig(state, spec, key, len(old_sigs))
+        other_who[other_sig] = _differs_in_identity(state, old_sigs, spec)
+        table.sigs[slots[other_sig]] = acquire_sig(state, spec, key, len(old_sigs))
     if other_gang.any():
-        table.gangs[slots[other_gang]] = take_gang(state, event.gang, len(old_gangs))
+        table.gangs[slots[other_gang]] = acquire_gang(state, event.gang, len(old_gangs))
     if pending.any():
         rows = np.flatnonzero(pending).tolist()
         part = seen if len(rows) == len(slots) else seen.part(rows)
-        _tell_new(state, part, pack(table.ids[slots[pending]]))
+        _publish_new(state, part, pack(table.ids[slots[pending]]))
     old_labels = _relabel(state, event, slots[other_labels])
     moved = other_sig & ~other_who & (table.nodes[slots] > 0)
     if moved.any():
-        tell_assigned(state, slots[moved], _keys(state, slots[moved]))
+        publish_assigned(state, slots[moved], _keys(state, slots[moved]))
     if seen.nodes is not None:
         assign(state, slots, seen.nodes)
-    tell_held(state, slots[changed & (table.nodes[slots] < 0) & ~newly])
+    publish_unplaceable(state, slots[changed & (table.nodes[slots] < 0) & ~newly])
     ids = pack(table.ids[slots[changed & pending]])
-    _tell_pending(state, event, int(table.sigs[slots[0]]), int(table.gangs[slots[0]]), ids)
+    _publish_pending(state, event, int(table.sigs[slots[0]]), int(table.gangs[slots[0]]), ids)
     if state.interest:
-        tell_relabelled(state, slots[other_who | (other_sig & pending)])
-    drop_many(state, old_sigs, old_labels, old_gangs)
+        publish_relabelled(state, slots[other_who | (other_sig & pending)])
+    release_many(state, old_sigs, old_labels, old_gangs)
 
 
 def _note_update(
@@ -252,40 +254,40 @@ def _note_update(
         note(state, POD_UPDATE)
 
 
-def _other_who(state: IngestState, sigs: I32, spec: PodSpec) -> NDArray[np.bool_]:
-    """For each of these old signatures whether the new spec differs only in who the pod is."""
+def _differs_in_identity(state: IngestState, sigs: I32, spec: PodSpec) -> NDArray[np.bool_]:
+    """Return, for each old signature, whether the new spec differs only in the pod's identity."""
     same = spec.anonymous()
     alike = [sig for sig in np.unique(sigs).tolist() if spec_of(state, sig).anonymous() == same]
     return np.isin(sigs, np.array(alike, sigs.dtype))
 
 
 def _keys(state: IngestState, slots: I64) -> I64:
-    """Node and shard of assigned pods, packed as in `node_names`."""
+    """Return node and shard of assigned pods, packed as in `node_names`."""
     nodes = state.pods.nodes[slots].tolist()
     shards = [state.node_by_id[node].shard for node in nodes]
     return (np.array(nodes, np.int64) << SHARD_BITS) | np.array(shards, np.int64)
 
 
 def _relabel(state: IngestState, event: PodsSeen, slots: I64) -> I32:
-    """Give pods the event's label set; returns their old ones. Budgets may cover them newly."""
+    """Give pods the event's label set; return the old ones. Budgets may newly cover them."""
     table = state.pods
     old = table.labelsets[slots]
     if len(slots):
-        labels = take_labels(state, event.namespace, event.labels, event.owner, len(slots))
+        labels = acquire_labels(state, event.namespace, event.labels, event.owner, len(slots))
         table.labelsets[slots] = labels.number
         for budget in labels.budgets:
             state.outbox.append(BudgetCovers(budget, pack(table.ids[slots])))
     return old
 
 
-def pods_deleted_seen(state: IngestState, event: PodsDeletedSeen) -> None:
-    """Pods that are gone."""
+def on_pods_deleted_seen(state: IngestState, event: PodsDeletedSeen) -> None:
+    """Delete pods."""
     found = map(state.pods.slots.pop, split(event.uids), repeat(-1))
     forget(state, [slot for slot in found if slot >= 0])
 
 
 def forget(state: IngestState, slots: list[int]) -> None:
-    """Drop pods whose uids are already taken out of the table, and tell everybody."""
+    """Forget pods whose uids are already removed from the table, and publish it."""
     if not slots:
         return
     if state.config.wakes:
@@ -299,10 +301,10 @@ def forget(state: IngestState, slots: list[int]) -> None:
         if node < 0:
             stop_waiting(state, np.array([node], np.int32))
         table.forget(slots)
-        drop_labels(state, labels, 1)
+        release_labels(state, labels, 1)
         if gang:
-            drop_gang(state, gang, 1)
-        drop_sig(state, sig, 1)
+            release_gang(state, gang, 1)
+        release_sig(state, sig, 1)
         return
     rows = np.array(slots, np.int64)
     state.outbox.append(PodsGone(pack(table.ids[rows])))
@@ -310,4 +312,4 @@ def forget(state: IngestState, slots: list[int]) -> None:
     labelsets, gangs = table.labelsets[rows], table.gangs[rows]
     stop_waiting(state, nodes)
     table.forget(slots)
-    drop_many(state, sigs, labelsets, gangs)
+    release_many(state, sigs, labelsets, gangs)

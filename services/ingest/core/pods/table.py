@@ -31,9 +31,10 @@ CAPACITY_MIN = 64
 
 
 class PodTable:
-    """`ids` 0 marks a free slot. `nodes` holds the node's id, 0 while unassigned, and a negative
-    number for a name that no known node has; `told` says whether the pod was told as assigned.
-    `started_s` is when the pod was started, since the epoch, 0 = not yet; `any_started`: some was.
+    """The table. `ids` 0 marks a free slot. `nodes` holds the node's id, 0 if unassigned, and a
+    negative number for a name without a known node; `told`: the pod was published as assigned.
+    `started_s`: when the pod was started, seconds since the epoch, 0 if not yet; `any_started`: at
+    least one was.
     """
 
     ids: I64
@@ -49,16 +50,16 @@ class PodTable:
     started_s: NDArray[np.uint32]
 
     def __init__(self) -> None:
-        """Empty."""
+        """Create an empty table."""
         self.slots: dict[str, int] = {}
         self.clear()
 
     def __len__(self) -> int:
-        """Live pods."""
+        """Return the number of live pods."""
         return len(self.slots)
 
     def clear(self) -> None:
-        """Back to the smallest size."""
+        """Remove all pods and shrink to the smallest size."""
         self.slots.clear()
         self.free: list[int] = []
         self.used = 0
@@ -73,8 +74,8 @@ class PodTable:
             grown[: len(old)] = old
             setattr(self, name, grown)
 
-    def take_one(self) -> int:
-        """A free slot."""
+    def allocate_one(self) -> int:
+        """Return a free slot."""
         if self.free:
             return self.free.pop()
         if self.used == len(self.ids):
@@ -82,8 +83,8 @@ class PodTable:
         self.used += 1
         return self.used - 1
 
-    def take(self, uids: Sequence[str]) -> slice | I64:
-        """Slots for new pods, in the order of their uids: a slice while no slot is used again,
+    def allocate(self, uids: Sequence[str]) -> slice | I64:
+        """Return slots for new pods, in the order of their uids: a slice if no slot is reused,
         which makes every column cheaper.
         """
         count = len(uids)
@@ -101,11 +102,11 @@ class PodTable:
         return np.array(slots, np.int64)
 
     def find(self, uids: Sequence[str]) -> I64:
-        """Slots of uids, -1 where unknown."""
+        """Return the slots of uids, -1 for unknown ones."""
         return np.fromiter(map(self.slots.get, uids, repeat(-1)), np.int64, len(uids))
 
     def forget(self, slots: list[int]) -> None:
-        """Free slots whose uids are already taken out of `slots`."""
+        """Free slots whose uids are already removed from `slots`."""
         self.ids[slots] = 0
         self.nodes[slots] = 0
         if self.any_started:
@@ -115,15 +116,15 @@ class PodTable:
             self.clear()
 
     def live(self) -> I64:
-        """Slots of all live pods, by ascending id."""
+        """Return the slots of all live pods, by ascending id."""
         return self.by_id(np.flatnonzero(self.ids[: self.used]))
 
     def by_id(self, slots: I64) -> I64:
-        """The same slots in the order of their pods' ids."""
+        """Return the slots in the order of their pods' ids."""
         return slots[np.argsort(self.ids[slots], kind="stable")]
 
     def uids(self) -> list[str]:
-        """Uids of all live pods, by ascending id: mostly the order in which they came."""
+        """Return the uids of all live pods, by ascending id: mostly their order of arrival."""
         uids = list(self.slots)
         ids = self.ids[np.fromiter(self.slots.values(), np.int64, len(uids))]
         if np.count_nonzero(ids[1:] > ids[:-1]) == max(len(ids) - 1, 0):
@@ -131,6 +132,6 @@ class PodTable:
         return [uids[place] for place in np.argsort(ids, kind="stable").tolist()]
 
     def on_node(self, code: int) -> I64:
-        """Slots of the pods whose node column holds `code`, by ascending id."""
+        """Return the slots of pods whose node column holds `code`, by ascending id."""
         slots = np.flatnonzero(self.nodes[: self.used] == code)
         return slots[np.argsort(self.ids[slots], kind="stable")]

@@ -1,1 +1,1 @@
-"""Which pod stands where: the ledger of pods and the charges on nodes, always written together."""
+"""The ledger of pods and the charges on nodes, always written together."""

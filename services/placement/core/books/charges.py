@@ -1,7 +1,7 @@
 """Double entry: a pod's row in the ledger and its charge on a node, always written together.
 
-Everything derived from the ledger is kept here: the node table's sums, pods per signature, pods
-per priority and node, the shard's totals. `check` recomputes all of it from the ledger.
+This module keeps everything derived from the ledger: the node table's sums, pods per signature,
+pods per priority and node, the shard's totals. `check` recomputes all of it from the ledger.
 """
 
 from collections.abc import Sequence
@@ -19,18 +19,18 @@ from shared.scheduling.table.devices import force_devices
 
 
 def compiled(state: PlacementState, sig: int) -> Signature:
-    """The kernel's form of a known signature."""
+    """Return the kernel's compiled form of a known signature."""
     return state.sigs[sig]
 
 
 def define(state: PlacementState, sig: int, spec: PodSpec) -> None:
-    """A signature and its compiled form."""
+    """Add a signature and its compiled form."""
     state.specs[sig] = spec
     gpu = spec.gpu.milli * spec.gpu.count if spec.gpu is not None else 0
     state.loads[sig] = (spec.request(CPU), spec.request(MEMORY), gpu)
-    # Nobody here knows the pods of other shards: what must hold among them is refused (see
+    # This shard does not know the pods of other shards: rules that need them are refused (see
     # placing/unsupported.py), and preferences count for nothing.
-    counted = spec.with_rules_of_nodes() if state.shards > 1 and spec.has_rules else spec
+    counted = spec.with_single_node_rules() if state.shards > 1 and spec.has_rules else spec
     compiled_sig = Signature(state.table, sig, counted, state.plugins_of(spec))
     state.sigs[sig] = compiled_sig
     if compiled_sig.is_concerned:
@@ -39,7 +39,7 @@ def define(state: PlacementState, sig: int, spec: PodSpec) -> None:
 
 
 def count_charged(state: PlacementState, counter: int, sigs: set[int]) -> None:
-    """A counter is new, and pods of these signatures may be on nodes already."""
+    """Start a new counter with the pods of these signatures that are on nodes already."""
     wanted = sorted(sig for sig in sigs if state.sig_pods.get(sig))
     if wanted:
         ledger = state.ledger
@@ -50,22 +50,22 @@ def count_charged(state: PlacementState, counter: int, sigs: set[int]) -> None:
 
 
 def spec_of(state: PlacementState, sig: int, pod: int) -> PodSpec:
-    """The spec of a signature that must be known. Raises AssertionError naming the pod."""
+    """Return the spec of a known signature. Raises AssertionError naming the pod."""
     spec = state.specs.get(sig)
     assert spec is not None, f"pod {pod} has signature {sig}, which ingest has not defined"
     return spec
 
 
-def put(state: PlacementState, rows: I64, sig: int, nodes: I64, masks: I64 | None) -> I64:
-    """Charge pods of one signature to nodes that the table has, and write it into their rows;
-    returns the nodes' rows in the table.
+def charge(state: PlacementState, rows: I64, sig: int, nodes: I64, masks: I64 | None) -> I64:
+    """Charge pods of one signature to nodes of the table and write it into their ledger rows;
+    return the nodes' rows in the table.
     """
     state.ledger.write(rows, sig, nodes, 0 if masks is None else masks, UNSTARTED_MS + state.now_ms)
     return _charge(state, sig, nodes, masks, 1)
 
 
-def put_one(state: PlacementState, row: int, sig: int, node: int, mask: int) -> None:
-    """`put` for one pod, with numbers instead of arrays: what unbatched dispatches live on."""
+def charge_one(state: PlacementState, row: int, sig: int, node: int, mask: int) -> None:
+    """`charge` for one pod, with numbers instead of arrays, for unbatched dispatches."""
     state.ledger.write_one(row, sig, node, mask, UNSTARTED_MS + state.now_ms)
     _charge_one(state, sig, node, mask, 1)
 
@@ -75,46 +75,46 @@ def _charge_one(state: PlacementState, sig: int, node: int, mask: int, sign: int
     assert at is not None, f"signature {sig}: charged to node {node}, which is not there"
     state.table.charge_one(state.sigs[sig], at, mask, sign)
     if state.refused and state.sigs[sig].counted:
-        state.better.add(node)  # somebody may want to be near
+        state.improved_nodes.add(node)  # pods with affinity may fit now
     level(state, state.specs[sig].priority, node)[node] += sign
     _add_up(state, sig, sign)
 
 
-def _take_one(state: PlacementState, row: int) -> None:
+def _release_one(state: PlacementState, row: int) -> None:
     ledger = state.ledger
     sig, node = int(ledger.sig[row]), int(ledger.node[row])
     _charge_one(state, sig, node, int(ledger.devices[row]), -1)
     ledger.write_one(row, 0, 0, 0, 0)
     if state.refused:
-        state.better.add(node)
+        state.improved_nodes.add(node)
     if sig in state.retired:
         forget_if_unused(state, sig)
 
 
-def take(state: PlacementState, rows: I64) -> None:
-    """Give the charges of these rows back and forget their places. Their nodes got better."""
+def release(state: PlacementState, rows: I64) -> None:
+    """Release the charges of these rows, clear their places and mark their nodes as improved."""
     ledger = state.ledger
     if len(rows) == 1:
-        _take_one(state, int(rows[0]))
+        _release_one(state, int(rows[0]))
         return
     for sig, part in groups(ledger.sig[rows]):
         chosen = rows[part]
         nodes = ledger.node[chosen].astype(np.int64)
         masks = ledger.devices[chosen] if compiled(state, sig).gpu_count else None
         _charge(state, sig, nodes, masks, -1)
-        mark_better(state, nodes)
+        mark_improved(state, nodes)
         if state.retired and sig in state.retired:
             forget_if_unused(state, sig)
     ledger.clear(rows)
 
 
-def put_facts(state: PlacementState, rows: I64, sig: int, nodes: I64) -> None:
-    """Charge pods the cluster shows on known nodes; which devices they have is not known, so those
-    are chosen here, by the rule, one pod after the other.
+def charge_observed(state: PlacementState, rows: I64, sig: int, nodes: I64) -> None:
+    """Charge pods that the cluster shows on known nodes. Their devices are unknown, so the rule
+    picks them, pod by pod.
     """
     wanted = compiled(state, sig)
     if not wanted.gpu_count:
-        put(state, rows, sig, nodes, None)
+        charge(state, rows, sig, nodes, None)
         return
     table = state.table
     for at, node in enumerate(nodes.tolist()):
@@ -122,17 +122,17 @@ def put_facts(state: PlacementState, rows: I64, sig: int, nodes: I64) -> None:
         assert row is not None
         free = table.gpu_free[row].tolist()
         mask = force_devices(wanted, free, int(table.gpu_count[row]))
-        put(state, rows[at : at + 1], sig, nodes[at : at + 1], np.array([mask], np.int64))
+        charge(state, rows[at : at + 1], sig, nodes[at : at + 1], np.array([mask], np.int64))
 
 
-def mark_better(state: PlacementState, nodes: I64) -> None:
-    """Space appeared on these nodes: refused signatures must be tried on them again."""
+def mark_improved(state: PlacementState, nodes: I64) -> None:
+    """Mark nodes with new space: refused signatures must be tried on them again."""
     if state.refused:
-        state.better.update(nodes.tolist())
+        state.improved_nodes.update(nodes.tolist())
 
 
 def forget_if_unused(state: PlacementState, sig: int) -> None:
-    """A retired signature leaves with its last charge."""
+    """Forget a retired signature once its last charge is released."""
     nominated = any(one.sig == sig for one in state.nominations.values())
     if not state.sig_pods.get(sig) and not nominated:
         state.retired.discard(sig)
@@ -143,7 +143,7 @@ def forget_if_unused(state: PlacementState, sig: int) -> None:
 
 
 def level(state: PlacementState, priority: int, highest: int) -> NDArray[np.int32]:
-    """Pods of one priority by node id, long enough for node `highest`."""
+    """Return the counts of pods of one priority by node id, long enough for node `highest`."""
     counts = state.levels.get(priority)
     if counts is None or len(counts) <= highest:
         grown = np.zeros(max(1024, 2 * (highest + 1)), np.int32)
@@ -161,7 +161,7 @@ def _charge(state: PlacementState, sig: int, nodes: I64, masks: I64 | None, sign
     assert rows.min() >= 0, f"signature {sig}: charged to nodes that are not there: {nodes}"
     state.table.charge(state.sigs[sig], rows, masks, sign)
     if state.sigs[sig].counted:
-        mark_better(state, nodes)
+        mark_improved(state, nodes)
     priority = state.specs[sig].priority
     if count == 1:
         node = int(nodes[0])
@@ -187,7 +187,7 @@ def _add_up(state: PlacementState, sig: int, count: int) -> None:
 
 
 def table_rows(state: PlacementState, nodes: I64) -> I64:
-    """Rows of node ids in the table, -1 where it has none; one gather over a map by node id."""
+    """Return the table rows of node ids, -1 for unknown nodes: one gather over a map by node id."""
     table = state.table
     if state.row_by_node_of != table.changes.restarts:
         highest = int(table.ids.max(initial=0))
@@ -200,18 +200,18 @@ def table_rows(state: PlacementState, nodes: I64) -> I64:
 
 
 def set_nodes(state: PlacementState, ids: list[int], nodes: Sequence[Node]) -> None:
-    """Nodes are added or changed; what is charged to them stays."""
+    """Add or change nodes; their charges stay."""
     state.table.set_nodes(ids, nodes)
     state.nodes.update(zip(ids, nodes, strict=True))
     if state.tree is not None:
         state.tree.set(ids, nodes)
     recount_capacity(state)
     charge_strays(state, ids)
-    mark_better(state, np.array(ids, np.int64))
+    mark_improved(state, np.array(ids, np.int64))
 
 
 def recount_capacity(state: PlacementState) -> None:
-    """The shard's capacity, after its nodes changed."""
+    """Recompute the shard's capacity after its nodes changed."""
     table, have = state.table, state.capacity
     cpu, memory = (table.allocatable[row].astype(np.int64) for row in (0, 1))
     have.cpu_milli = int(cpu.sum(dtype=np.int64))
@@ -220,7 +220,7 @@ def recount_capacity(state: PlacementState) -> None:
 
 
 def charge_strays(state: PlacementState, nodes: list[int]) -> None:
-    """Pods that were known to be on these nodes before the nodes were known."""
+    """Charge the strays: pods that were on these nodes before the nodes were known."""
     arrived = [node for node in nodes if state.strays.pop(node, 0)]
     if not arrived:
         return
@@ -230,12 +230,12 @@ def charge_strays(state: PlacementState, nodes: list[int]) -> None:
     ledger.advance(rows, "NodesSet")
     starts = ledger.start_ms[rows]
     for sig, part in groups(ledger.sig[rows]):
-        put_facts(state, rows[part], sig, ledger.node[rows[part]].astype(np.int64))
+        charge_observed(state, rows[part], sig, ledger.node[rows[part]].astype(np.int64))
     ledger.start_ms[rows] = starts
 
 
 def charge_ledger(state: PlacementState) -> None:
-    """Everything derived from the ledger, from nothing: what load does."""
+    """Rebuild everything derived from the ledger, as `load` does."""
     ledger = state.ledger
     rows = ledger.charged()
     for sig, part in groups(ledger.sig[rows]):
@@ -248,8 +248,8 @@ def charge_ledger(state: PlacementState) -> None:
 
 
 def swap(state: PlacementState, rows: I64, old: int, new: int) -> None:
-    """Charge pods under another signature of the same load, where they are. Others may look at
-    them with other eyes now, so their nodes may have got better.
+    """Charge pods in place under another signature with the same load. Inter-pod rules may select
+    them differently now, so their nodes count as improved.
     """
     ledger = state.ledger
     nodes = ledger.node[rows].astype(np.int64)
@@ -257,13 +257,13 @@ def swap(state: PlacementState, rows: I64, old: int, new: int) -> None:
     _charge(state, old, nodes, masks, -1)
     _charge(state, new, nodes, masks, 1)
     ledger.sig[rows] = new
-    mark_better(state, nodes)
+    mark_improved(state, nodes)
     if old in state.retired:
         forget_if_unused(state, old)
 
 
 def namespaces_changed(state: PlacementState) -> None:
-    """Rules that select namespaces by their labels may select others now: count all anew."""
+    """Recount all pods: rules that select namespaces by label may select others now."""
     counters, ledger = state.table.counters, state.ledger
     counters.rematch(state.namespaces)
     rows = ledger.charged()
@@ -271,4 +271,4 @@ def namespaces_changed(state: PlacementState) -> None:
         if state.sigs[sig].counted:
             nodes = ledger.node[rows[part]].astype(np.int64)
             counters.charge(state.sigs[sig], table_rows(state, nodes), 1)
-    mark_better(state, state.table.ids[:1])  # a look at any node is a look at all
+    mark_improved(state, state.table.ids[:1])  # one changed node makes all nodes checked

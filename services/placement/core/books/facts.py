@@ -1,25 +1,27 @@
-"""What ingest's journal does to a shard: facts are absorbed as they are, even where a decision of
-ours says otherwise and even where they make a node over-full.
+"""Applies ingest's journal to a shard.
+
+Facts are absorbed as they are, even where one contradicts a decision of ours or makes a node
+over-full.
 """
 
 import numpy as np
 
 from services.placement.core.books import remade_nodes
 from services.placement.core.books.charges import (
+    charge_observed,
     define,
     forget_if_unused,
-    mark_better,
-    put_facts,
+    mark_improved,
     recount_capacity,
+    release,
     set_nodes,
     spec_of,
-    take,
 )
 from services.placement.core.books.ledger import FEW, IS_CHARGED, UNSTARTED_MS, groups
 from services.placement.core.extenders import retries
 from services.placement.core.placing import dispatches
-from services.placement.core.placing.dispatches import admit_ask, let_go, settle
-from services.placement.core.placing.work_queue import Work
+from services.placement.core.placing.dispatches import admit_task, drop_unwanted, resume_deferred
+from services.placement.core.placing.work_queue import Batch
 from services.placement.core.preemption import nominations
 from services.placement.core.state import PlacementState
 from services.placement.core.transitions import State
@@ -44,47 +46,49 @@ from shared.model.columns import I64, has_repeats, pack, size, split, unpack
 from shared.scheduling.table.images import Spread
 
 GONE_REMEMBERED_MAX = 65_536
-"""Deleted pods that a dispatch still on its way may name; older ones are past every journal's lag
-that matters, and binding answers `gone` for a pod that is placed all the same."""
+"""How many deleted pods to remember, because a dispatch under way may name them. Older ones are
+beyond every journal's usual lag, and binding answers `gone` for a deleted pod that is placed
+anyway.
+"""
 
 
-def signature_defined(state: PlacementState, event: SignatureDefined) -> None:
-    """Dispatches and asks that came before their signature can go on."""
+def on_signature_defined(state: PlacementState, event: SignatureDefined) -> None:
+    """Define a signature and resume the dispatches and tasks that waited for it."""
     state.retired.discard(event.sig)
     state.last_sig = max(state.last_sig, event.sig)
     if state.specs.get(event.sig) != event.spec:
         assert event.sig not in state.specs, f"signature {event.sig} was given another meaning"
         define(state, event.sig, event.spec)
-    for one in state.todo.unknown.pop(event.sig, ()):
-        if isinstance(one, Work):
+    for one in state.work_queue.unknown.pop(event.sig, ()):
+        if isinstance(one, Batch):
             one.prioritise(event.spec.priority)
-            state.todo.add(one)
+            state.work_queue.add(one)
         else:
-            admit_ask(state, one)
+            admit_task(state, one)
 
 
-def signatures_queued(state: PlacementState, event: SignaturesQueued) -> None:
-    """Dispatches are worked off in the order that queueing has."""
+def on_signatures_queued(state: PlacementState, event: SignaturesQueued) -> None:
+    """Reorder the queued dispatches by queueing's priorities."""
     orders = dict(zip(unpack(event.sigs).tolist(), unpack(event.orders).tolist(), strict=True))
     state.orders.update(orders)
-    state.todo.reorder(orders)
+    state.work_queue.reorder(orders)
 
 
-def signature_retired(state: PlacementState, event: SignatureRetired) -> None:
-    """Forget its refusals now, and the spec when the last charge of it is given back."""
+def on_signature_retired(state: PlacementState, event: SignatureRetired) -> None:
+    """Forget the signature's refusals now, and its spec once its last charge is released."""
     if event.sig in state.specs:
         state.refused.discard(event.sig)
         state.hopeless.discard(event.sig)
-        state.looks.pop(event.sig, None)
+        state.reasons_wanted.pop(event.sig, None)
         retries.forget(state, event.sig)
         if not state.refused:
-            state.better.clear()
+            state.improved_nodes.clear()
         state.retired.add(event.sig)
         forget_if_unused(state, event.sig)
 
 
-def nodes_set(state: PlacementState, event: NodesSet) -> None:
-    """Nodes are added or changed, but for those that are withheld."""
+def on_nodes_set(state: PlacementState, event: NodesSet) -> None:
+    """Add or change nodes, except those that are withheld."""
     if event.shard != state.shard:
         return
     if state.unsettled:
@@ -93,39 +97,39 @@ def nodes_set(state: PlacementState, event: NodesSet) -> None:
         set_nodes(state, unpack(event.ids).tolist(), event.nodes)
 
 
-def images_counted(state: PlacementState, event: ImagesCounted) -> None:
-    """How the cluster has the images that pods name."""
+def on_images_counted(state: PlacementState, event: ImagesCounted) -> None:
+    """Update how the cluster's nodes have the images that pods name."""
     before = {} if state.spread is None else state.spread.holders
-    told = zip(unpack(event.images).tolist(), unpack(event.holders).tolist(), strict=True)
-    holders = {image: nodes for image, nodes in {**before, **dict(told)}.items() if nodes}
+    counts = zip(unpack(event.images).tolist(), unpack(event.holders).tolist(), strict=True)
+    holders = {image: nodes for image, nodes in {**before, **dict(counts)}.items() if nodes}
     state.spread = Spread(event.nodes, holders)
     state.table.images.set_spread(state.spread)
 
 
-def storage_set(state: PlacementState, event: StorageSet) -> None:
-    """Claims, volumes and what makes them are new or changed."""
+def on_storage_set(state: PlacementState, event: StorageSet) -> None:
+    """Add or change claims, volumes, classes and the other storage objects."""
     for one in event.objects:
         state.storage.put(one)
-    if state.elsewhere_over:
-        other_shards.caught_up(state)
+    if state.ended_other_shard_volumes:
+        other_shards.release_ended(state)
     if state.volume_waits:
-        reservations.told(state, event.objects)
-    reservations.changed(state)
+        reservations.note_storage(state, event.objects)
+    reservations.wake_volume_users(state)
 
 
-def storage_gone(state: PlacementState, event: StorageGone) -> None:
-    """Some of them are no longer there."""
+def on_storage_gone(state: PlacementState, event: StorageGone) -> None:
+    """Remove storage objects."""
     for uid in split(event.uids):
         state.storage.remove(uid)
-    if state.elsewhere_over:
-        other_shards.caught_up(state)
+    if state.ended_other_shard_volumes:
+        other_shards.release_ended(state)
     if state.volume_waits:
-        reservations.look(state, sorted(state.volume_waits))
-    reservations.changed(state)
+        reservations.check_claims(state, sorted(state.volume_waits))
+    reservations.wake_volume_users(state)
 
 
-def nodes_gone(state: PlacementState, event: NodesGone) -> None:
-    """Nodes go with the charges of their pods. The pods may live on: that is for their facts."""
+def on_nodes_gone(state: PlacementState, event: NodesGone) -> None:
+    """Remove nodes and the charges on them. The pods may live on: their own facts decide that."""
     if event.shard != state.shard:
         return
     ledger = state.ledger
@@ -134,7 +138,7 @@ def nodes_gone(state: PlacementState, event: NodesGone) -> None:
     rows = np.flatnonzero((ledger.node != 0) & np.isin(ledger.node, ids))
     before = ledger.advance(rows, "NodesGone")
     unsettled = remade_nodes.may_land(state, rows, before)
-    take(state, rows[IS_CHARGED[before]])
+    release(state, rows[IS_CHARGED[before]])
     ledger.clear(rows)
     for node in ids.tolist():
         state.strays.pop(node, None)
@@ -145,26 +149,27 @@ def nodes_gone(state: PlacementState, event: NodesGone) -> None:
     if state.tree is not None:
         state.tree.remove(known)
     recount_capacity(state)
-    state.better.difference_update(known)
+    state.improved_nodes.difference_update(known)
     if state.table.counters and state.nodes:
-        # The skew of a spread may be smaller without them: a look at any node is a look at all.
-        mark_better(state, state.table.ids[:1])
-    nominations.nodes_left(state, set(known))
-    reservations.let_go(state, ledger.ids(rows).tolist())
-    settle(state, ledger.ids(rows))
+        # The skew of a spread may be smaller without them: one changed node makes all nodes
+        # checked.
+        mark_improved(state, state.table.ids[:1])
+    nominations.note_nodes_gone(state, set(known))
+    reservations.end_waits(state, ledger.ids(rows).tolist())
+    resume_deferred(state, ledger.ids(rows))
     if unsettled:
         remade_nodes.remember(state, unsettled)
 
 
-def pods_assigned(state: PlacementState, event: PodsAssigned) -> None:
-    """The cluster shows these pods on nodes of this shard."""
-    if event.shard == state.shard and not _assigned_as_reserved(state, event):
-        _assigned(state, event)
+def on_pods_assigned(state: PlacementState, event: PodsAssigned) -> None:
+    """Charge pods that the cluster shows on nodes of this shard."""
+    if event.shard == state.shard and not _assign_as_reserved(state, event):
+        _assign(state, event)
     if state.unsettled:
-        remade_nodes.settled(state, unpack(event.ids).tolist())
+        remade_nodes.settle(state, unpack(event.ids).tolist())
 
 
-def _assigned(state: PlacementState, event: PodsAssigned) -> None:
+def _assign(state: PlacementState, event: PodsAssigned) -> None:
     ids, sigs, nodes = unpack(event.ids), unpack(event.sigs), unpack(event.nodes)
     if has_repeats(ids):
         last = {pod: at for at, pod in enumerate(ids.tolist())}
@@ -174,7 +179,7 @@ def _assigned(state: PlacementState, event: PodsAssigned) -> None:
     rows = ledger.rows(ids)
     kinds = ledger.kind[rows]
     if (kinds == State.GONE).any():
-        # Ids are never used twice: whoever is gone stays gone.
+        # Ids are never reused: a deleted pod stays deleted.
         live = kinds != State.GONE
         ids, sigs, nodes, rows, kinds = ids[live], sigs[live], nodes[live], rows[live], kinds[live]
     charged = IS_CHARGED[kinds]
@@ -182,23 +187,23 @@ def _assigned(state: PlacementState, event: PodsAssigned) -> None:
     ledger.advance(rows[same], "PodsAssigned")
     if not same.all():
         moved = ~same
-        take(state, rows[moved & charged])
+        release(state, rows[moved & charged])
         _place_facts(state, rows[moved], sigs[moved], nodes[moved])
-    if state.has_own_sigs:
-        told = ledger.own_sig[rows] != 0
-        ledger.own_sig[rows[told]] = sigs[told]
-    let_go(state, ids, kinds)
+    if state.has_latest_sigs:
+        has_latest = ledger.latest_sig[rows] != 0
+        ledger.latest_sig[rows[has_latest]] = sigs[has_latest]
+    drop_unwanted(state, ids, kinds)
     if state.volume_waits:
-        reservations.let_go(state, ids.tolist())
-    if state.nominated:
+        reservations.end_waits(state, ids.tolist())
+    if state.nomination_of_pod:
         for pod in ids.tolist():
             nominations.drop_of_pod(state, pod)
-        nominations.pods_came(state, nodes)
+        nominations.note_pods_added(state, nodes)
 
 
-def _assigned_as_reserved(state: PlacementState, event: PodsAssigned) -> bool:
-    """A few pods that are shown where they were put: the most frequent fact there is."""
-    if state.failed or state.deferred or state.nominated or size(event.ids) > FEW:
+def _assign_as_reserved(state: PlacementState, event: PodsAssigned) -> bool:
+    """Apply the most frequent fact: a few pods shown where this shard reserved them."""
+    if state.failed or state.deferred or state.nomination_of_pod or size(event.ids) > FEW:
         return False
     if state.volume_waits:
         return False
@@ -211,8 +216,8 @@ def _assigned_as_reserved(state: PlacementState, event: PodsAssigned) -> bool:
         rows.append(row)
     for row in rows:
         ledger.advance_one(row, "PodsAssigned")
-        if ledger.own_sig[row]:
-            ledger.own_sig[row] = ledger.sig[row]
+        if ledger.latest_sig[row]:
+            ledger.latest_sig[row] = ledger.sig[row]
     return True
 
 
@@ -224,7 +229,7 @@ def _place_facts(state: PlacementState, rows: I64, sigs: I64, nodes: I64) -> Non
     ledger.advance(rows[known], "PodsAssigned")
     for sig, part in groups(sigs[known]):
         spec_of(state, sig, int(ledger.ids(rows[known][part])[0]))
-        put_facts(state, rows[known][part], sig, nodes[known][part])
+        charge_observed(state, rows[known][part], sig, nodes[known][part])
     unknown = ~known
     if unknown.any():
         ledger.advance(rows[unknown], "PodsAssignedUnknownNode")
@@ -232,8 +237,10 @@ def _place_facts(state: PlacementState, rows: I64, sigs: I64, nodes: I64) -> Non
         _strays(state, nodes[unknown], 1)
 
 
-def pods_started(state: PlacementState, event: PodsStarted) -> None:
-    """When pods of this shard were started; whose place is another by now is told of again."""
+def on_pods_started(state: PlacementState, event: PodsStarted) -> None:
+    """Set the start times of this shard's pods. A pod that has moved by now gets its time with a
+    later event.
+    """
     if event.shard != state.shard:
         return
     ledger = state.ledger
@@ -252,46 +259,46 @@ def _strays(state: PlacementState, nodes: I64, sign: int) -> None:
             state.strays.pop(node, None)
 
 
-def pods_gone(state: PlacementState, event: PodsGone) -> None:
-    """Pods left: their space is free, and nothing of them waits here any longer."""
+def on_pods_gone(state: PlacementState, event: PodsGone) -> None:
+    """Remove deleted pods: release their charges, and drop them wherever they wait."""
     ids = unpack(event.ids)
     if len(ids) > 1:
         ids = np.unique(ids)
     ledger = state.ledger
     rows = ledger.rows(ids)
     before = ledger.advance(rows, "PodsGone")
-    take(state, rows[IS_CHARGED[before]])
+    release(state, rows[IS_CHARGED[before]])
     strays = rows[before == State.STRAY]
     if len(strays):
         _strays(state, ledger.node[strays].astype(np.int64), -1)
         ledger.clear(strays)
-        reservations.changed(state)
-    ledger.budget[rows] = ledger.own_sig[rows] = 0
+        reservations.wake_volume_users(state)
+    ledger.budget[rows] = ledger.latest_sig[rows] = 0
     fresh = ids[before != State.GONE].tolist()
     if state.budgets_more:
         for pod in fresh:
             state.budgets_more.pop(pod, None)
     if state.nominations:
-        nominations.pods_left(state, fresh)
-    let_go(state, ids, before)
-    reservations.let_go(state, fresh)
+        nominations.note_pods_gone(state, fresh)
+    drop_unwanted(state, ids, before)
+    reservations.end_waits(state, fresh)
     _remember_gone(state, fresh)
     if state.unsettled:
-        remade_nodes.settled(state, ids.tolist())
+        remade_nodes.settle(state, ids.tolist())
 
 
-def bind_failed(state: PlacementState, event: BindFailed) -> None:
-    """Binding may learn that a pod is gone before the world journal says so: facts that are on
-    their way then are older, and must not charge it again.
+def on_bind_failed(state: PlacementState, event: BindFailed) -> None:
+    """Mark pods of failed binds. Binding may learn that a pod is deleted before the world journal
+    says so: older facts still under way must not charge it again.
     """
     nodes = unpack(event.nodes) if event.nodes else None
     if state.unsettled:
-        remade_nodes.bind_failed(state, unpack(event.ids), nodes)
+        remade_nodes.settle_failed_binds(state, unpack(event.ids), nodes)
     if event.reason == "gone":
-        _rows, ids = dispatches.ours(state, unpack(event.ids), nodes)
-        pods_gone(state, PodsGone(pack(ids)))
+        _rows, ids = dispatches.charged_here(state, unpack(event.ids), nodes)
+        on_pods_gone(state, PodsGone(pack(ids)))
     else:
-        dispatches.bind_failed(state, event)
+        dispatches.fail_reservations(state, event)
 
 
 def _remember_gone(state: PlacementState, fresh: list[int]) -> None:
@@ -302,8 +309,8 @@ def _remember_gone(state: PlacementState, fresh: list[int]) -> None:
         state.ledger.advance(state.ledger.rows(forgotten), "Forgotten")
 
 
-def budget_covers(state: PlacementState, event: BudgetCovers) -> None:
-    """More pods of a budget; nearly every pod has at most one, which is a column."""
+def on_budget_covers(state: PlacementState, event: BudgetCovers) -> None:
+    """Add pods to a budget. Nearly every pod has at most one budget, which is a column."""
     ledger = state.ledger
     ids = np.unique(unpack(event.ids))
     rows = ledger.rows(ids)
@@ -316,8 +323,8 @@ def budget_covers(state: PlacementState, event: BudgetCovers) -> None:
         state.budgets_more[pod] = tuple(sorted(more))
 
 
-def budget_gone(state: PlacementState, event: BudgetGone) -> None:
-    """The budget covers nobody any more."""
+def on_budget_gone(state: PlacementState, event: BudgetGone) -> None:
+    """Remove a budget from all pods."""
     for pod, budgets in sorted(state.budgets_more.items()):
         left = tuple(budget for budget in budgets if budget != event.budget)
         if left:

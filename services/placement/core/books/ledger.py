@@ -1,8 +1,8 @@
 """The pod ledger: one row of columns per pod, found by arithmetic (row = id - base).
 
-Ids are dense and ascend, so arrays that grow by doubling are index and table in one; a million
-pods cost 33 MB and no objects. The ledger holds what is true of pods; what nodes have left is
-derived from it (see `book`), and nothing here knows nodes.
+Ids are dense and ascend, so arrays that grow by doubling are index and table in one; a million pods
+cost 33 MB and no objects. The ledger holds facts about pods. Free amounts of nodes are derived from
+it (see charges.py), and this module knows no nodes.
 """
 
 from collections.abc import Iterator
@@ -19,10 +19,10 @@ Mask = NDArray[np.bool_]
 
 ROWS_MIN = 1024
 UNSTARTED_MS = 1 << 52
-"""Added to when a pod without a startTime came: it counts as started after all that have one, as
-kube-scheduler takes now for its start.
+"""Added to the arrival time of a pod without a startTime: it counts as started after all pods that
+have one, as kube-scheduler uses the present time for its start.
 """
-FEW = 4  # pods up to which one by one in Python is quicker than arrays
+FEW = 4  # up to this many pods, plain Python is faster than arrays
 
 IS_CHARGED: Mask = np.isin(np.arange(len(State)), CHARGED)
 IS_VICTIM: Mask = np.isin(np.arange(len(State)), VICTIMS)
@@ -36,7 +36,7 @@ _COLUMNS: dict[str, type] = {
     "devices": np.int64,
     "start_ms": np.int64,
     "budget": np.int32,
-    "own_sig": np.int32,
+    "latest_sig": np.int32,
 }
 
 
@@ -44,7 +44,7 @@ class Ledger:
     """Columns over pod ids `base .. base + len(kind)`; a row of zeros is a pod not here."""
 
     def __init__(self) -> None:
-        """Empty, from id 1."""
+        """Create an empty ledger, from id 1."""
         self.base = 1
         self.kind: I8 = np.zeros(ROWS_MIN, np.int8)
         self.node: NDArray[np.int32] = np.zeros(ROWS_MIN, np.int32)
@@ -52,10 +52,10 @@ class Ledger:
         self.devices: I64 = np.zeros(ROWS_MIN, np.int64)
         self.start_ms: I64 = np.zeros(ROWS_MIN, np.int64)
         self.budget: NDArray[np.int32] = np.zeros(ROWS_MIN, np.int32)
-        self.own_sig: NDArray[np.int32] = np.zeros(ROWS_MIN, np.int32)
+        self.latest_sig: NDArray[np.int32] = np.zeros(ROWS_MIN, np.int32)
 
     def rows(self, ids: I64) -> I64:
-        """Rows of these pods, shape (n,); the columns grow to hold them."""
+        """Return the rows of pods, shape (n,); the columns grow to hold them."""
         if len(ids) == 1:
             low = high = int(ids[0])
         elif len(ids):
@@ -67,29 +67,31 @@ class Ledger:
         return ids - self.base
 
     def row(self, pod: int) -> int:
-        """Row of one pod; the columns grow to hold it."""
+        """Return the row of one pod; the columns grow to hold it."""
         if not self.base <= pod < self.base + len(self.kind):
             self._reshape(pod, pod)
         return pod - self.base
 
     def kind_of(self, pod: int) -> State:
-        """State of one pod."""
+        """Return the state of one pod."""
         row = pod - self.base
         return State(int(self.kind[row])) if 0 <= row < len(self.kind) else State.FREE
 
     def placed_row(self, pod: int, node: int) -> int | None:
-        """Row of a pod if it is charged to this node."""
+        """Return the row of a pod charged to this node, else None."""
         row = pod - self.base
         if not 0 <= row < len(self.kind) or not IS_CHARGED[self.kind[row]]:
             return None
         return row if int(self.node[row]) == node else None
 
     def ids(self, rows: I64) -> I64:
-        """Pod ids of rows."""
+        """Return the pod ids of rows."""
         return rows + self.base
 
     def advance(self, rows: I64, event: str) -> I8:
-        """Apply an event to rows; returns the states before. Raises AssertionError with a story."""
+        """Apply an event to rows and return the states before. Raises AssertionError
+        with a story.
+        """
         before = self.kind[rows]
         after = NEXT[event][before]
         if len(after) and (after.min() if len(after) > 1 else after[0]) == ILLEGAL:
@@ -108,7 +110,7 @@ class Ledger:
         return before
 
     def story(self, pod: int, event: str) -> str:
-        """One line about a pod, for whoever has to find out why `event` was illegal."""
+        """Return one line about a pod that explains why `event` was illegal."""
         row = self.row(pod)
         state = State(int(self.kind[row]))
         return (
@@ -117,7 +119,7 @@ class Ledger:
         )
 
     def write(self, rows: I64, sig: int | I64, nodes: I64, devices: int | I64, now_ms: int) -> None:
-        """What a pod that takes its place is: signature, node, device mask, start."""
+        """Write signature, node, device mask and start of pods that take their places."""
         self.sig[rows] = sig
         self.node[rows] = nodes
         self.devices[rows] = devices
@@ -131,22 +133,24 @@ class Ledger:
         self.start_ms[row] = now_ms
 
     def clear(self, rows: I64) -> None:
-        """Forget place and charge, not budget and own signature: the pod lives on."""
+        """Clear place and charge, but keep budget and latest signature: the pod lives on."""
         self.sig[rows] = 0
         self.node[rows] = 0
         self.devices[rows] = 0
         self.start_ms[rows] = 0
 
     def live(self) -> I64:
-        """Rows that hold anything, ascending."""
-        return np.flatnonzero((self.kind != 0) | (self.budget != 0) | (self.own_sig != 0))
+        """Return the rows in use, ascending."""
+        return np.flatnonzero((self.kind != 0) | (self.budget != 0) | (self.latest_sig != 0))
 
     def charged(self) -> I64:
-        """Rows whose pods are subtracted from a node, ascending."""
+        """Return the rows whose pods are charged to a node, ascending."""
         return np.flatnonzero(IS_CHARGED[self.kind])
 
     def _reshape(self, low: int, high: int) -> None:
-        """Move the window so that it holds [low, high] and every live row; may drop dead ends."""
+        """Move the window so that it holds [low, high] and every live row; it may drop
+        unused ends.
+        """
         live = self.live()
         if len(live):
             low = min(low, int(live[0]) + self.base)
@@ -165,7 +169,7 @@ class Ledger:
 
 
 def groups(values: NDArray[np.integer]) -> Iterator[tuple[int, I64]]:
-    """(value, positions of it in their order) for each distinct value, ascending."""
+    """Yield (value, its positions in order) for each distinct value, ascending."""
     if not len(values):
         return
     first = int(values[0])

@@ -1,28 +1,28 @@
-"""Nodes that were made again under a name to which a bind of ours may still be on its way.
+"""Nodes created again under a name to which a bind of ours may still be under way.
 
-A bind names its node by name alone. When a node goes and another comes under its name (a new uid,
-so a new id), a bind to the old one may land on the new one, which the books would take for empty.
-So the pods decided for a node that goes are remembered by its name, and a node that comes under
-that name is withheld (nothing is chosen for it, nobody counts it) until each of them is settled:
+A bind names its node by name only. When a node is deleted and another one with the same name comes
+(new uid, new id), a bind to the old node may land on the new one, which the books would take for
+empty. So the pods decided for a deleted node are remembered by its name, and a new node with that
+name is withheld (no pod is placed on it, no sum includes it) until each of them is settled:
 
-- PodsAssigned: it has a node, and keeps it. On the withheld node itself it is a stray, which is
-  charged when the node is let in. The event may be another shard's.
+- PodsAssigned: the pod has a node and keeps it. If that is the withheld node it is a stray, charged
+  when the node is let in. The event may be another shard's.
 - PodsGone: nothing can be bound any more.
-- BindFailed for the node that went: no bind of it can land, or it shows another name. Binding
-  calls a pod that has the name it was sent to bound, whatever node has that name by then.
-- the end of its gang's attempt without it: nothing was ever sent.
+- BindFailed for the deleted node: no bind to it can land, or the pod shows another name. Binding
+  calls a pod with the name it was sent to bound, whichever node has that name by then.
+- The end of its gang's attempt without it: no bind was ever sent.
 
-Bound does not settle: the pod has the name, and where that is only its fact tells.
+Bound does not settle: the pod has the name, and only its fact shows which node that is.
 
-No pod stays remembered for ever, so no node is withheld for ever. Binding answers every
-reservation, with BindFailed or with Bound, and permit ends every attempt. After Bound the world
-journal names the pod with its node, as soon as a node has the name, or says that it is gone; it is
-one journal, so had the fact come before NodesGone the pod would have been ASSIGNED and not be
-remembered. What other journals say may come before NodesGone: then the pod is FAILED, or in no
-hold, or GONE by then, and not remembered either. Should it be decided anew before the failure is
-here (its dispatch may overtake it), it is settled when the new place is remembered in its turn.
+No pod stays remembered for ever, so no node is withheld for ever. Binding answers every reservation
+with BindFailed or Bound, and permit ends every attempt. After Bound the world journal names the pod
+with its node as soon as a node has the name, or says that the pod is deleted; it is one journal, so
+had the fact come before NodesGone the pod would have been ASSIGNED and not remembered. Events of
+other journals may come before NodesGone: then the pod is FAILED, in no hold, or GONE by then, and
+not remembered either. If it is decided again before the failure arrives (its dispatch may overtake
+it), it is settled when the new place is remembered in turn.
 
-The memory is each shard's own: ingest gives a node that comes back to the shard its name was in.
+The memory is each shard's own: ingest gives a node that comes back to the shard that had its name.
 """
 
 from collections.abc import Iterable, Sequence
@@ -38,12 +38,12 @@ from shared.model.columns import I64, unpack
 from shared.model.objects import Node
 
 MAY_LAND = (State.RESERVED, State.HELD, State.BOUND)
-"""States of pods that were decided, and of which no fact has come."""
+"""States of pods that were decided and not yet confirmed by a fact."""
 
 
 def may_land(state: PlacementState, rows: I64, before: I8) -> list[tuple[int, Unsettled]]:
-    """Pods to be remembered of nodes that go now, by the states that they were in; asked before
-    the rows are cleared and the nodes forgotten.
+    """Return the pods to remember of nodes that are deleted now, by their states before; called
+    before the rows are cleared and the nodes forgotten.
     """
     ledger = state.ledger
     chosen = np.isin(before, MAY_LAND)
@@ -62,15 +62,15 @@ def may_land(state: PlacementState, rows: I64, before: I8) -> list[tuple[int, Un
 
 
 def remember(state: PlacementState, pods: list[tuple[int, Unsettled]]) -> None:
-    """These are to be settled before a node of their node's name is let in."""
-    settled(state, [pod for pod, _one in pods])
+    """Remember pods that must be settled before a node with their node's name is let in."""
+    settle(state, [pod for pod, _one in pods])
     for pod, one in pods:
         state.unsettled[pod] = one
         state.unsettled_on[one.name] = state.unsettled_on.get(one.name, 0) + 1
 
 
 def withhold(state: PlacementState, event: NodesSet) -> tuple[list[int], Sequence[Node]]:
-    """Keep back new nodes whose names pods may still be bound to; returns the others."""
+    """Withhold new nodes whose names pods may still be bound to; return the others."""
     ids, nodes = [], []
     for node, value in zip(unpack(event.ids).tolist(), event.nodes, strict=True):
         if node not in state.nodes and value.name in state.unsettled_on:
@@ -81,19 +81,23 @@ def withhold(state: PlacementState, event: NodesSet) -> tuple[list[int], Sequenc
     return ids, nodes
 
 
-def bind_failed(state: PlacementState, ids: I64, nodes: I64 | None) -> None:
-    """Binds came to nothing; a pod may be remembered for another node than the one that failed."""
+def settle_failed_binds(state: PlacementState, ids: I64, nodes: I64 | None) -> None:
+    """Settle pods whose binds failed. A pod may be remembered for another node than the
+    failed one.
+    """
     targets = [0] * len(ids) if nodes is None else nodes.tolist()
     over = []
     for pod, node in zip(ids.tolist(), targets, strict=True):
         one = state.unsettled.get(pod)
         if one is not None and node in (0, one.node):
             over.append(pod)
-    settled(state, over)
+    settle(state, over)
 
 
-def attempt_over(state: PlacementState, gang: int, attempt: int, committed: Iterable[int]) -> None:
-    """An attempt ended: the binds of these members may start now, the others have none."""
+def settle_attempt(
+    state: PlacementState, gang: int, attempt: int, committed: Iterable[int]
+) -> None:
+    """End an attempt: the binds of committed members may start now, the others have none."""
     sent = set(committed)
     over = []
     for pod, one in sorted(state.unsettled.items()):
@@ -103,12 +107,12 @@ def attempt_over(state: PlacementState, gang: int, attempt: int, committed: Iter
             one.gang = one.attempt = 0
         else:
             over.append(pod)
-    settled(state, over)
+    settle(state, over)
 
 
-def settled(state: PlacementState, pods: list[int]) -> None:
-    """No bind of these is on its way any more: nodes that waited for the last one are let in, as
-    if they came now.
+def settle(state: PlacementState, pods: list[int]) -> None:
+    """Settle pods with no bind under way: nodes that waited only for them are let in as if they
+    came now.
     """
     free: set[str] = set()
     for pod in pods:
@@ -126,7 +130,7 @@ def settled(state: PlacementState, pods: list[int]) -> None:
 
 
 def dump_unsettled(state: PlacementState) -> list[object]:
-    """Plain values by pod."""
+    """Return plain values by pod."""
     return [
         [pod, one.name, one.node, one.gang, one.attempt]
         for pod, one in sorted(state.unsettled.items())
@@ -134,5 +138,5 @@ def dump_unsettled(state: PlacementState) -> list[object]:
 
 
 def load_unsettled(state: PlacementState, body: Iterable[list[object]]) -> None:
-    """Inverse of `dump_unsettled`."""
+    """Restore what `dump_unsettled` returned."""
     remember(state, [(pod, Unsettled(*rest)) for pod, *rest in body])  # type: ignore[misc,arg-type]

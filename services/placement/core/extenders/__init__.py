@@ -1,1 +1,1 @@
-"""HTTP extenders asked about nodes: questions, answers and retries."""
+"""Calls to HTTP extenders about nodes: questions, answers and retries."""

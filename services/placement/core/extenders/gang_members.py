@@ -1,8 +1,8 @@
-"""Members of gangs that HTTP extenders judge: all are asked about before their shard offers room.
+"""Extender calls about gang members: all members are asked about before their shard offers room.
 
 As in kube-scheduler, where members wait at permit unbound, extenders hear of one member at a time
-and of no place that another was given. What they say counts for the whole attempt: the hold is
-tried with the same answers.
+and not of the places given to others. Their answers count for the whole attempt: the hold uses the
+same ones.
 """
 
 from collections import Counter
@@ -10,15 +10,16 @@ from collections import Counter
 from services.placement.core.books.charges import compiled
 from services.placement.core.books.identity import expanded
 from services.placement.core.extenders import questions, retries
-from services.placement.core.placing.cycle import NOTHING, Chosen
-from services.placement.core.preemption.nominations import held_against
+from services.placement.core.gangs.trial_picks import NOTHING
+from services.placement.core.preemption.nominations import nominated_pods_for
 from services.placement.core.state import PlacementState
 from shared.events.permit import OfferAsked
 from shared.events.placement import ExtendersAsked
 from shared.events.queueing import Members
 from shared.model.columns import pack, unpack
-from shared.scheduling.cycle.inter_pod_rules import as_columns
-from shared.scheduling.table.layout import Held
+from shared.scheduling.cycle.kernel import as_picks
+from shared.scheduling.table.layout import NominatedPods
+from shared.scheduling.table.picks import Picks
 from shared.scheduling.table.table import NodeTable
 
 Attempt = tuple[int, int]
@@ -28,26 +29,30 @@ NOT_LEFT = "node(s) that extenders do not leave"
 
 
 def must_wait(state: PlacementState) -> bool:
-    """Whether the first ask needs extenders, who are asked about another pod."""
-    event = state.todo.asks[0].event
+    """Return whether the first task needs an extender call while another call is open."""
+    event = state.work_queue.tasks[0].event
     return (
-        state.todo.is_asking()
+        state.work_queue.has_open_call()
         and isinstance(event, OfferAsked)
-        and any(questions.concerned(state, one.sig) for one in _parts(state, event))
+        and any(questions.is_interested(state, one.sig) for one in _parts(state, event))
     )
 
 
-def question(state: PlacementState, event: OfferAsked) -> ExtendersAsked | None:
-    """The next member about whom extenders are to be asked; who fits nowhere is not worth it."""
+def decide_question(state: PlacementState, event: OfferAsked) -> ExtendersAsked | None:
+    """Return the next extender call about a member, or None. Members that fit nowhere
+    need no call.
+    """
     if not state.config.extenders:
         return None
-    said = state.judged.get((event.gang, event.attempt), {})
+    answers = state.member_answers.get((event.gang, event.attempt), {})
     for part in _parts(state, event):
         sig = part.sig
-        if sig in said or not questions.concerned(state, sig):
+        if sig in answers or not questions.is_interested(state, sig):
             continue
-        held = held_against(state, state.specs[sig].priority) if state.nominations else None
-        rows = state.kernel.fitting(state.table, compiled(state, sig), held)
+        nominated_pods = (
+            nominated_pods_for(state, state.specs[sig].priority) if state.nominations else None
+        )
+        rows = state.kernel.fitting(state.table, compiled(state, sig), nominated_pods)
         if len(rows):
             pod, ask = int(unpack(part.ids)[0]), state.extender_asks + 1
             nodes = pack(state.table.ids[rows])
@@ -60,23 +65,27 @@ def _parts(state: PlacementState, event: OfferAsked) -> list[Members]:
 
 
 def place_one(
-    state: PlacementState, table: NodeTable, key: Attempt, sig: int, held: Held | None
-) -> Chosen:
-    """A place for one member among the nodes that extenders left it."""
-    answer = state.judged.get(key, {}).get(sig)
+    state: PlacementState,
+    table: NodeTable,
+    key: Attempt,
+    sig: int,
+    nominated_pods: NominatedPods | None,
+) -> Picks:
+    """Return a place for one member among the nodes that extenders left."""
+    answer = state.member_answers.get(key, {}).get(sig)
     if answer is None or answer.error:
         return NOTHING
     rows, more = questions.still_there(table, answer)
     wanted = compiled(state, sig)
-    found = state.kernel.place_among(table, wanted, held, rows, more)
+    found = state.kernel.place_among(table, wanted, nominated_pods, rows, more)
     if found is None:
         return NOTHING
-    return Chosen(*as_columns(wanted, [found[0]]), found[0].feasible, found[0].runner_up)
+    return as_picks(wanted, found[0])
 
 
 def reasons(state: PlacementState, key: Attempt, sig: int, of_plugins: Reasons) -> Reasons:
-    """Why there is no place: the words of plugins and of extenders."""
-    answer = state.judged.get(key, {}).get(sig)
+    """Return why there is no place: the reasons of plugins and extenders."""
+    answer = state.member_answers.get(key, {}).get(sig)
     if answer is not None and answer.error:
         return ((answer.error, 0),)
     found = Counter(dict(of_plugins))
@@ -85,16 +94,16 @@ def reasons(state: PlacementState, key: Attempt, sig: int, of_plugins: Reasons) 
     return tuple(sorted(found.items())) or ((NOT_LEFT, len(state.nodes)),)
 
 
-def refused(state: PlacementState, key: Attempt, sig: int) -> None:
-    """Its members are tried anew although no node may announce it."""
-    answer = state.judged.get(key, {}).get(sig)
+def note_refused(state: PlacementState, key: Attempt, sig: int) -> None:
+    """Retry its members later even though no node may announce it."""
+    answer = state.member_answers.get(key, {}).get(sig)
     if answer is not None:
         retries.remember(state, sig, answer)
 
 
-def over(state: PlacementState, key: Attempt) -> None:
-    """The attempt came to its end."""
-    state.judged.pop(key, None)
-    open_ = state.todo.judging
+def end_attempt(state: PlacementState, key: Attempt) -> None:
+    """Forget the answers of an ended attempt."""
+    state.member_answers.pop(key, None)
+    open_ = state.work_queue.member_call
     if open_ is not None and (open_.gang, open_.attempt) == key:
-        state.todo.judging = None
+        state.work_queue.member_call = None

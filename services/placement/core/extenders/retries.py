@@ -1,6 +1,7 @@
-"""Who extenders are asked about now, what they said last, and when gangs are tried anew that they
-refused, or nodes whose room they refused to a preemptor: single pods have their five minutes in the
-queue.
+"""Open extender calls, the last refusals, and retries.
+
+Gangs and nominated nodes that extenders refused are retried by time; single pods are retried by the
+queue after five minutes.
 """
 
 import numpy as np
@@ -12,80 +13,82 @@ from services.placement.core.state import PlacementState
 from shared.events.observed import ExtendersAnswered
 from shared.events.placement import ExtendersAsked, Refused
 from shared.model.columns import I64
-from shared.scheduling.table.layout import Held
+from shared.scheduling.table.layout import NominatedPods
 
-AGAIN_MS = 300_000
-"""When a gang is tried anew of which extenders refused a member, and room is made again where they
-refused it: nobody tells a shard that they changed their mind. As long as kube-scheduler leaves a
-pod among the unschedulable ones.
+RETRY_MS = 300_000
+"""Milliseconds until a gang is retried after extenders refused a member, and until preemption may
+use a node again that they refused. Extenders never announce a change of mind. It is as long as
+kube-scheduler leaves a pod unschedulable.
 """
-FAILED_AGAIN_MS = 1_000
-"""The same where one failed: by then the queue knows how long the gang has to back off."""
+FAILED_RETRY_MS = 1_000
+"""The same after an extender error: by then the queue knows the gang's backoff."""
 
 
-def asked(state: PlacementState, event: ExtendersAsked) -> None:
-    """Extenders are asked about a pod."""
+def on_extenders_asked(state: PlacementState, event: ExtendersAsked) -> None:
+    """Open the call about a pod."""
     state.extender_asks = event.ask
     if event.gang >= 0:
-        state.todo.judging = event
+        state.work_queue.member_call = event
         return
-    sampling.searched(state, event.examined)
-    state.todo.ask(event)
+    sampling.note_search(state, event.examined)
+    state.work_queue.open_call(event)
 
 
-def answered(state: PlacementState, event: ExtendersAnswered) -> None:
-    """They answered."""
-    member = state.todo.judging
+def on_extenders_answered(state: PlacementState, event: ExtendersAnswered) -> None:
+    """Close the call with its answer."""
+    member = state.work_queue.member_call
     if member is not None and member.ask == event.ask:
-        state.todo.judging = None
-        state.judged.setdefault((member.gang, member.attempt), {})[member.sig] = event
+        state.work_queue.member_call = None
+        state.member_answers.setdefault((member.gang, member.attempt), {})[member.sig] = event
     else:
-        state.todo.answered(event)
+        state.work_queue.close_call(event)
 
 
 def due(state: PlacementState) -> list[int]:
-    """Signatures that extenders refused, whose pods are to be tried anew now."""
-    return [sig for sig, at_ms in sorted(state.again.items()) if at_ms <= state.now_ms]
+    """Return the signatures refused by extenders that are due for a retry."""
+    return [sig for sig, at_ms in sorted(state.extender_retry_ms.items()) if at_ms <= state.now_ms]
 
 
-def refused(state: PlacementState, event: Refused) -> None:
-    """What was said of pods that extenders refused stands until they are tried anew: nobody but
-    extenders could say it again.
-    """
-    asking = state.todo.asking
-    if asking is None or asking.answer is None:
-        if state.told:
+def note_refused(state: PlacementState, event: Refused) -> None:
+    """Keep the extenders' reasons until the retry: only extenders could give them again."""
+    call = state.work_queue.extender_call
+    if call is None or call.answer is None:
+        if state.extender_refusals:
             forget(state, event.sig)
     elif event.sig in state.refused:
-        state.told[event.sig] = structs.replace(event, attempt=0, ids=b"")
+        state.extender_refusals[event.sig] = structs.replace(event, attempt=0, ids=b"")
 
 
 def remember(state: PlacementState, sig: int, answer: ExtendersAnswered) -> None:
-    """A gang was refused after this answer: when to try it anew, as no node may announce it."""
+    """Note when to retry a gang refused after this answer, as no node may announce it."""
     if sig in state.refused:
-        state.again[sig] = state.now_ms + (FAILED_AGAIN_MS if answer.error else AGAIN_MS)
+        state.extender_retry_ms[sig] = state.now_ms + (
+            FAILED_RETRY_MS if answer.error else RETRY_MS
+        )
 
 
 def forget(state: PlacementState, sig: int) -> None:
-    """Its pods are tried anew, or gone."""
-    state.again.pop(sig, None)
-    state.told.pop(sig, None)
+    """Forget a signature whose pods are retried or deleted."""
+    state.extender_retry_ms.pop(sig, None)
+    state.extender_refusals.pop(sig, None)
 
 
-def room_refused(state: PlacementState, node: int) -> None:
-    """Victims left this node for the pod that was asked about, and extenders refuse it."""
-    asking = state.todo.asking
-    assert asking is not None, f"node {node} is refused to nobody"
-    kept = {key: until_ms for key, until_ms in state.not_left.items() if until_ms > state.now_ms}
-    kept[asking.asked.sig, node] = state.now_ms + AGAIN_MS
-    state.not_left = kept
+def note_room_refused(state: PlacementState, node: int) -> None:
+    """Note that extenders refuse the asked pod a node that its victims have left."""
+    call = state.work_queue.extender_call
+    assert call is not None, f"node {node} is refused to nobody"
+    kept = {
+        key: until_ms for key, until_ms in state.extender_vetoes.items() if until_ms > state.now_ms
+    }
+    kept[call.asked.sig, node] = state.now_ms + RETRY_MS
+    state.extender_vetoes = kept
 
 
-def rows_to_try(state: PlacementState, sig: int, held: Held | None) -> I64:
-    """Rows of nodes that the end of pods may mend, but for those whose room extenders refused to
-    this signature a short time ago: there somebody would go in vain.
+def rows_to_try(state: PlacementState, sig: int, nominated_pods: NominatedPods | None) -> I64:
+    """Return the rows where preemption may help, except nodes that extenders refused to this
+    signature a short time ago.
     """
-    rows = state.kernel.resolvable_rows(state.table, compiled(state, sig), held)
-    late = state.not_left.items()
+    rows = state.kernel.resolvable_rows(state.table, compiled(state, sig), nominated_pods)
+    late = state.extender_vetoes.items()
     nodes = [node for (one, node), until_ms in late if one == sig and until_ms > state.now_ms]
     return rows[~np.isin(state.table.ids[rows], nodes)] if nodes else rows

@@ -1,23 +1,27 @@
-"""A shard's part in gangs: offers on a trial state, holds in one step, and giving them back.
+"""A shard's part in gangs: offers on a trial table, holds in one step, and their release.
 
-The shard never ends a hold by itself: permit's journal says committed or released.
+The shard never ends a hold by itself: permit's journal commits or releases it.
 """
 
 import msgspec
 import numpy as np
 
 from services.placement.core.books import remade_nodes
-from services.placement.core.books.charges import compiled, put, take
+from services.placement.core.books.charges import charge, compiled, release
 from services.placement.core.books.identity import expanded
 from services.placement.core.books.ledger import groups
 from services.placement.core.extenders import gang_members, questions
 from services.placement.core.gangs import member_volumes, places
 from services.placement.core.gangs.member_volumes import Assumed, Choices
-from services.placement.core.gangs.nominated_places import OwnRoom, holding
-from services.placement.core.placing import bind_plugins
-from services.placement.core.placing.cycle import NOTHING, Chosen, joined, place
-from services.placement.core.placing.dispatches import assert_not_over, remember_refused, settle
-from services.placement.core.placing.unsupported import obstacle
+from services.placement.core.gangs.nominated_places import GangPlaces, with_nominated_pods
+from services.placement.core.gangs.trial_picks import NOTHING, joined, place
+from services.placement.core.placing.cycle import spec_for_bind_plugins
+from services.placement.core.placing.dispatches import (
+    assert_not_over,
+    remember_refused,
+    resume_deferred,
+)
+from services.placement.core.placing.unsupported import unsupported_reason
 from services.placement.core.preemption import nominations
 from services.placement.core.state import PlacementState
 from services.placement.core.transitions import State
@@ -26,38 +30,39 @@ from shared.events.permit import GangCommitted, GangReleased, GangTimedOut, Hold
 from shared.events.placement import GangHeld, GangOffered, GangRefused, MemberVolumes, Shown
 from shared.events.queueing import Members
 from shared.model.columns import I64, pack, pack_totals, size, unpack
-from shared.scheduling.table.layout import Held
+from shared.scheduling.table.layout import NominatedPods
+from shared.scheduling.table.picks import Picks
 from shared.scheduling.table.table import NodeTable
 
 Reasons = tuple[tuple[str, int], ...]
-Part = tuple[I64, I64, Chosen, list[Choices]]
-"""(pods, their signatures, picks, what their claims get: empty where nothing is to be chosen)"""
+Part = tuple[I64, I64, Picks, list[Choices]]
+"""(pods, signatures, picks, volume choices); the choices are empty if there are none to make."""
 PLACEABLE = (State.FREE,)
 LEFT_OUT = (State.GONE, State.ASSIGNED, State.STRAY, State.BOUND)
 
 
-def offer(state: PlacementState, event: OfferAsked, void: bool) -> GangOffered:
-    """How many of each group fit, tried in order on a trial state; reasons of the first that is
-    short.
+def decide_offer(state: PlacementState, event: OfferAsked, void: bool) -> GangOffered:
+    """Return how many members of each group fit, tried in order on a trial table, with the reasons
+    of the first group that is short.
     """
     nodes = len(state.nodes)
     known = all(group.sig in state.specs for group in expanded(state, event.members))
     if void or not known:
         none = tuple(0 for _ in event.members)
         return GangOffered(state.shard, event.gang, event.attempt, none, (), nodes)
-    trial, own = state.table.trial(), OwnRoom(state, event.gang, event.attempt)
+    trial, gang_places = state.table.trial(), GangPlaces(state, event.gang, event.attempt)
     counts: list[int] = []
     reasons: Reasons = ()
     helps = False
-    with member_volumes.trying(state) as assumed:
+    with member_volumes.assumed_on_trial(state) as assumed:
         for group in event.members:
             placed = 0
             for part in expanded(state, (group,)):
-                picks, _, why = _try(state, trial, part.sig, size(part.ids), assumed, own)
+                picks, _, why = _try(state, trial, part.sig, size(part.ids), assumed, gang_places)
                 placed += len(picks.rows)
                 reasons = reasons or why
                 if event.preempts and why and not helps:
-                    with holding(trial, own.held(part.sig) or {}):
+                    with with_nominated_pods(trial, gang_places.nominated_pods(part.sig) or {}):
                         helps = places.may_help(state, trial, part.sig)
             counts.append(placed)
     offered = GangOffered(state.shard, event.gang, event.attempt, tuple(counts), reasons, nodes)
@@ -65,65 +70,72 @@ def offer(state: PlacementState, event: OfferAsked, void: bool) -> GangOffered:
 
 
 def _try(
-    state: PlacementState, trial: NodeTable, sig: int, count: int, assumed: Assumed, own: OwnRoom
-) -> tuple[Chosen, list[Choices], Reasons]:
-    """Place and charge on the trial; with reasons when it is less than asked for."""
-    why_not = obstacle(state, sig)
+    state: PlacementState,
+    trial: NodeTable,
+    sig: int,
+    count: int,
+    assumed: Assumed,
+    gang_places: GangPlaces,
+) -> tuple[Picks, list[Choices], Reasons]:
+    """Place and charge members on the trial; return reasons if fewer fit than asked for."""
+    why_not = unsupported_reason(state, sig)
     if why_not:
         return NOTHING, [], ((why_not, len(state.nodes)),)
     choices: list[Choices] = []
-    judged = questions.concerned(state, sig)
+    judged = questions.is_interested(state, sig)
     if judged or reservations.chooses(state, sig):
-        held = own.held(sig)
+        nominated_pods = gang_places.nominated_pods(sig)
 
-        def one() -> Chosen:
+        def one() -> Picks:
             if judged:
-                return gang_members.place_one(state, trial, own.key, sig, held)
-            return place(state, trial, sig, 1, held)
+                return gang_members.place_one(state, trial, gang_places.key, sig, nominated_pods)
+            return place(state, trial, sig, 1, nominated_pods)
 
         picks, choices = member_volumes.place_each(state, trial, sig, count, one, assumed)
     else:
-        mine = own.take(trial, sig, count)
-        held = own.held(sig)
-        picks = place(state, trial, sig, count - len(mine), held)
+        in_places = gang_places.place_members(trial, sig, count)
+        nominated_pods = gang_places.nominated_pods(sig)
+        picks = place(state, trial, sig, count - len(in_places), nominated_pods)
         trial.charge(compiled(state, sig), picks.rows, picks.masks)
-        picks = joined([*mine, picks]) if mine else picks
+        picks = joined([*in_places, picks]) if in_places else picks
     if len(picks.rows) == count:
         return picks, choices, ()
-    why = _why(state, trial, sig, held or {})
-    return picks, choices, gang_members.reasons(state, own.key, sig, why) if judged else why
+    why = _why(state, trial, sig, nominated_pods or {})
+    return picks, choices, gang_members.reasons(state, gang_places.key, sig, why) if judged else why
 
 
-def _why(state: PlacementState, trial: NodeTable, sig: int, held: Held) -> Reasons:
-    """Reasons on the trial."""
-    with holding(trial, held):
+def _why(
+    state: PlacementState, trial: NodeTable, sig: int, nominated_pods: NominatedPods
+) -> Reasons:
+    """Return the reasons on the trial table."""
+    with with_nominated_pods(trial, nominated_pods):
         return state.kernel.reasons(trial, compiled(state, sig)).messages
 
 
-def hold(state: PlacementState, event: HoldAsked, void: bool) -> GangHeld | GangRefused:
-    """All that is asked for, or nothing. Members that are gone or placed already are left out."""
+def decide_hold(state: PlacementState, event: HoldAsked, void: bool) -> GangHeld | GangRefused:
+    """Hold all requested members or none. Deleted and placed members are left out."""
     refuse = GangRefused(state.shard, event.gang, event.attempt, (), len(state.nodes), state.world)
     known = all(group.sig in state.specs for group in event.members)
     if void or not known or event.shard != state.shard:
         return refuse
-    trial, own = state.table.trial(), OwnRoom(state, event.gang, event.attempt)
+    trial, gang_places = state.table.trial(), GangPlaces(state, event.gang, event.attempt)
     parts: list[Part] = []
-    with member_volumes.trying(state) as assumed:
+    with member_volumes.assumed_on_trial(state) as assumed:
         for group in event.members:
             ids = unpack(group.ids)
-            rows = state.ledger.rows(ids)  # first: it may replace the columns
+            rows = state.ledger.rows(ids)  # first: may replace the columns
             kinds = state.ledger.kind[rows]
             ids = ids[~np.isin(kinds, LEFT_OUT)]
             if not np.isin(kinds, (*PLACEABLE, *LEFT_OUT)).all():
                 return refuse
-            picks, choices, why = _try(state, trial, group.sig, len(ids), assumed, own)
+            picks, choices, why = _try(state, trial, group.sig, len(ids), assumed, gang_places)
             if why:
                 return msgspec.structs.replace(refuse, reasons=why)
             parts.append((ids, np.full(len(ids), group.sig), picks, choices))
-    return _held(state, event, parts)
+    return _held_event(state, event, parts)
 
 
-def _held(state: PlacementState, event: HoldAsked, parts: list[Part]) -> GangHeld:
+def _held_event(state: PlacementState, event: HoldAsked, parts: list[Part]) -> GangHeld:
     masks = np.concatenate([picks.masks for _ids, _sigs, picks, _choices in parts])
     rows = np.concatenate([picks.rows for _ids, _sigs, picks, _choices in parts])
     return GangHeld(
@@ -144,35 +156,37 @@ def _held(state: PlacementState, event: HoldAsked, parts: list[Part]) -> GangHel
 
 
 def _volumes(state: PlacementState, parts: list[Part]) -> tuple[MemberVolumes, ...]:
-    """Members for which volumes were chosen."""
+    """Return the members with chosen volumes."""
     return tuple(
-        MemberVolumes(pod, own, bind_plugins.shown(state, sig))
+        MemberVolumes(pod, choice, spec_for_bind_plugins(state, sig))
         for ids, sigs, _picks, choices in parts
         if choices
-        for pod, sig, own in zip(ids.tolist(), sigs.tolist(), choices, strict=True)
+        for pod, sig, choice in zip(ids.tolist(), sigs.tolist(), choices, strict=True)
     )
 
 
 def _shown(state: PlacementState, parts: list[Part]) -> tuple[Shown, ...]:
-    """Members at whose bind somebody acts; those with volumes are told with these."""
+    """Return the specs of members at whose bind plugins act; for members with volumes the specs go
+    with the volumes.
+    """
     parts = [part for part in parts if len(part[0]) and not part[3]]
-    specs = [(ids, bind_plugins.shown(state, int(sigs[0]))) for ids, sigs, *_rest in parts]
+    specs = [(ids, spec_for_bind_plugins(state, int(sigs[0]))) for ids, sigs, *_rest in parts]
     return tuple(Shown(pack(ids), spec) for ids, spec in specs if spec is not None)
 
 
-def answered(state: PlacementState, event: GangOffered | GangHeld | GangRefused) -> None:
-    """The first ask is answered; what was short is remembered for wake-ups."""
-    ask = state.todo.asks.popleft()
-    asked = ask.event
+def on_gang_answer(state: PlacementState, event: GangOffered | GangHeld | GangRefused) -> None:
+    """Remove the answered task; remember groups that were short for wake-ups."""
+    task = state.work_queue.tasks.popleft()
+    asked = task.event
     assert isinstance(asked, OfferAsked | HoldAsked), f"{event} answers {asked}"
     same = (asked.gang, asked.attempt) == (event.gang, event.attempt)
     assert same, f"{event} answers {asked}"
     if isinstance(event, GangHeld):
-        _hold(state, event)
-    elif not ask.void:
+        _charge_hold(state, event)
+    elif not task.void:
         for sig in _short(state, asked.members, event):
             remember_refused(state, sig)
-            gang_members.refused(state, (event.gang, event.attempt), sig)
+            gang_members.note_refused(state, (event.gang, event.attempt), sig)
 
 
 def _short(
@@ -185,56 +199,56 @@ def _short(
     return [group.sig for group in expanded(state, short)]
 
 
-def _hold(state: PlacementState, event: GangHeld) -> None:
+def _charge_hold(state: PlacementState, event: GangHeld) -> None:
     ids, sigs, nodes = unpack(event.ids), unpack(event.sigs), unpack(event.nodes)
     rows = state.ledger.rows(ids)
     state.ledger.advance(rows, "GangHeld")
     masks = unpack(event.devices) if event.devices else np.zeros(len(ids), np.int64)
     for sig, part in groups(sigs):
-        assert_not_over(state, sig, put(state, rows[part], sig, nodes[part], masks[part]))
+        assert_not_over(state, sig, charge(state, rows[part], sig, nodes[part], masks[part]))
     state.holds[event.gang, event.attempt] = ids
-    member_volumes.held(state, event)
-    if state.nominated:
+    member_volumes.hold_choices(state, event)
+    if state.nomination_of_pod:
         for pod, sig, node in zip(ids.tolist(), sigs.tolist(), nodes.tolist(), strict=True):
-            nominations.held_for(state, pod, event.gang, sig, node)
-        nominations.pods_came(state, nodes)
+            nominations.note_held_member(state, pod, event.gang, sig, node)
+        nominations.note_pods_added(state, nodes)
 
 
-def committed(state: PlacementState, event: GangCommitted) -> None:
-    """Holds become reservations; what permit dropped meanwhile is given back."""
+def on_gang_committed(state: PlacementState, event: GangCommitted) -> None:
+    """Turn holds into reservations; release the members that permit dropped."""
     if state.unsettled:
         members = unpack(event.ids).tolist()
-        remade_nodes.attempt_over(state, event.gang, event.attempt, members)
-    gang_members.over(state, (event.gang, event.attempt))
-    member_volumes.committed(state, event)
-    nominations.gang_committed(state, event.gang)
+        remade_nodes.settle_attempt(state, event.gang, event.attempt, members)
+    gang_members.end_attempt(state, (event.gang, event.attempt))
+    member_volumes.commit_choices(state, event)
+    nominations.note_gang_committed(state, event.gang)
     ids = state.holds.pop((event.gang, event.attempt), None)
     if ids is None:
         return
     kept = np.isin(ids, unpack(event.ids))
     state.ledger.advance(state.ledger.rows(ids[kept]), "GangCommitted")
-    _give_back(state, ids[~kept])
+    _release_members(state, ids[~kept])
 
 
-def released(state: PlacementState, event: GangReleased | GangTimedOut) -> None:
-    """Every hold of the attempt is void, and so is what was asked for it."""
-    state.todo.void(event.gang, event.attempt)
-    gang_members.over(state, (event.gang, event.attempt))
+def on_gang_released(state: PlacementState, event: GangReleased | GangTimedOut) -> None:
+    """Release every hold of the attempt, and void its tasks."""
+    state.work_queue.void(event.gang, event.attempt)
+    gang_members.end_attempt(state, (event.gang, event.attempt))
     if state.unsettled:
-        remade_nodes.attempt_over(state, event.gang, event.attempt, ())
-    member_volumes.released(state, (event.gang, event.attempt))
+        remade_nodes.settle_attempt(state, event.gang, event.attempt, ())
+    member_volumes.drop_choices(state, (event.gang, event.attempt))
     if (event.gang, event.attempt) in state.holds:
-        nominations.gang_released(state, event.gang)
+        nominations.note_gang_released(state, event.gang)
     ids = state.holds.pop((event.gang, event.attempt), None)
     if ids is not None:
-        _give_back(state, ids)
+        _release_members(state, ids)
 
 
-def _give_back(state: PlacementState, ids: I64) -> None:
+def _release_members(state: PlacementState, ids: I64) -> None:
     ledger = state.ledger
     rows = ledger.rows(ids)
     before = ledger.advance(rows, "GangReleased")
-    mine = before == State.HELD
-    take(state, rows[mine])
-    reservations.let_go(state, ids[mine].tolist())
-    settle(state, ids[mine])
+    is_held = before == State.HELD
+    release(state, rows[is_held])
+    reservations.end_waits(state, ids[is_held].tolist())
+    resume_deferred(state, ids[is_held])

@@ -1,8 +1,8 @@
-"""Volumes of gangs' members: chosen and held with their places, told to binding after the commit.
+"""Volumes of gang members: chosen and held with their places, sent to binding after the commit.
 
-Permit commits, and knows no volumes. Its commit only says for whom binding waits for the shard's
-own word (VolumesChosen). From then on it is as with a pod reserved alone: that word comes before
-what the same journal says of the claims (VolumesBound, VolumesFailed), and their time begins then.
+Permit commits without knowing volumes. Its commit only names the members for which binding waits
+for the shard's VolumesChosen. From then on it is as for a single pod: VolumesChosen comes before
+the same journal's VolumesBound or VolumesFailed, and the bind timeout of the claims starts with it.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from msgspec import Struct
 
 from services.placement.core.books.charges import compiled
-from services.placement.core.placing.cycle import NOTHING, Chosen, joined
+from services.placement.core.gangs.trial_picks import NOTHING, joined
 from services.placement.core.state import MemberChoice, PlacementState, VolumeWait
 from services.placement.core.volumes import reservations
 from shared.events.base import Event
@@ -20,22 +20,23 @@ from shared.events.placement import GangHeld, VolumesChosen
 from shared.model.columns import pack, unpack
 from shared.model.objects import PodSpec
 from shared.model.volumes import Choice
+from shared.scheduling.table.picks import Picks
 from shared.scheduling.table.table import NodeTable
 
 Choices = tuple[Choice, ...]
 Assumed = list[tuple[Choice, str]]
-"""Choices with the names of their nodes."""
+"""Volume choices with the names of their nodes."""
 
 
 @contextmanager
-def trying(state: PlacementState) -> Iterator[Assumed]:
-    """What is noted here is shown to those who are tried next, and given back at the end."""
+def assumed_on_trial(state: PlacementState) -> Iterator[Assumed]:
+    """Yield a list of assumed volumes that later trials respect; all are released at the end."""
     assumed: Assumed = []
     try:
         yield assumed
     finally:
         for choice, name in reversed(assumed):
-            state.storage.give_back(choice, name)
+            state.storage.release(choice, name)
 
 
 def place_each(
@@ -43,15 +44,15 @@ def place_each(
     trial: NodeTable,
     sig: int,
     count: int,
-    place_one: Callable[[], Chosen],
+    place_one: Callable[[], Picks],
     assumed: Assumed,
-) -> tuple[Chosen, list[Choices]]:
-    """One after the other, charged on the trial: what one gets, the next one finds taken. No
-    choices where the pods need none.
+) -> tuple[Picks, list[Choices]]:
+    """Place pods one by one, charged on the trial, as each changes what the next one finds. No
+    choices if the pods need none.
     """
     chooses = reservations.chooses(state, sig)
     wanted = compiled(state, sig)
-    picks: list[Chosen] = []
+    picks: list[Picks] = []
     choices: list[Choices] = []
     while len(picks) < count:
         pick = place_one()
@@ -62,7 +63,7 @@ def place_each(
         picks.append(pick)
         if not chooses:
             continue
-        choices.append(reservations.chosen(state, sig, row))
+        choices.append(reservations.choices_on(state, sig, row))
         for choice in choices[-1]:
             assumed.append((choice, trial.nodes[row].name))
             state.storage.assume(*assumed[-1])
@@ -70,7 +71,7 @@ def place_each(
 
 
 class Saved(Struct, array_like=True):
-    """A member's choices, as they are dumped; attempt 0: they are to be told."""
+    """A member's choices in the dump; attempt 0: still to be sent."""
 
     gang: int
     attempt: int
@@ -80,8 +81,8 @@ class Saved(Struct, array_like=True):
     spec: PodSpec | None
 
 
-def held(state: PlacementState, event: GangHeld) -> None:
-    """They are held from now on, until permit says what becomes of the attempt."""
+def hold_choices(state: PlacementState, event: GangHeld) -> None:
+    """Hold the choices until permit ends the attempt."""
     if not event.volumes:
         return
     where = dict(zip(unpack(event.ids).tolist(), unpack(event.nodes).tolist(), strict=True))
@@ -90,47 +91,49 @@ def held(state: PlacementState, event: GangHeld) -> None:
         node = where[one.pod]
         members[one.pod] = MemberChoice(node, one.choices, one.spec)
         name = state.nodes[node].name
-        reservations.hold(state, one.pod, VolumeWait(node, name, one.choices, None))
+        reservations.assume_volumes(state, one.pod, VolumeWait(node, name, one.choices, None))
 
 
-def committed(state: PlacementState, event: GangCommitted) -> None:
-    """Binding is to be told of those who are committed, whatever became of them meanwhile: it waits
-    for that.
+def commit_choices(state: PlacementState, event: GangCommitted) -> None:
+    """Queue the committed members' choices for binding, which waits for them whatever happened to
+    the members meanwhile.
     """
     members = state.member_choices.pop((event.gang, event.attempt), None)
     if members is None:
         return
     for pod in unpack(event.with_volumes).tolist():
         if pod in members:
-            state.choices_to_tell[pod] = members[pod]
+            state.choices_to_report[pod] = members[pod]
 
 
-def released(state: PlacementState, key: tuple[int, int]) -> None:
-    """Nothing of the attempt counts."""
+def drop_choices(state: PlacementState, key: tuple[int, int]) -> None:
+    """Drop the choices of the attempt."""
     state.member_choices.pop(key, None)
 
 
-def news(state: PlacementState) -> Iterator[Event]:
-    """What was chosen for members that are committed."""
-    for pod, one in sorted(state.choices_to_tell.items()):
+def decide_volumes_chosen(state: PlacementState) -> Iterator[Event]:
+    """Yield the choices of committed members."""
+    for pod, one in sorted(state.choices_to_report.items()):
         yield VolumesChosen(state.shard, pack([pod]), pack([one.node]), one.choices, one.spec)
 
 
-def told(state: PlacementState, event: VolumesChosen) -> None:
-    """The time for the claims begins; whoever holds nothing any more is binding's to give up."""
+def on_volumes_chosen(state: PlacementState, event: VolumesChosen) -> None:
+    """Start the bind timeout of the claims. A member that holds nothing any more is given up by
+    binding.
+    """
     pod = int.from_bytes(event.ids, "little")
-    del state.choices_to_tell[pod]
+    del state.choices_to_report[pod]
     wait = state.volume_waits.get(pod)
     if wait is not None and wait.until_ms is None:
         sig = int(state.ledger.sig[state.ledger.row(pod)])
         wait.until_ms = state.now_ms + reservations.bind_timeout_ms(state, sig)
-        reservations.look(state, [pod])
+        reservations.check_claims(state, [pod])
 
 
 def dump(state: PlacementState) -> list[Saved]:
-    """By gang, attempt and pod."""
+    """Return plain values by gang, attempt and pod."""
     kept = sorted((*key, members) for key, members in state.member_choices.items())
-    kept.append((0, 0, state.choices_to_tell))
+    kept.append((0, 0, state.choices_to_report))
     return [
         Saved(gang, attempt, pod, one.node, one.choices, one.spec)
         for gang, attempt, members in kept
@@ -139,11 +142,11 @@ def dump(state: PlacementState) -> list[Saved]:
 
 
 def load(state: PlacementState, saved: Iterable[Saved]) -> None:
-    """Inverse of `dump`; what they hold is among those who wait for volumes."""
+    """Restore what `dump` returned; the held volumes are restored with the waits for volumes."""
     for one in saved:
         choice = MemberChoice(one.node, one.choices, one.spec)
         if one.attempt:
             members = state.member_choices.setdefault((one.gang, one.attempt), {})
             members[one.pod] = choice
         else:
-            state.choices_to_tell[one.pod] = choice
+            state.choices_to_report[one.pod] = choice

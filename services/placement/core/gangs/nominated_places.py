@@ -1,6 +1,7 @@
-"""A gang's own nominations, as its offers and holds see them: room of its members, whoever of them
-takes it. They are tried where room was made for one like them first, each place once; the rest of
-the gang's places are in the way of no member of theirs, and of all others.
+"""A gang's own nominated places, as its offers and holds see them.
+
+Any member may use a place of the gang. Members are tried first in places made for their signature,
+each place once. The other places of the gang do not block its members, but block all other pods.
 """
 
 from collections.abc import Iterator
@@ -9,18 +10,19 @@ from contextlib import contextmanager
 import numpy as np
 
 from services.placement.core.books.charges import compiled
-from services.placement.core.placing.cycle import Chosen, place_there
 from services.placement.core.preemption import nominations
 from services.placement.core.state import Nomination, PlacementState
-from shared.scheduling.table.layout import Held
+from shared.scheduling.cycle.kernel import as_picks
+from shared.scheduling.table.layout import NominatedPods
+from shared.scheduling.table.picks import Picks
 from shared.scheduling.table.table import NodeTable
 
 
 @contextmanager
-def holding(trial: NodeTable, held: Held) -> Iterator[None]:
-    """Nominations charged on the trial meanwhile: a trial has no trials."""
-    known = [node for node in sorted(held) if trial.row_of(node) is not None]
-    pods = [(trial.rows_of([node]), *one) for node in known for one in held[node]]
+def with_nominated_pods(trial: NodeTable, nominated_pods: NominatedPods) -> Iterator[None]:
+    """Charge nominations on the trial for a while: a trial cannot have trials of its own."""
+    known = [node for node in sorted(nominated_pods) if trial.row_of(node) is not None]
+    pods = [(trial.rows_of([node]), *one) for node in known for one in nominated_pods[node]]
     for row, other, mask in pods:
         trial.charge(other, row, np.array([mask], np.int64))
     yield
@@ -28,33 +30,33 @@ def holding(trial: NodeTable, held: Held) -> Iterator[None]:
         trial.charge(other, row, np.array([mask], np.int64), -1)
 
 
-class OwnRoom:
-    """Places kept for a gang in this shard, while its members are tried on a trial; `key` is the
-    attempt's.
+class GangPlaces:
+    """The places kept for a gang in this shard while its members are tried; `key` is
+    the attempt's.
     """
 
     def __init__(self, state: PlacementState, gang: int, attempt: int) -> None:
-        """All of them are there to be taken."""
+        """Start with all places untried."""
         self.key = (gang, attempt)
         self._state, self._gang = state, gang
         self._tried: set[int] = set()  # asks
         self.is_some = any(one.counts for one in nominations.of_gang(state, gang))
 
-    def held(self, sig: int) -> Held | None:
-        """What a member must leave room for: nominations of others, and the gang's own places that
-        nobody was tried in yet.
+    def nominated_pods(self, sig: int) -> NominatedPods | None:
+        """Return the nominations that a member must leave room for: those of other pods, and the
+        gang's own places that no member was tried in yet.
         """
         state = self._state
         if not state.nominations:
             return None
         if not self.is_some:
-            return nominations.held_against(state, state.specs[sig].priority)
-        return self._held(sig, [one for _ask, one in sorted(state.nominations.items())])
+            return nominations.nominated_pods_for(state, state.specs[sig].priority)
+        return self._nominated_pods(sig, [one for _ask, one in sorted(state.nominations.items())])
 
-    def _held(self, sig: int, known: list[Nomination]) -> Held:
-        """Of these. The gang's own count whatever their priority."""
+    def _nominated_pods(self, sig: int, known: list[Nomination]) -> NominatedPods:
+        """Return these nominations; the gang's own count whatever their priority."""
         state, priority = self._state, self._state.specs[sig].priority
-        found: nominations.NewHeld = {}
+        found: nominations.NewNominatedPods = {}
         for one in known:
             is_own = one.gang == self._gang
             if is_own and one.ask in self._tried:
@@ -63,9 +65,11 @@ class OwnRoom:
                 found.setdefault(one.node, []).append((compiled(state, one.sig), one.mask))
         return found
 
-    def take(self, trial: NodeTable, sig: int, count: int) -> list[Chosen]:
-        """Up to `count` members of a signature in places made for such, charged on the trial."""
-        state, picks = self._state, list[Chosen]()
+    def place_members(self, trial: NodeTable, sig: int, count: int) -> list[Picks]:
+        """Place up to `count` members of a signature in places made for it, charged on
+        the trial.
+        """
+        state, picks = self._state, list[Picks]()
         for one in nominations.of_gang(state, self._gang):
             if len(picks) == count:
                 break
@@ -76,9 +80,10 @@ class OwnRoom:
             row = trial.row_of(one.node)
             if row is None:
                 continue
-            held = self._held(sig, nominations.on(state, one.node))
-            pick = place_there(trial, compiled(state, sig), row, held)
+            nominated_pods = self._nominated_pods(sig, nominations.nominations_on(state, one.node))
+            wanted = compiled(state, sig)
+            pick = as_picks(wanted, state.kernel.place_on(trial, wanted, row, nominated_pods))
             if len(pick.rows):
-                trial.charge(compiled(state, sig), pick.rows, pick.masks)
+                trial.charge(wanted, pick.rows, pick.masks)
                 picks.append(pick)
         return picks

@@ -1,12 +1,12 @@
-"""Room for a gang in a shard: who could go for its members, and keeping what was chosen for them.
+"""Makes room for a gang in a shard: finds victims for its members, and nominates the chosen places.
 
-Members are tried one after the other, each with what those before it got: on a node that takes it,
-or else where kube-scheduler's DefaultPreemption would make room for it. A search is made once for
-all members of a signature. After a choice only the chosen node is another one, and, where victims
-have budgets, nodes with pods that have some are looked at again as their turn comes.
+Members are tried one by one, each after the places of those before it: on a node where it fits, or
+else where kube-scheduler's DefaultPreemption would make room. One search serves all members of a
+signature. After a choice only the chosen node has changed, and, if victims have budgets, nodes with
+budgeted pods are searched again when their turn comes.
 
-A member may stand where others of the gang make room. So what was chosen is validated together, and
-whoever could stay with all of them there is no victim.
+A member may fit where room is made for another. So the chosen places are validated together, and a
+pod that could stay with all of them placed is no victim.
 """
 
 from collections.abc import Sequence
@@ -17,11 +17,11 @@ import numpy as np
 from services.placement.core.books.charges import compiled
 from services.placement.core.books.ledger import IS_CHARGED, IS_VICTIM
 from services.placement.core.extenders import questions
-from services.placement.core.placing.cycle import place
-from services.placement.core.placing.unsupported import obstacle
+from services.placement.core.gangs.trial_picks import place
+from services.placement.core.placing.unsupported import unsupported_reason
 from services.placement.core.preemption import nominations
 from services.placement.core.preemption.dry_run import NO_VICTIMS, DryRun, Victim
-from services.placement.core.preemption.pre_check import is_somebody_lower
+from services.placement.core.preemption.pre_check import has_lower_priority_pod
 from services.placement.core.preemption.reprieve import Seat
 from services.placement.core.state import PlacementState
 from services.placement.core.transitions import State
@@ -44,26 +44,32 @@ Reasons = tuple[tuple[str, int], ...]
 
 
 def may_help(state: PlacementState, table: NodeTable, sig: int) -> bool:
-    """Whether somebody could go for members of this signature, on nodes as `table` has them."""
-    return is_preempting(state, sig) and is_somebody_lower(state, table, sig, None)
+    """Return whether pods of lower priority could leave for members of this signature, on the nodes
+    of `table`.
+    """
+    return is_preempting(state, sig) and has_lower_priority_pod(state, table, sig, None)
 
 
 def is_preempting(state: PlacementState, sig: int) -> bool:
-    """Whether room is made for such members at all: not where a place depends on more than its
-    node, nor where somebody else says who goes.
+    """Return whether preemption serves such members: not if a place depends on more than its node,
+    or if extenders or plugins choose victims.
     """
     spec, wanted = state.specs[sig], compiled(state, sig)
     if spec.never_preempts or not wanted.plugins.profile.preempts or wanted.plugins.post_filters:
         return False
-    if obstacle(state, sig) or reservations.chooses(state, sig) or questions.concerned(state, sig):
+    if (
+        unsupported_reason(state, sig)
+        or reservations.chooses(state, sig)
+        or questions.is_interested(state, sig)
+    ):
         return False
     if any(one.names_victims(spec) for one in state.config.extenders):
         return False
     return rules_of(state.table, wanted) is None
 
 
-def dry_run(state: PlacementState, event: GangDryRunAsked) -> PlacesFound:
-    """Places for as many as are needed, each with those before it given, or all there are."""
+def decide_places(state: PlacementState, event: GangDryRunAsked) -> PlacesFound:
+    """Return places for the needed members, each after those before it, or all there are."""
     nodes = len(state.nodes)
     places: list[Place] = []
     seats: list[Seat] = []
@@ -77,7 +83,7 @@ def dry_run(state: PlacementState, event: GangDryRunAsked) -> PlacesFound:
         places += [Place(group, seat.candidate) for seat in found]
         seats += found
     if places and len(places) < event.needed:
-        reasons = ((NO_VICTIMS, nodes),)  # with all of these there
+        reasons = ((NO_VICTIMS, nodes),)  # reasons with all of these placed
     return PlacesFound(state.shard, event.ask, event.gang, tuple(places), reasons, nodes)
 
 
@@ -93,11 +99,11 @@ def _seats(
 
 
 def _free(state: PlacementState, sig: int, count: int, before: Sequence[Seat]) -> list[Seat]:
-    """Nodes that take members as they are now."""
-    held = nominations.held_against(state, state.specs[sig].priority)
+    """Return nodes on which members fit without victims."""
+    nominated_pods = nominations.nominated_pods_for(state, state.specs[sig].priority)
     for seat in before:
-        held.setdefault(seat.candidate.node, []).append((seat.wanted, seat.mask))
-    picks = place(state, state.table.trial(), sig, count, held)
+        nominated_pods.setdefault(seat.candidate.node, []).append((seat.wanted, seat.mask))
+    picks = place(state, state.table.trial(), sig, count, nominated_pods)
     nodes = state.table.ids[picks.rows].tolist()
     wanted = compiled(state, sig)
     return [
@@ -111,25 +117,25 @@ def _without_victims(state: PlacementState, node: int) -> Candidate:
 
 
 class _Members(DryRun):
-    """The dry run for members of one signature."""
+    """The dry run for the members of one signature."""
 
     def __init__(
         self, state: PlacementState, event: GangDryRunAsked, sig: int, before: Sequence[Seat]
     ) -> None:
-        """`before`: what other members got."""
+        """`before`: the places of other members."""
         asked = DryRunAsked(event.ask, 0, sig, event.budgets, event.taken, named=event.named)
         super().__init__(state, asked, before)
-        # Nodes on which pods leave for the gang: the next member may be there without any more.
+        # Nodes whose pods leave for the gang: the next member may fit there without more victims.
         self.shared = {one.candidate.node for one in before if one.candidate.victims}
-        self.fresh: set[int] = set()  # rows that were looked at with budgets as they are now
+        self.fresh: set[int] = set()  # rows searched with the present budgets
         rows = state.table.rows_of(sorted(self.shared))
-        own = self.rows[np.isin(self.rows, rows)]
+        known_rows = self.rows[np.isin(self.rows, rows)]
         self.rows = self.rows[~np.isin(self.rows, rows)]
-        for row in own.tolist():
+        for row in known_rows.tolist():
             self._look(row)
 
     def seats(self, count: int) -> list[Seat]:
-        """Places for so many, or all there are."""
+        """Return up to `count` places."""
         found: list[Seat] = []
         while len(found) < count:
             self.search()
@@ -141,7 +147,7 @@ class _Members(DryRun):
         return found
 
     def _next(self) -> Seat | None:
-        """The best place; None where it has to be looked at again first."""
+        """Return the best place, or None if its node must be searched again first."""
         _key, row, chosen = heappop(self.found)
         self.clean -= not chosen.violations
         victims = few(chosen.victims)
@@ -151,7 +157,7 @@ class _Members(DryRun):
             return None
         before = dict(self.left)
         seat = Seat(self.wanted, self._mask(row, chosen), chosen)
-        self._take(seat)
+        self._apply_seat(seat)
         if self.left != before:
             self.fresh.clear()
         if victims:
@@ -160,7 +166,7 @@ class _Members(DryRun):
         return seat
 
     def _mask(self, row: int, chosen: Candidate) -> int:
-        """The devices that the next member gets there."""
+        """Return the devices of the next member there."""
         if not self.wanted.gpu_count:
             return 0
         victims, leaving = self._victims(np.array([row], np.int64))
@@ -170,7 +176,7 @@ class _Members(DryRun):
         return scratch.pick_devices(self.wanted)
 
     def _look(self, row: int) -> None:
-        """Look at a node again; it has no place among those found meanwhile."""
+        """Search a node again; it has no place among the found ones meanwhile."""
         for _tried in self._each(np.array([row], np.int64)):
             pass
 
@@ -182,17 +188,17 @@ class _Members(DryRun):
             super()._try_node(row, node, victims, leaving)
 
 
-def nominate(
+def decide_gang_nomination(
     state: PlacementState, event: GangNominateAsked, void: bool
 ) -> GangNominated | GangNominationStale:
-    """Re-validate all of these together against what is true now: they are kept, or none is."""
+    """Validate all nominees together against the present state: keep all or none."""
     stale = GangNominationStale(state.shard, event.ask, event.gang)
     if void or not all(_is_wanting(state, one) for one in event.nominees):
         return stale
     kept: set[int] = set()
     for node in sorted({one.node for one in event.nominees}):
-        here = [one for one in event.nominees if one.node == node]
-        leave = _needed(state, node, here)
+        nominees_here = [one for one in event.nominees if one.node == node]
+        leave = _needed(state, node, nominees_here)
         if leave is None:
             return stale
         kept |= leave
@@ -204,18 +210,20 @@ def nominate(
 
 
 def _is_wanting(state: PlacementState, one: Nominee) -> bool:
-    """Whether the member is there and has no place, and its node and signature are known."""
+    """Return whether the member exists without a place, and its node and signature are known."""
     kind = state.ledger.kind_of(one.pod)
     if one.sig not in state.specs or state.table.row_of(one.node) is None:
         return False
     return not IS_CHARGED[kind] and kind not in (State.GONE, State.STRAY)
 
 
-def _needed(state: PlacementState, node: int, here: Sequence[Nominee]) -> set[int] | None:
-    """Who has to leave the node so that all of these fit; None where that is not to be had."""
+def _needed(state: PlacementState, node: int, nominees: Sequence[Nominee]) -> set[int] | None:
+    """Return the pods that must leave the node so that all of these fit, or None if that is
+    impossible.
+    """
     ledger = state.ledger
-    lowest: dict[int, int] = {}  # victim -> priority of the member it is to leave for
-    for one in here:
+    lowest: dict[int, int] = {}  # victim -> priority of the member it leaves for
+    for one in nominees:
         for pod in few(one.victims):
             lowest[pod] = state.specs[one.sig].priority
     rows = [row for pod in lowest if (row := ledger.placed_row(pod, node)) is not None]
@@ -227,36 +235,38 @@ def _needed(state: PlacementState, node: int, here: Sequence[Nominee]) -> set[in
     if not nominations.leaving_on(state, node).isdisjoint(victims):
         return None
     leave = set(victims)
-    if not _all_fit(state, node, here, leave):
+    if not _all_fit(state, node, nominees, leave):
         return None
     for pod in sorted(leave, key=lambda pod: _importance(state, pod, victims[pod])):
-        if _all_fit(state, node, here, leave - {pod}):
+        if _all_fit(state, node, nominees, leave - {pod}):
             leave.discard(pod)
     return leave
 
 
 def _importance(state: PlacementState, pod: int, priority: int) -> tuple[int, int, int, int]:
-    """Who is kept first: whom a budget covers, then as in the dry run."""
+    """Return the sort key of reprieve: pods covered by a budget first, then as in the dry run."""
     row = state.ledger.row(pod)
     return (state.ledger.budget[row] == 0, -priority, int(state.ledger.start_ms[row]), pod)
 
 
-def _all_fit(state: PlacementState, node: int, here: Sequence[Nominee], leave: set[int]) -> bool:
-    """Whether these fit on the node one after the other once these pods, and all others that are
-    leaving it, are gone; and nobody who is being tried there now has to wait for that.
+def _all_fit(
+    state: PlacementState, node: int, nominees: Sequence[Nominee], leave: set[int]
+) -> bool:
+    """Return whether these fit on the node one by one without the pods in `leave` and all others
+    that are leaving, and no pod being tried there now has to wait for that.
     """
     before: list[tuple[int, int]] = []
-    for one in here:
+    for one in nominees:
         wanted = compiled(state, one.sig)
         static = static_of(state.table, wanted.spec, wanted.plugins).ok
         row = state.table.row_of(node)
         if static is not None and not static[row]:
             return False
-        scratch = nominations.held_on(
+        scratch = nominations.node_with_nominated(
             state, one.pod, one.sig, node, leave | nominations.leaving_on(state, node)
         )
         for sig, mask in before:
-            scratch.hold(compiled(state, sig), mask)
+            scratch.add_nominated(compiled(state, sig), mask)
         if not fits(state.table, wanted, scratch):
             return False
         mask = scratch.pick_devices(wanted)

@@ -1,23 +1,26 @@
-"""When a shard says what it has left, for routing: at once when it matters, else in a while."""
+"""Digests of a shard's free amounts, for routing: sent at once if the change is large,
+else later.
+"""
 
 from services.placement.core.state import PlacementState
 from shared.events.placement import ShardDigest
 
 
 def due_ms(state: PlacementState) -> int | None:
-    """Now when the node count changed or a free amount moved by more than a share of the shard;
-    when it was quiet for long enough if it differs at all; never when it is what was said last.
+    """Return when the digest is due, ms: now if the node count changed or a free amount moved by
+    more than a share of the shard; after the quiet time if it differs at all; never if it equals
+    the last one.
     """
-    have, used, said = state.capacity, state.used, state.digest
+    have, used, last = state.capacity, state.used, state.digest
     share = state.config.digest_share
-    cpu = abs(max(0, have.cpu_milli - used.cpu_milli) - said[1])
-    memory = abs(max(0, have.memory_bytes - used.memory_bytes) - said[2])
-    gpu = abs(max(0, have.gpu_milli - used.gpu_milli) - said[3])
+    cpu = abs(max(0, have.cpu_milli - used.cpu_milli) - last[1])
+    memory = abs(max(0, have.memory_bytes - used.memory_bytes) - last[2])
+    gpu = abs(max(0, have.gpu_milli - used.gpu_milli) - last[3])
     if (
         cpu * share > have.cpu_milli
         or memory * share > have.memory_bytes
         or gpu * share > have.gpu_milli
-        or len(state.nodes) != said[0]
+        or len(state.nodes) != last[0]
     ):
         return state.now_ms
     if cpu or memory or gpu:
@@ -25,13 +28,13 @@ def due_ms(state: PlacementState) -> int | None:
     return None
 
 
-def shard_digest(state: PlacementState) -> ShardDigest:
-    """What is free now."""
+def decide_shard_digest(state: PlacementState) -> ShardDigest:
+    """Return the present free amounts."""
     return ShardDigest(state.shard, *state.free())
 
 
-def digested(state: PlacementState, event: ShardDigest) -> None:
-    """Remember what was said, and when."""
+def on_shard_digest(state: PlacementState, event: ShardDigest) -> None:
+    """Remember the digest and its time."""
     free = (event.free_cpu_milli, event.free_memory_bytes, event.free_gpu_milli)
     state.digest = (event.nodes, *free)
     state.digest_ms = state.now_ms

@@ -1,18 +1,18 @@
-"""Dispatches come in and are answered: what queueing's and binding's journals do, and the shard's
-own Reserved, Refused and Released.
+"""Dispatches and their answers: applies the events of queueing and binding and the shard's own
+Reserved, Refused and Released.
 
 A pod may be dispatched while the shard still charges it for an older decision, because the outcome
-that frees it travels in another journal. Such a pod is deferred until that outcome is here.
+that frees it travels in another journal. Such a pod is deferred until that outcome arrives.
 """
 
 import numpy as np
 
-from services.placement.core.books.charges import put, put_one, take
-from services.placement.core.books.identity import by_own_sig
+from services.placement.core.books.charges import charge, charge_one, release
+from services.placement.core.books.identity import by_latest_sig
 from services.placement.core.books.ledger import FEW, I8, IS_CHARGED
 from services.placement.core.extenders import retries
 from services.placement.core.placing import preemption_wakeups, sampling
-from services.placement.core.placing.work_queue import Ask, Work
+from services.placement.core.placing.work_queue import Batch, Task
 from services.placement.core.preemption import nominations
 from services.placement.core.state import Deferred, PlacementState
 from services.placement.core.transitions import State
@@ -24,8 +24,8 @@ from shared.model.columns import I64, few, size, unpack
 from shared.scheduling.table.layout import FREE
 
 
-def dispatched(state: PlacementState, event: Dispatched) -> None:
-    """Queue the pods; leave out those that are placed or gone, defer those that are still held."""
+def on_dispatched(state: PlacementState, event: Dispatched) -> None:
+    """Queue the pods; drop those that are placed or deleted, defer those that are still charged."""
     if event.shard != state.shard:
         return
     ids = unpack(event.ids)
@@ -42,54 +42,54 @@ def dispatched(state: PlacementState, event: Dispatched) -> None:
 
 
 def _placeable(state: PlacementState, event: Dispatched, ids: I64, before: I8) -> I64:
-    again = before == State.QUEUED
-    if again.any():
-        state.todo.drop(ids[again])
+    is_queued = before == State.QUEUED
+    if is_queued.any():
+        state.work_queue.drop(ids[is_queued])
     held = (before == State.RESERVED) | (before == State.HELD) | (before == State.FAILED)
     for pod in ids[held].tolist():
         state.deferred[pod] = Deferred(event.attempt, event.sig, event.urgent)
-    wanted: I64 = ids[again | (before == State.FREE)]
+    wanted: I64 = ids[is_queued | (before == State.FREE)]
     return wanted
 
 
 def _queue(state: PlacementState, attempt: int, sig: int, urgent: bool, ids: I64) -> None:
     if not len(ids):
         return
-    state.todo.arrivals += 1
-    order = state.todo.arrivals
+    state.work_queue.arrivals += 1
+    order = state.work_queue.arrivals
     if sig > state.last_sig:
-        # Newer than all that ingest told us: than what it told of these pods, too.
-        work = Work(attempt, sig, ids, urgent, 0, order)
-        state.todo.unknown.setdefault(sig, []).append(work)
+        # The dispatch has read more of ingest's journal than this shard, also about these pods.
+        batch = Batch(attempt, sig, ids, urgent, 0, order)
+        state.work_queue.unknown.setdefault(sig, []).append(batch)
         return
-    for own, part in by_own_sig(state, sig, ids):
-        spec = state.specs.get(own)
-        priority = state.orders.get(own, spec.priority if spec else 0)
-        state.todo.add(Work(attempt, own, part, urgent, priority, order))
+    for latest, part in by_latest_sig(state, sig, ids):
+        spec = state.specs.get(latest)
+        priority = state.orders.get(latest, spec.priority if spec else 0)
+        state.work_queue.add(Batch(attempt, latest, part, urgent, priority, order))
 
 
-def admit_ask(state: PlacementState, ask: Ask) -> None:
-    """Queue an ask, or let it wait for the first signature of it that is not known yet."""
-    for sig in ask.sigs():
+def admit_task(state: PlacementState, task: Task) -> None:
+    """Queue a task, or let it wait for its first signature that is not known yet."""
+    for sig in task.sigs():
         if sig > state.last_sig:
-            state.todo.unknown.setdefault(sig, []).append(ask)
+            state.work_queue.unknown.setdefault(sig, []).append(task)
             return
-    state.todo.asks.append(ask)
+    state.work_queue.tasks.append(task)
 
 
-def let_go(state: PlacementState, ids: I64, before: I8) -> None:
-    """Pods with a fact, or gone, are not wanted any more wherever they wait."""
+def drop_unwanted(state: PlacementState, ids: I64, before: I8) -> None:
+    """Drop pods that have a node or are deleted, wherever they wait."""
     queued = before == State.QUEUED
     if queued.any():
-        state.todo.drop(ids[queued])
+        state.work_queue.drop(ids[queued])
     if state.failed or state.deferred:
         for pod in ids.tolist():
             state.failed.pop(pod, None)
             state.deferred.pop(pod, None)
 
 
-def settle(state: PlacementState, ids: I64) -> None:
-    """Pods were given back: dispatches that waited for it go on."""
+def resume_deferred(state: PlacementState, ids: I64) -> None:
+    """Resume the dispatches of pods whose charges were released."""
     if not (state.failed or state.deferred):
         return
     for pod in ids.tolist():
@@ -102,47 +102,48 @@ def settle(state: PlacementState, ids: I64) -> None:
             _queue(state, waiting.attempt, waiting.sig, waiting.urgent, pods)
 
 
-def reserved(state: PlacementState, event: Reserved) -> None:
-    """Picks become charges."""
-    sampling.searched(state, event.examined)
-    state.todo.take(event.attempt, event.ids)
+def on_reserved(state: PlacementState, event: Reserved) -> None:
+    """Charge the picks."""
+    if event.examined:
+        sampling.note_search(state, event.examined)
+    state.work_queue.pop(event.attempt, event.ids)
     count = size(event.ids)
     if count <= FEW:
         devices = few(event.devices) if event.devices else (0,) * count
         for pod, node, mask in zip(few(event.ids), few(event.nodes), devices, strict=True):
-            _reserved_one(state, event.sig, pod, node, mask)
+            _reserve_one(state, event.sig, pod, node, mask)
         if event.volumes:
-            reservations.reserved(state, event)
+            reservations.reserve_volumes(state, event)
         return
     ids, nodes = unpack(event.ids), unpack(event.nodes)
     rows = state.ledger.rows(ids)
     state.ledger.advance(rows, "Reserved")
     masks = unpack(event.devices) if event.devices else None
-    assert_not_over(state, event.sig, put(state, rows, event.sig, nodes, masks))
-    if state.nominated:
+    assert_not_over(state, event.sig, charge(state, rows, event.sig, nodes, masks))
+    if state.nomination_of_pod:
         for pod in ids.tolist():
-            nominations.placed(state, pod)
-        nominations.pods_came(state, nodes)
+            nominations.note_placed(state, pod)
+        nominations.note_pods_added(state, nodes)
 
 
-def _reserved_one(state: PlacementState, sig: int, pod: int, node: int, mask: int) -> None:
+def _reserve_one(state: PlacementState, sig: int, pod: int, node: int, mask: int) -> None:
     ledger, table = state.ledger, state.table
     row = ledger.row(pod)
     ledger.advance_one(row, "Reserved")
-    put_one(state, row, sig, node, mask)
+    charge_one(state, row, sig, node, mask)
     at = table.row_of(node)
     assert at is not None
     free = table.cols[:, at].tolist()
     for column, _amount in state.sigs[sig].amount_checks:
         assert free[column] >= 0.0, over_story(state, at)
-    if state.nominated:
-        nominations.placed(state, pod)
-        nominations.pods_came(state, np.array([node], np.int64))
+    if state.nomination_of_pod:
+        nominations.note_placed(state, pod)
+        nominations.note_pods_added(state, np.array([node], np.int64))
 
 
 def assert_not_over(state: PlacementState, sig: int, rows: I64) -> None:
-    """No node (by row in the table) is over-full in anything that our own charge took from it and
-    that was looked at: over-full nodes come from facts alone, and nothing is ever added to them.
+    """Check that no node (by table row) is over-full in an amount that our charge took and the
+    filters checked. Only facts over-fill nodes, and no pod is ever added to such a node.
     """
     table = state.table
     for column, _amount in state.sigs[sig].amount_checks:
@@ -152,7 +153,7 @@ def assert_not_over(state: PlacementState, sig: int, rows: I64) -> None:
 
 
 def over_story(state: PlacementState, row: int) -> str:
-    """What a node has, and who is on it."""
+    """Return a node's amounts and pods as text."""
     table, ledger = state.table, state.ledger
     node = table.node_id_at(row)
     rows = np.flatnonzero((ledger.node == node) & IS_CHARGED[ledger.kind])
@@ -164,54 +165,56 @@ def over_story(state: PlacementState, row: int) -> str:
     return f"node {node} is over-full after our own charge: free {free}, pods {pods}"
 
 
-def refused(state: PlacementState, event: Refused) -> None:
-    """The pods are free for other shards; the signature is remembered."""
+def on_refused(state: PlacementState, event: Refused) -> None:
+    """Release the pods to other shards and remember the refused signature."""
     if not event.attempt:
-        del state.looks[event.sig]
-        preemption_wakeups.told(state, event.sig, event.preemptible)
+        del state.reasons_wanted[event.sig]
+        preemption_wakeups.note_whether_preemption_helps(state, event.sig, event.preemptible)
         return
-    sampling.searched(state, event.examined)
+    sampling.note_search(state, event.examined)
     state.ledger.advance(state.ledger.rows(unpack(event.ids)), "Refused")
     if not event.error:
         remember_refused(state, event.sig)
-        preemption_wakeups.told(state, event.sig, event.preemptible)
-        retries.refused(state, event)
-    state.todo.take(event.attempt, event.ids)
+        preemption_wakeups.note_whether_preemption_helps(state, event.sig, event.preemptible)
+        retries.note_refused(state, event)
+    state.work_queue.pop(event.attempt, event.ids)
 
 
 def remember_refused(state: PlacementState, sig: int) -> None:
-    """Changes for the better are checked for this signature from now on."""
+    """Check this signature on every improved node from now on."""
     if sig in state.specs and sig not in state.retired:
         state.refused.add(sig)
 
 
-def bound(state: PlacementState, event: Bound) -> None:
-    """Our bind is definite: the pod is where we put it."""
+def on_bound(state: PlacementState, event: Bound) -> None:
+    """Note that our bind succeeded: the pod is where we put it."""
     if size(event.ids) <= FEW and not state.deferred and not state.failed:
         for pod, node in zip(few(event.ids), few(event.nodes), strict=True):
             row = state.ledger.placed_row(pod, node)
             if row is not None:
                 state.ledger.advance_one(row, "Bound")
         return
-    rows, ids = ours(state, unpack(event.ids), unpack(event.nodes))
+    rows, ids = charged_here(state, unpack(event.ids), unpack(event.nodes))
     before = state.ledger.advance(rows, "Bound")
-    let_go(state, ids, before)
+    drop_unwanted(state, ids, before)
 
 
-def bind_failed(state: PlacementState, event: BindFailed) -> None:
-    """A reservation of ours came to nothing: `decide` gives it back (Released). A pod that was
-    placed anew meanwhile is not meant, and a fact stays.
+def fail_reservations(state: PlacementState, event: BindFailed) -> None:
+    """Mark failed reservations, which `decide` releases (Released). A pod placed again meanwhile is
+    not meant, and a fact stays.
     """
     nodes = unpack(event.nodes) if event.nodes else None
-    rows, ids = ours(state, unpack(event.ids), nodes)
+    rows, ids = charged_here(state, unpack(event.ids), nodes)
     state.ledger.advance(rows, "BindFailed")
     failed = state.ledger.kind[rows] == State.FAILED
     for pod in ids[failed].tolist():
         state.failed[pod] = None
 
 
-def ours(state: PlacementState, ids: I64, nodes: I64 | None) -> tuple[I64, I64]:
-    """Rows and ids of those that this shard charges (to these nodes); never grows the ledger."""
+def charged_here(state: PlacementState, ids: I64, nodes: I64 | None) -> tuple[I64, I64]:
+    """Return rows and ids of the pods that this shard charges (to these nodes); never grows the
+    ledger.
+    """
     ledger = state.ledger
     rows = ids - ledger.base
     inside = (rows >= 0) & (rows < len(ledger.kind))
@@ -224,11 +227,11 @@ def ours(state: PlacementState, ids: I64, nodes: I64 | None) -> tuple[I64, I64]:
     return (rows, ids) if charged.all() else (rows[charged], ids[charged])
 
 
-def released(state: PlacementState, event: Released) -> None:
-    """Reservations are given back."""
+def on_released(state: PlacementState, event: Released) -> None:
+    """Release the reservations."""
     ids = unpack(event.ids)
     rows = state.ledger.rows(ids)
     state.ledger.advance(rows, "Released")
-    take(state, rows)
-    reservations.let_go(state, ids.tolist())
-    settle(state, ids)
+    release(state, rows)
+    reservations.end_waits(state, ids.tolist())
+    resume_deferred(state, ids)

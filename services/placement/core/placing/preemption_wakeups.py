@@ -1,18 +1,18 @@
-"""Wake-ups of pods that nobody could go for: some node may hold somebody now who can.
+"""Wake-ups of pods that preemption could not help: a changed node may hold victims now.
 
-A signature is hopeless once the shard says that preemption does not help it: with a refusal, or as
-the answer to a dry run. Changed nodes are tried out for it (take everybody of lower priority away,
-and see), and once one would do it is reported like one that fits: its pods are refused again, and
-preemption is asked again. It is hopeless no more until the shard says so anew, so that whatever is
-said costs one wake-up, and pods that preemption works for already cost nothing here.
+A signature is hopeless once the shard says, with a refusal or the answer to a dry run, that
+preemption does not help it. Changed nodes are tried for it without all pods of lower priority. If
+one would fit, the signature is reported like one that fits: its pods are refused again and
+preemption is asked again. It is not hopeless again until the shard says so, so each such answer
+costs one wake-up, and pods that preemption already helps cost nothing here.
 """
 
 import numpy as np
 
 from services.placement.core.books.charges import compiled
 from services.placement.core.books.ledger import IS_VICTIM
-from services.placement.core.placing.unsupported import obstacle
-from services.placement.core.preemption.dry_run import FEW_ROWS, ByName
+from services.placement.core.placing.unsupported import unsupported_reason
+from services.placement.core.preemption.dry_run import FEW_ROWS, EvictablePods
 from services.placement.core.preemption.reprieve import amount_of
 from services.placement.core.state import PlacementState
 from shared.events.preemption import DryRunAsked
@@ -20,13 +20,13 @@ from shared.scheduling.table.layout import FREE, I64
 
 CPU_AND_MEMORY = (FREE, FREE + 1)
 CHECKS_MAX = 256
-"""Nodes are tried out for so many signatures in one step; those beyond it for which cpu and memory
-would do are reported as they are.
+"""How many signatures are tried exactly in one step. Further signatures whose cpu and memory would
+fit are reported unchecked.
 """
 
 
-def told(state: PlacementState, sig: int, helps: bool) -> None:
-    """The shard said whether preemption may help a signature."""
+def note_whether_preemption_helps(state: PlacementState, sig: int, helps: bool) -> None:
+    """Note whether preemption may help a signature."""
     if helps or sig not in state.refused or not _may_preempt(state, sig):
         state.hopeless.discard(sig)
     else:
@@ -37,18 +37,20 @@ def _may_preempt(state: PlacementState, sig: int) -> bool:
     return not state.specs[sig].never_preempts and compiled(state, sig).plugins.profile.makes_room
 
 
-def some_hope(state: PlacementState, rows: I64) -> list[int]:
-    """Hopeless signatures, ascending, for which somebody on one of these rows could go now."""
-    if not state.hopeless or not len(rows) or not _has_lower(state, rows):
+def decide_wakeable(state: PlacementState, rows: I64) -> list[int]:
+    """Return the hopeless signatures, ascending, for which a node in these rows now has victims
+    that would make room.
+    """
+    if not state.hopeless or not len(rows) or not _has_lower_priority_pod(state, rows):
         return []
-    sigs = sorted(sig for sig in state.hopeless if not obstacle(state, sig))
+    sigs = sorted(sig for sig in state.hopeless if not unsupported_reason(state, sig))
     maybe = _quick(state, sigs, rows)
     found = [sig for sig in maybe[:CHECKS_MAX] if _finds_some(state, sig, rows)]
     return [*found, *maybe[CHECKS_MAX:]]
 
 
-def _has_lower(state: PlacementState, rows: I64) -> bool:
-    """Whether any pod there is of a lower priority than one of them: mostly not."""
+def _has_lower_priority_pod(state: PlacementState, rows: I64) -> bool:
+    """Return whether any pod there has a lower priority than one of them: mostly not."""
     highest = max(state.specs[sig].priority for sig in state.hopeless)
     nodes = state.table.ids[rows]
     lower = (counts for level, counts in state.levels.items() if level < highest)
@@ -56,8 +58,8 @@ def _has_lower(state: PlacementState, rows: I64) -> bool:
 
 
 def _quick(state: PlacementState, sigs: list[int], rows: I64) -> list[int]:
-    """Those whose cpu and memory each fit on one of these rows at least, once all of lower priority
-    have left it; one pass over the ledger for all of them.
+    """Return signatures whose cpu and memory each fit on at least one of these rows without the
+    pods of lower priority; one pass over the ledger for all of them.
     """
     ledger, nodes = state.ledger, state.table.ids[rows]
     place = np.full(int(max(ledger.node.max(), nodes.max())) + 1, -1, np.int64)
@@ -85,7 +87,7 @@ def _quick(state: PlacementState, sigs: list[int], rows: I64) -> list[int]:
 
 
 def _finds_some(state: PlacementState, sig: int, rows: I64) -> bool:
-    run = ByName(state, DryRunAsked(0, 0, sig), only=rows)
-    if run.lower is None and len(run.rows) > FEW_ROWS:
-        return True  # node by node it would take longer than the pod's own dry run
+    run = EvictablePods(state, DryRunAsked(0, 0, sig), only=rows)
+    if run.lower_columns is None and len(run.rows) > FEW_ROWS:
+        return True  # checking node by node would take longer than the pod's dry run
     return any(run.found for _tried in run.tries)

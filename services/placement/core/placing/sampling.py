@@ -1,22 +1,22 @@
-"""Searches that end early: which nodes they go through, and where the next one begins.
+"""Searches that end early (percentageOfNodesToScore): the order of nodes and the start of the next
+search.
 
-Every profile of a shard goes through single cycles as soon as one of them samples, because all of
-them share one start index. Gangs, dry runs and looks for wake-ups see every node all the same: they
-are no searches of one pod.
+If one profile of a shard samples, all its profiles use single cycles, because they share one start
+index. Gangs, dry runs and wake-up checks still examine every node: they are not searches for one
+pod.
 """
 
+import numpy as np
+
 from services.placement.core.books.charges import compiled, table_rows
-from services.placement.core.placing.cycle import place_there
 from services.placement.core.state import PlacementState
 from shared.scheduling.cycle.sampling import NodeTree, samples
-from shared.scheduling.table.layout import Held
-from shared.scheduling.table.picks import Pick, Sampled
+from shared.scheduling.table.layout import NominatedPods
+from shared.scheduling.table.picks import Sampled
 
 
-def configured(state: PlacementState) -> None:
-    """Keep the order of nodes from now on, or no longer. Of nodes that are there already their ids
-    tell who came first.
-    """
+def configure(state: PlacementState) -> None:
+    """Start or stop keeping the order of nodes. Existing nodes are ordered by their ids."""
     if not any(map(samples, state.config.profiles)):
         state.tree, state.start_index = None, 0
     elif state.tree is None:
@@ -26,23 +26,28 @@ def configured(state: PlacementState) -> None:
 
 
 def place(
-    state: PlacementState, sig: int, held: Held | None, nominated: int | None = None
+    state: PlacementState,
+    sig: int,
+    nominated_pods: NominatedPods | None,
+    nominated: int | None = None,
 ) -> Sampled:
-    """One pod; the row of its nominated node is tried alone first, as kube-scheduler does."""
+    """Pick a node for one pod; the row of its nominated node is tried alone first, as in
+    kube-scheduler.
+    """
     assert state.tree is not None
     wanted = compiled(state, sig)
     if nominated is not None:
-        there = place_there(state.table, wanted, nominated, held or {})
-        if len(there.rows):
-            pick = Pick(nominated, int(there.totals[0]), int(there.masks[0]), 1, -1)
-            return Sampled(pick, there.rows, there.rows, 0)
+        pick = state.kernel.place_on(state.table, wanted, nominated, nominated_pods)
+        if pick is not None:
+            row = np.array([nominated], np.int64)
+            return Sampled(pick, row, row, 0)
     order = table_rows(state, state.tree.listed())
     return state.kernel.place_sampled(
-        state.table, wanted, held, order, state.start_index, nominated
+        state.table, wanted, nominated_pods, order, state.start_index, nominated
     )
 
 
-def searched(state: PlacementState, examined: int) -> None:
-    """The next search begins behind these nodes."""
+def note_search(state: PlacementState, examined: int) -> None:
+    """Start the next search after these nodes."""
     if examined:
         state.start_index = (state.start_index + examined) % len(state.nodes)

@@ -1,4 +1,4 @@
-"""What keeps a shard from deciding about a signature at all, whatever its nodes have."""
+"""Finds the reason why a shard cannot decide about a signature at all, whatever its nodes have."""
 
 import numpy as np
 
@@ -16,14 +16,14 @@ CLAIM_NEEDS_ONE_SHARD = (
 )
 
 
-def obstacle(state: PlacementState, sig: int) -> str:
-    """Why nothing can be decided, for every node; empty = it can."""
+def unsupported_reason(state: PlacementState, sig: int) -> str:
+    """Return the reason that holds for every node; empty if the shard can decide."""
     spec = state.specs[sig]
-    if state.shards > 1 and spec.has_wide_rules:
+    if state.shards > 1 and spec.has_cross_node_rules:
         return NEEDS_ONE_SHARD
     if not spec.volumes:
         return ""
-    filters = state.sigs[sig].plugins.between
+    filters = state.sigs[sig].plugins.inter_pod_plugins
     claims = _claims(state, sig)
     is_for_one = any(ONE_POD in claim.access_modes for claim in claims)
     if state.shards > 1 and is_for_one and volume_restrictions.NAME in filters:
@@ -34,20 +34,20 @@ def obstacle(state: PlacementState, sig: int) -> str:
 
 
 def _is_used_by_strays(state: PlacementState, claims: list[PersistentVolumeClaim]) -> bool:
-    """Whether a pod on a node that is not let in yet uses one of those for one pod alone: it is
-    charged to no node, so that the plugin does not see it.
+    """Return whether a pod on a withheld node uses one of these ReadWriteOncePod claims: it is
+    charged to no node, so the plugin cannot see it.
     """
-    own = {(one.namespace, one.name) for one in claims if ONE_POD in one.access_modes}
+    exclusive = {(one.namespace, one.name) for one in claims if ONE_POD in one.access_modes}
     ledger = state.ledger
     for sig in np.unique(ledger.sig[ledger.kind == State.STRAY]).tolist():
         spec = state.specs.get(sig)
-        if spec is not None and own & {(spec.namespace, one.name) for one in spec.volumes}:
+        if spec is not None and exclusive & {(spec.namespace, one.name) for one in spec.volumes}:
             return True
     return False
 
 
 def _claims(state: PlacementState, sig: int) -> list[PersistentVolumeClaim]:
-    """The claims of its pods that are there."""
+    """Return the existing claims of its pods."""
     spec, known = state.specs[sig], state.storage.claims
     found = (known.get((spec.namespace, one.name)) for one in spec.volumes)
     return [one for one in found if one is not None]

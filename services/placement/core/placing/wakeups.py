@@ -1,7 +1,7 @@
-"""Wake-ups: which refused signatures fit on the nodes that got better, or could be made to fit.
+"""Wake-ups: finds the refused signatures that fit on improved nodes, or could be made to fit.
 
-Every step that finds both writes one Improved, even an empty one: only events change the state, so
-that changed nodes were looked at must be in the journal too.
+Every step with both writes one Improved, even an empty one: only events change the state, so the
+journal must show that the nodes were checked.
 """
 
 import numpy as np
@@ -10,38 +10,42 @@ from msgspec import structs
 from services.placement.core.books.charges import compiled
 from services.placement.core.extenders import retries
 from services.placement.core.placing import preemption_wakeups
-from services.placement.core.placing.unsupported import obstacle
-from services.placement.core.preemption import nominations, pre_check
+from services.placement.core.placing.cycle import reject
+from services.placement.core.placing.unsupported import unsupported_reason
+from services.placement.core.preemption import nominations
 from services.placement.core.state import PlacementState
 from shared.events.placement import Improved, Refused
 from shared.events.queueing import ReasonsAsked
 from shared.model.columns import pack, unpack
 from shared.scheduling.cycle.inter_pod_rules import rules_of
-from shared.scheduling.cycle.report import ended_early
 from shared.scheduling.cycle.signature import Signature
-from shared.scheduling.table.layout import FREE, I64, Held
-from shared.scheduling.table.picks import Reasons
+from shared.scheduling.table.layout import FREE, I64
 
 CHECKS_MAX = 256
-"""Exact checks in one step. Signatures beyond it that pass the quick check are reported unchecked:
-a wake-up in vain costs one evaluation, a lost one costs minutes.
+"""Exact checks in one step. Further signatures that pass the quick check are reported unchecked: a
+needless wake-up costs one evaluation, a lost one costs minutes.
 """
 FEW_ROWS = 32
+NO_PODS = np.zeros(0, np.int64)
 
 
-def improved(state: PlacementState) -> Improved:
-    """Refused signatures that some changed node takes now, or would take if others went."""
-    rows = state.table.rows_of(sorted(state.better))
+def decide_improved(state: PlacementState) -> Improved:
+    """Return the refused signatures that fit a changed node now, or would if pods were
+    preempted.
+    """
+    rows = state.table.rows_of(sorted(state.improved_nodes))
     maybe = _quick(state, rows)
     fits = [sig for sig in maybe[:CHECKS_MAX] if _fits(state, sig, rows)]
-    others = (*preemption_wakeups.some_hope(state, rows), *retries.due(state))
+    others = (*preemption_wakeups.decide_wakeable(state, rows), *retries.due(state))
     found = dict.fromkeys((*fits, *maybe[CHECKS_MAX:], *others))
     return Improved(state.shard, pack(found), state.world)
 
 
 def _quick(state: PlacementState, rows: I64) -> list[int]:
-    """Signatures, ascending, whose cpu and memory each fit on one of these rows at least."""
-    sigs = sorted(sig for sig in state.refused if not obstacle(state, sig))
+    """Return the signatures, ascending, whose cpu and memory each fit on at least one of these
+    rows.
+    """
+    sigs = sorted(sig for sig in state.refused if not unsupported_reason(state, sig))
     if not len(rows) or not sigs:
         return []
     most = state.table.cols[FREE : FREE + 2][:, rows].max(axis=1)
@@ -53,8 +57,9 @@ def _quick(state: PlacementState, rows: I64) -> list[int]:
 
 
 def _left_room(state: PlacementState, sigs: list[int], rows: I64) -> list[int]:
-    """Those that still may fit beside the nominations. Most of what leaves makes room for one, and
-    many signatures want it: without this each would be checked exactly, in vain.
+    """Return the signatures that may still fit beside the nominations. Most freed room belongs to
+    one nomination, and many signatures want it: without this check each would be tried exactly in
+    vain.
     """
     priorities = dict.fromkeys(state.specs[sig].priority for sig in sigs)
     most = {priority: _most_left(state, priority, rows) for priority in priorities}
@@ -70,13 +75,15 @@ def _left_room(state: PlacementState, sigs: list[int], rows: I64) -> list[int]:
 
 
 def _most_left(state: PlacementState, priority: int, rows: I64) -> list[float]:
-    """The most cpu and the most memory that nominations leave to such pods on one of these rows."""
+    """Return the most cpu and memory that nominations leave to pods of this priority on one of
+    these rows.
+    """
     nodes = state.table.ids[rows].tolist()
-    here = (one for node in nodes for one in nominations.on(state, node))
-    held = nominations.held_by(here, state, priority, 0)
+    here = (one for node in nodes for one in nominations.nominations_on(state, node))
+    nominated_pods = nominations.as_nominated_pods(here, state, priority, 0)
     free = state.table.cols[FREE : FREE + 2][:, rows]
     for at, node in enumerate(nodes):
-        for nominated, _mask in held.get(node, ()):
+        for nominated, _mask in nominated_pods.get(node, ()):
             for column, amount in nominated.filter_delta:
                 if FREE <= column < FREE + 2:
                     free[column - FREE, at] += amount
@@ -86,65 +93,43 @@ def _most_left(state: PlacementState, priority: int, rows: I64) -> list[float]:
 
 def _fits(state: PlacementState, sig: int, rows: I64) -> bool:
     wanted = compiled(state, sig)
-    held = None
+    nominated_pods = None
     if state.nominations:
-        held = nominations.held_against(state, state.specs[sig].priority)
+        nominated_pods = nominations.nominated_pods_for(state, state.specs[sig].priority)
     if len(rows) <= FEW_ROWS and not _looks_around(state, wanted):
-        return state.kernel.feasible_any(state.table, wanted, rows, held)
-    return len(state.kernel.place(state.table, wanted, 1, held).rows) > 0
+        return state.kernel.feasible_any(state.table, wanted, rows, nominated_pods)
+    return len(state.kernel.place(state.table, wanted, 1, nominated_pods).rows) > 0
 
 
 def _looks_around(state: PlacementState, wanted: Signature) -> bool:
-    """Whether what changed on a node, or with the pod's volumes, may let it go somewhere else."""
+    """Return whether a change on one node, or of the pod's volumes, may make it fit on another
+    node.
+    """
     return bool(wanted.uses) or rules_of(state.table, wanted) is not None
 
 
-def looked(state: PlacementState, event: Improved) -> None:
-    """The nodes were looked at; what fits is not refused any more."""
-    state.better.clear()
+def on_improved(state: PlacementState, event: Improved) -> None:
+    """Clear the checked nodes; signatures that fit are no longer refused."""
+    state.improved_nodes.clear()
     for sig in unpack(event.sigs).tolist():
         state.refused.discard(sig)
         state.hopeless.discard(sig)
         retries.forget(state, sig)
-        # Queueing hears of the improvement: there is nothing to confirm.
-        state.looks.pop(sig, None)
+        # Queueing learns of the improvement: there is nothing to confirm.
+        state.reasons_wanted.pop(sig, None)
 
 
-def reasons_asked(state: PlacementState, event: ReasonsAsked) -> None:
-    """Look again at a signature, if it is refused here; who does not refuse has said so before."""
+def on_reasons_asked(state: PlacementState, event: ReasonsAsked) -> None:
+    """Check a signature again if it is refused here; otherwise queueing has the answer already."""
     if event.sig in state.refused:
-        state.looks[event.sig] = None
+        state.reasons_wanted[event.sig] = None
 
 
-def look(state: PlacementState, sig: int) -> Refused:
-    """Why no node takes a refused signature now; after extenders what was said then."""
-    if sig in state.told:
-        return structs.replace(state.told[sig], nodes=len(state.nodes), world=state.world)
-    held = nominations.held_against(state, state.specs[sig].priority)
-    found = reasons(state, sig, held)
-    return Refused(
-        shard=state.shard,
-        attempt=0,
-        sig=sig,
-        ids=b"",
-        reasons=found.messages,
-        nodes=len(state.nodes),
-        world=state.world,
-        resolvable=found.resolvable,
-        preemptible=pre_check.may_help(state, sig, held, found.resolvable),
-        rejected=is_rejected(state, sig, found),
-    )
-
-
-def is_rejected(state: PlacementState, sig: int, found: Reasons) -> bool:
-    """Whether these are a rejection after which PostFilter ends with an error."""
-    about_pod = any(not nodes for _text, nodes in found.messages)
-    return about_pod and ended_early(state.table, compiled(state, sig))
-
-
-def reasons(state: PlacementState, sig: int, held: Held | None) -> Reasons:
-    """Why no node takes a signature."""
-    why_not = obstacle(state, sig)
-    if why_not:
-        return Reasons(((why_not, len(state.nodes)),), 0)
-    return state.kernel.reasons(state.table, compiled(state, sig), held)
+def decide_reasons(state: PlacementState, sig: int) -> Refused:
+    """Return why no node fits a refused signature now; after extenders, their earlier answer."""
+    if sig in state.extender_refusals:
+        return structs.replace(
+            state.extender_refusals[sig], nodes=len(state.nodes), world=state.world
+        )
+    nominated_pods = nominations.nominated_pods_for(state, state.specs[sig].priority)
+    return reject(state, 0, sig, NO_PODS, nominated_pods)

@@ -1,7 +1,8 @@
-"""What a shard was asked for and has not answered yet: dispatches by priority, asks by arrival.
+"""The work queue of a shard: dispatches by priority, tasks by arrival.
 
-Asks (gang offers and holds, dry runs, nominations) are few and somebody waits for each, so they go
-before dispatches. Nothing here decides; deciding reads the head and its events take it away.
+Tasks (gang offers and holds, dry runs, nominations) are few and another service waits for each, so
+they come before dispatches. The queue decides nothing: `decide` reads its head and the events
+remove it.
 """
 
 from bisect import bisect
@@ -19,14 +20,16 @@ from shared.events.placement import ExtendersAsked
 from shared.events.preemption import DryRunAsked, GangDryRunAsked, GangNominateAsked, NominateAsked
 from shared.model.columns import I64, pack, unpack
 
-Asked = OfferAsked | HoldAsked | DryRunAsked | NominateAsked | GangDryRunAsked | GangNominateAsked
+TaskEvent = (
+    OfferAsked | HoldAsked | DryRunAsked | NominateAsked | GangDryRunAsked | GangNominateAsked
+)
 
 
-class Work:
-    """Pods of one dispatch that are not answered yet, in their order; `start` = the next one.
+class Batch:
+    """The unanswered pods of one dispatch, in order; `start` is the next one.
 
     `key` orders dispatches: urgent first, then higher priority, then arrival. The priority is
-    queueing's: a plugin of a user may say another than the pods have.
+    queueing's: a user's QueueSort plugin may set another than the pods'.
     """
 
     __slots__ = ("attempt", "ids", "key", "order", "priority", "sig", "start", "urgent")
@@ -34,35 +37,35 @@ class Work:
     def __init__(
         self, attempt: int, sig: int, ids: I64, urgent: bool, priority: int, order: int
     ) -> None:
-        """`order` counts arrivals in this shard and makes the key unique."""
+        """Create a batch. `order` counts arrivals in this shard and makes the key unique."""
         self.attempt, self.sig, self.ids, self.start = attempt, sig, ids, 0
         self.urgent, self.order = urgent, order
         self.prioritise(priority)
 
     def prioritise(self, priority: int) -> None:
-        """Only while it is not queued: its place follows from it."""
+        """Set the priority. Only while the batch is not queued, as its place depends on it."""
         self.priority = priority
         self.key = (0 if self.urgent else 1, -priority, self.order)
 
     def left(self) -> I64:
-        """Pods not answered yet."""
+        """Return the pods not answered yet."""
         return self.ids[self.start :] if self.start else self.ids
 
 
 _KEY = attrgetter("key")
 
 
-class Ask:
-    """One ask; `void` = its attempt was released before it was answered, so answer refused."""
+class Task:
+    """One task. `void`: its attempt was released before the answer, so the answer is a refusal."""
 
     __slots__ = ("event", "void")
 
-    def __init__(self, event: Asked, void: bool = False) -> None:
-        """`event` as it came."""
+    def __init__(self, event: TaskEvent, void: bool = False) -> None:
+        """Create a task for an event."""
         self.event, self.void = event, void
 
     def sigs(self) -> list[int]:
-        """Signatures that must be known before this can be answered."""
+        """Return the signatures that must be known before the answer."""
         if isinstance(self.event, OfferAsked | HoldAsked | GangDryRunAsked):
             return [group.sig for group in self.event.members]
         if isinstance(self.event, GangNominateAsked):
@@ -70,217 +73,230 @@ class Ask:
         return [self.event.sig]
 
 
-class Asking:
-    """A pod about which extenders are asked: it left the dispatches, and is queued all the same."""
+class ExtenderCall:
+    """An open extender call about one pod. The pod left the dispatches but still counts
+    as queued.
+    """
 
     __slots__ = ("answer", "asked", "work")
 
     def __init__(
-        self, asked: ExtendersAsked, work: Work, answer: ExtendersAnswered | None = None
+        self, asked: ExtendersAsked, batch: Batch, answer: ExtendersAnswered | None = None
     ) -> None:
-        """`work` is of this pod alone."""
-        self.asked, self.work, self.answer = asked, work, answer
+        """Create a call; `batch` holds this pod only."""
+        self.asked, self.work, self.answer = asked, batch, answer
 
 
-class Todo:
-    """Both queues, and what waits for a signature that ingest's journal has not shown us yet."""
+class WorkQueue:
+    """Both queues, and the dispatches and tasks that wait for a signature from ingest's journal."""
 
     def __init__(self) -> None:
-        """Nothing to do."""
-        self.works: deque[Work] = deque()  # by key; nearly all come in that order
-        self.asks: deque[Ask] = deque()
-        self.unknown: dict[int, list[Work | Ask]] = {}
+        """Create an empty queue."""
+        self.batches: deque[Batch] = deque()  # by key; nearly all arrive in that order
+        self.tasks: deque[Task] = deque()
+        self.unknown: dict[int, list[Batch | Task]] = {}
         self.arrivals = 0
-        self.asking: Asking | None = None
-        self.judging: ExtendersAsked | None = None
-        """A gang's member that extenders think about: meanwhile nothing is answered or placed."""
+        self.extender_call: ExtenderCall | None = None
+        self.member_call: ExtendersAsked | None = None
+        """The open call about a gang's member. Meanwhile no task is answered and no pod placed."""
 
-    def is_asking(self) -> bool:
-        """Whether extenders think about a pod that is no member of a gang."""
-        return self.asking is not None and self.asking.answer is None
+    def has_open_call(self) -> bool:
+        """Return whether a call about a single pod is open."""
+        return self.extender_call is not None and self.extender_call.answer is None
 
     def can_place(self) -> bool:
-        """Whether there is a pod to decide about; while extenders think there is none."""
-        if self.judging is not None:
+        """Return whether there is a pod to decide about; never while a call is open."""
+        if self.member_call is not None:
             return False
-        if self.asking is not None:
-            return self.asking.answer is not None
-        return bool(self.works)
+        if self.extender_call is not None:
+            return self.extender_call.answer is not None
+        return bool(self.batches)
 
-    def ask(self, asked: ExtendersAsked) -> None:
-        """Extenders are asked about the head's next pod, or about the same pod once more."""
-        if self.asking is not None:
-            work = self.asking.work
+    def open_call(self, asked: ExtendersAsked) -> None:
+        """Open a call about the head's next pod, or about the same pod again."""
+        if self.extender_call is not None:
+            batch = self.extender_call.work
         else:
-            head = self.take(asked.attempt, pack([asked.pod]))
+            head = self.pop(asked.attempt, pack([asked.pod]))
             pods = unpack(pack([asked.pod]))
-            work = Work(head.attempt, head.sig, pods, head.urgent, head.priority, head.order)
-        self.asking = Asking(asked, work)
+            batch = Batch(head.attempt, head.sig, pods, head.urgent, head.priority, head.order)
+        self.extender_call = ExtenderCall(asked, batch)
 
-    def ask_anew(self, ids: I64) -> None:
-        """These pods are others than before: what extenders say of one of them is void."""
-        asking = self.asking
-        if asking is not None and asking.asked.pod in ids.tolist():
-            self.asking = None
-            self.add(asking.work)
+    def void_call(self, ids: I64) -> None:
+        """Void the open call if it is about one of these changed pods."""
+        call = self.extender_call
+        if call is not None and call.asked.pod in ids.tolist():
+            self.extender_call = None
+            self.add(call.work)
 
-    def answered(self, answer: ExtendersAnswered) -> None:
-        """What extenders said; a pod that is not wanted any more was not waited for."""
-        if self.asking is not None and self.asking.asked.ask == answer.ask:
-            self.asking.answer = answer
+    def close_call(self, answer: ExtendersAnswered) -> None:
+        """Close the call with its answer; the answer about an unwanted pod is ignored."""
+        if self.extender_call is not None and self.extender_call.asked.ask == answer.ask:
+            self.extender_call.answer = answer
 
-    def add(self, work: Work) -> None:
+    def add(self, batch: Batch) -> None:
         """Queue a dispatch of a known signature."""
-        works = self.works
-        if works and works[-1].key > work.key:
-            works.insert(bisect(works, work.key, key=_KEY), work)
+        works = self.batches
+        if works and works[-1].key > batch.key:
+            works.insert(bisect(works, batch.key, key=_KEY), batch)
         else:
-            works.append(work)
+            works.append(batch)
 
     def reorder(self, orders: Mapping[int, int]) -> None:
-        """Dispatches of these signatures go by other priorities."""
-        for work in self.works:
-            work.prioritise(orders.get(work.sig, work.priority))
-        self.works = deque(sorted(self.works, key=_KEY))
+        """Reorder the dispatches of these signatures by new priorities."""
+        for batch in self.batches:
+            batch.prioritise(orders.get(batch.sig, batch.priority))
+        self.batches = deque(sorted(self.batches, key=_KEY))
 
-    def head(self) -> Work:
-        """The dispatch whose turn it is."""
-        return self.works[0]
+    def head(self) -> Batch:
+        """Return the next dispatch."""
+        return self.batches[0]
 
-    def take(self, attempt: int, ids: bytes) -> Work:
-        """The head was answered for its first pods `ids`; it leaves when nothing is left."""
-        if self.asking is not None:
-            return self._take_asked(attempt, ids)
-        work = self.head()
+    def pop(self, attempt: int, ids: bytes) -> Batch:
+        """Remove the first pods `ids` of the head; return the head. An empty head
+        leaves the queue.
+        """
+        if self.extender_call is not None:
+            return self._pop_call(attempt, ids)
+        batch = self.head()
         count = len(ids) >> 3
-        stop = work.start + count
+        stop = batch.start + count
         same = (
-            count > 0 and work.attempt == attempt and work.ids[work.start : stop].tobytes() == ids
+            count > 0
+            and batch.attempt == attempt
+            and batch.ids[batch.start : stop].tobytes() == ids
         )
         assert same, (
-            f"attempt {attempt} answered out of turn: the head is attempt {work.attempt} "
-            f"(sig {work.sig}) with {len(work.left())} pods left"
+            f"attempt {attempt} answered out of turn: the head is attempt {batch.attempt} "
+            f"(sig {batch.sig}) with {len(batch.left())} pods left"
         )
-        work.start = stop
-        if stop == len(work.ids):
-            self.works.popleft()
-        return work
+        batch.start = stop
+        if stop == len(batch.ids):
+            self.batches.popleft()
+        return batch
 
-    def _take_asked(self, attempt: int, ids: bytes) -> Work:
-        assert self.asking is not None
-        work, self.asking = self.asking.work, None
-        same = work.attempt == attempt and work.ids.tobytes() == ids
-        assert same, f"attempt {attempt} answered while extenders judge one of {work.attempt}"
-        return work
+    def _pop_call(self, attempt: int, ids: bytes) -> Batch:
+        assert self.extender_call is not None
+        batch, self.extender_call = self.extender_call.work, None
+        same = batch.attempt == attempt and batch.ids.tobytes() == ids
+        assert same, f"attempt {attempt} answered while extenders judge one of {batch.attempt}"
+        return batch
 
     def drop(self, ids: I64) -> None:
-        """These pods are no longer wanted here, wherever they wait."""
-        gone = np.sort(ids)
-        self.works = deque(work for work in self.works if _without(work, gone))
-        if self.asking is not None and not _without(self.asking.work, gone):
-            self.asking = None
+        """Remove pods wherever they wait."""
+        dropped = np.sort(ids)
+        self.batches = deque(batch for batch in self.batches if _without(batch, dropped))
+        if self.extender_call is not None and not _without(self.extender_call.work, dropped):
+            self.extender_call = None
         for sig, waiting in sorted(self.unknown.items()):
-            left = [one for one in waiting if isinstance(one, Ask) or _without(one, gone)]
+            left = [one for one in waiting if isinstance(one, Task) or _without(one, dropped)]
             if left:
                 self.unknown[sig] = left
             else:
                 del self.unknown[sig]
 
     def void(self, gang: int, attempt: int) -> None:
-        """The attempt was released: its asks not answered yet are to be refused."""
-        for ask in self._all_asks():
-            event = ask.event
+        """Void the tasks of a released attempt, so that they are refused."""
+        for task in self._all_tasks():
+            event = task.event
             if isinstance(event, OfferAsked | HoldAsked):
-                ask.void = ask.void or (event.gang, event.attempt) == (gang, attempt)
+                task.void = task.void or (event.gang, event.attempt) == (gang, attempt)
 
     def void_nomination(self, ask_id: int) -> None:
-        """The nomination was cleared before it was made: answer stale."""
-        for ask in self._all_asks():
-            if isinstance(ask.event, NominateAsked) and ask.event.ask == ask_id:
-                ask.void = True
-            if isinstance(ask.event, GangNominateAsked):
-                ask.void |= any(one.ask == ask_id for one in ask.event.nominees)
+        """Void a nomination that was cleared before it was made: the answer is stale."""
+        for task in self._all_tasks():
+            if isinstance(task.event, NominateAsked) and task.event.ask == ask_id:
+                task.void = True
+            if isinstance(task.event, GangNominateAsked):
+                task.void |= any(one.ask == ask_id for one in task.event.nominees)
 
     def queued(self) -> Iterator[I64]:
-        """Pods of every dispatch that waits here, dispatch by dispatch."""
-        if self.asking is not None:
-            yield self.asking.work.left()
-        for work in self.works:
-            yield work.left()
+        """Yield the pods of each waiting dispatch."""
+        if self.extender_call is not None:
+            yield self.extender_call.work.left()
+        for batch in self.batches:
+            yield batch.left()
         for _sig, waiting in sorted(self.unknown.items()):
-            yield from (one.left() for one in waiting if isinstance(one, Work))
+            yield from (one.left() for one in waiting if isinstance(one, Batch))
 
-    def _all_asks(self) -> Iterator[Ask]:
-        yield from self.asks
+    def _all_tasks(self) -> Iterator[Task]:
+        yield from self.tasks
         for _sig, waiting in sorted(self.unknown.items()):
-            yield from (one for one in waiting if isinstance(one, Ask))
+            yield from (one for one in waiting if isinstance(one, Task))
 
     def dump(self) -> list[object]:
-        """Plain values, in the order of work."""
+        """Return plain values, in the order of work."""
         return [
             self.arrivals,
-            [dump_work(work) for work in self.works],
-            [dump_ask(ask) for ask in self.asks],
+            [dump_batch(batch) for batch in self.batches],
+            [dump_task(task) for task in self.tasks],
             [
-                [sig, [dump_work(o) if isinstance(o, Work) else dump_ask(o) for o in waiting]]
+                [sig, [dump_batch(o) if isinstance(o, Batch) else dump_task(o) for o in waiting]]
                 for sig, waiting in sorted(self.unknown.items())
             ],
         ]
 
 
-def _without(work: Work, gone: I64) -> bool:
-    """Take sorted ids out of a dispatch; False when nothing of it is left."""
-    left = work.left()
-    at = np.searchsorted(gone, left)
-    hit = gone[np.minimum(at, len(gone) - 1)] == left
+def _without(batch: Batch, dropped: I64) -> bool:
+    """Remove sorted ids from a dispatch; return False if none is left."""
+    left = batch.left()
+    at = np.searchsorted(dropped, left)
+    hit = dropped[np.minimum(at, len(dropped) - 1)] == left
     if hit.any():
-        work.ids, work.start = left[~hit], 0
-    return len(work.ids) > work.start
+        batch.ids, batch.start = left[~hit], 0
+    return len(batch.ids) > batch.start
 
 
-def dump_work(work: Work) -> list[object]:
-    """Plain values of one dispatch."""
-    fields = [work.attempt, work.sig, pack(work.left()), work.urgent, work.priority, work.order]
+def dump_batch(batch: Batch) -> list[object]:
+    """Return plain values of one dispatch."""
+    fields = [
+        batch.attempt,
+        batch.sig,
+        pack(batch.left()),
+        batch.urgent,
+        batch.priority,
+        batch.order,
+    ]
     return ["work", *fields]
 
 
-def dump_ask(ask: Ask) -> list[object]:
-    """Plain values of one ask."""
-    return ["ask", ask.event, ask.void]
+def dump_task(task: Task) -> list[object]:
+    """Return plain values of one task."""
+    return ["ask", task.event, task.void]
 
 
-def dump_asking(asking: Asking) -> list[object]:
-    """Plain values of what extenders are asked."""
-    return [asking.asked, dump_work(asking.work), asking.answer]
+def dump_call(call: ExtenderCall) -> list[object]:
+    """Return plain values of one extender call."""
+    return [call.asked, dump_batch(call.work), call.answer]
 
 
-def load_asking(body: list[Any]) -> Asking:
-    """Inverse of dump_asking."""
+def load_call(body: list[Any]) -> ExtenderCall:
+    """Restore what `dump_call` returned."""
     asked, work, answer = body
-    said = None if answer is None else msgspec.convert(answer, ExtendersAnswered)
-    return Asking(msgspec.convert(asked, ExtendersAsked), _load_work(work), said)
+    answered = None if answer is None else msgspec.convert(answer, ExtendersAnswered)
+    return ExtenderCall(msgspec.convert(asked, ExtendersAsked), _load_work(work), answered)
 
 
-def load_todo(body: list[Any]) -> Todo:
-    """Inverse of `Todo.dump`."""
+def load_queue(body: list[Any]) -> WorkQueue:
+    """Restore what `WorkQueue.dump` returned."""
     arrivals, works, asks, unknown = body
-    todo = Todo()
-    todo.arrivals = arrivals
+    work_queue = WorkQueue()
+    work_queue.arrivals = arrivals
     for one in works:
-        todo.add(_load_work(one))
-    todo.asks.extend(_load_ask(one) for one in asks)
+        work_queue.add(_load_work(one))
+    work_queue.tasks.extend(_load_ask(one) for one in asks)
     for sig, waiting in unknown:
-        todo.unknown[sig] = [
+        work_queue.unknown[sig] = [
             _load_work(one) if one[0] == "work" else _load_ask(one) for one in waiting
         ]
-    return todo
+    return work_queue
 
 
-def _load_work(body: list[Any]) -> Work:
+def _load_work(body: list[Any]) -> Batch:
     _tag, attempt, sig, ids, urgent, priority, order = body
-    return Work(attempt, sig, unpack(ids), urgent, priority, order)
+    return Batch(attempt, sig, unpack(ids), urgent, priority, order)
 
 
-def _load_ask(body: list[Any]) -> Ask:
+def _load_ask(body: list[Any]) -> Task:
     _tag, event, void = body
-    return Ask(msgspec.convert(event, Asked), void)
+    return Task(msgspec.convert(event, TaskEvent), void)

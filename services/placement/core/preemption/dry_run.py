@@ -1,8 +1,8 @@
-"""Preemption in a shard: the dry run over its nodes, and the re-validation of what was chosen.
+"""Preemption in a shard: the dry run over its nodes, and the validation of the chosen candidate.
 
-Follows kube-scheduler's DefaultPreemption: take every pod of lower priority off the node, then put
-back as many as fit, most important first, those whose eviction would break a budget before the
-others. Same Filter code as placing (`OneNode.fits`).
+Follows kube-scheduler's DefaultPreemption: remove every pod of lower priority from the node, then
+put back as many as fit, most important first, pods whose eviction would violate a budget before the
+others. Filtering uses the code of placing (`OneNode.fits`).
 """
 
 from collections import deque
@@ -15,7 +15,7 @@ import numpy as np
 from msgspec.structs import replace
 
 from services.placement.core.books.charges import compiled
-from services.placement.core.books.identity import own_sigs
+from services.placement.core.books.identity import latest_sigs
 from services.placement.core.books.ledger import IS_CHARGED, IS_VICTIM
 from services.placement.core.extenders import retries
 from services.placement.core.preemption import nominations
@@ -42,7 +42,7 @@ CANDIDATES_PERCENT = 10
 BEST = 3
 RUNS_MAX = 8  # dry runs in one answer
 NODES_AT_ONCE = 128
-FEW_ROWS = 32  # of which the pods are read as they are, not as columns
+FEW_ROWS = 32  # up to this many rows, pods are read one by one, not as columns
 
 NO_VICTIMS = "No preemption victims found for incoming pod"
 NOT_HELPFUL = "Preemption is not helpful for scheduling"
@@ -58,14 +58,14 @@ class Victim(NamedTuple):
     start_ms: int
 
 
-def dry_run(state: PlacementState, event: DryRunAsked) -> CandidatesFound:
-    """This shard's best candidates for one preemptor, best first."""
+def decide_candidates(state: PlacementState, event: DryRunAsked) -> CandidatesFound:
+    """Return this shard's best candidates for one preemptor, best first."""
     if event.sig not in state.specs:
         return CandidatesFound(state.shard, event.ask, event.pod, (), (), len(state.nodes))
     if any(one.names_victims(state.specs[event.sig]) for one in state.config.extenders):
-        return _for_extenders(state, event)
+        return _decide_for_extenders(state, event)
     if event.others:
-        return _series(state, event)
+        return _decide_series(state, event)
     found, reasons = candidates(state, event)
     return CandidatesFound(
         shard=state.shard,
@@ -80,19 +80,19 @@ def dry_run(state: PlacementState, event: DryRunAsked) -> CandidatesFound:
 def candidates(
     state: PlacementState, event: DryRunAsked
 ) -> tuple[list[Candidate], tuple[tuple[str, int], ...]]:
-    """All that were found, best first, and why the other nodes are none."""
+    """Return all candidates, best first, and why the other nodes are none."""
     run = DryRun(state, event)
     run.search()
     found = [candidate for *_key, candidate in sorted(run.found)]
     return found, tuple(sorted(run.reasons.items()))
 
 
-def _for_extenders(state: PlacementState, event: DryRunAsked) -> CandidatesFound:
-    """All candidates for the first who asks, with everybody that extenders may name in place of
-    their victims.
+def _decide_for_extenders(state: PlacementState, event: DryRunAsked) -> CandidatesFound:
+    """Return all candidates for the first preemptor, with all pods that extenders may choose as
+    victims.
     """
     found, reasons = candidates(state, event)
-    lower = ByName(state, event).evictable_on([one.node for one in found])
+    lower = EvictablePods(state, event).evictable_on([one.node for one in found])
     return CandidatesFound(
         state.shard,
         event.ask,
@@ -113,36 +113,38 @@ def _columns(pods: Sequence[Victim]) -> LowerPods:
     )
 
 
-def _series(state: PlacementState, event: DryRunAsked) -> CandidatesFound:
-    """What equal preemptors get, each after those before it: by one dry run as far as that can
-    tell, and then by another.
+def _decide_series(state: PlacementState, event: DryRunAsked) -> CandidatesFound:
+    """Return the candidates of equal preemptors, each after those before it: from one dry run as
+    far as it can tell, then from another.
     """
     answer = partial(CandidatesFound, state.shard, event.ask, event.pod, nodes=len(state.nodes))
     asked = np.concatenate(([event.pod], unpack(event.others)))
-    together = len(asked) if _are_alike(state, event.sig, asked) else 1
+    at_once = len(asked) if _are_alike(state, event.sig, asked) else 1
     series: list[Candidate] = []
     for _run in range(RUNS_MAX):
         run = DryRun(state, event, [Seat(compiled(state, event.sig), 0, one) for one in series])
         run.search()
         if not run.found:
             return answer((), tuple(sorted(run.reasons.items())), series=tuple(series))
-        series += run.best(together - len(series))
-        if len(series) == together:
+        series += run.best(at_once - len(series))
+        if len(series) == at_once:
             break
     return answer((), series=tuple(series), cut=len(series) < len(asked))
 
 
 def _are_alike(state: PlacementState, sig: int, pods: I64) -> bool:
-    """Whether one dry run can tell for all of them: not whose own nomination is here, which is not
-    in its own way, nor who has another name by now; and who takes devices would have to choose.
+    """Return whether one dry run can serve all of them: not pods with their own nomination here,
+    which is not in their way, nor pods whose signature changed; and device choices differ for each.
     """
-    if compiled(state, sig).gpu_count or (state.has_own_sigs and own_sigs(state, 0, pods).any()):
+    if compiled(state, sig).gpu_count or (
+        state.has_latest_sigs and latest_sigs(state, 0, pods).any()
+    ):
         return False
-    return not any(pod in state.nominated for pod in pods.tolist())
+    return not any(pod in state.nomination_of_pod for pod in pods.tolist())
 
 
 class DryRun:
-    """One dry run: the nodes in tie order, until there are candidates enough."""
+    """One dry run: nodes in tie order, until there are enough candidates."""
 
     def __init__(
         self,
@@ -151,7 +153,9 @@ class DryRun:
         before: Sequence[Seat] = (),
         only: I64 | None = None,
     ) -> None:
-        """`before`: what others got, which nobody knows of yet; `only`: of these rows."""
+        """`before`: places of others that are not in the state yet; `only`: search
+        these rows only.
+        """
         self.state = state
         self.wanted = compiled(state, event.sig)
         self.priority = state.specs[event.sig].priority
@@ -160,67 +164,73 @@ class DryRun:
         self.taken = set(unpack(event.taken).tolist())
         self.alone = nominations.left_alone(state, self.taken)
         self.taken.update(state.victims_of)
-        self.held = nominations.held_against(state, self.priority, event.pod)
+        self.nominated_pods = nominations.nominated_pods_for(state, self.priority, event.pod)
         for one in before:
-            self._take(one)
-        self.rows = retries.rows_to_try(state, event.sig, self.held)
+            self._apply_seat(one)
+        self.rows = retries.rows_to_try(state, event.sig, self.nominated_pods)
         if only is not None:
             self.rows = self.rows[np.isin(self.rows, only)]
         self.enough = max(CANDIDATES_MIN, len(state.nodes) * CANDIDATES_PERCENT // 100)
         few = only is not None and len(self.rows) <= FEW_ROWS
-        self.lower = None if few else self._lower_pods()
+        self.lower_columns = None if few else self._lower_pods()
         self.tries = self._tries()
         self.reasons: dict[str, int] = {}
-        # By what pickOneNodeForPreemption looks at, and then the row: the one found first.
+        # The sort key of pickOneNodeForPreemption, then the row: the one found first.
         self.found: list[tuple[tuple[int, ...], int, Candidate]] = []
-        self.clean = 0  # candidates that break no budget
+        self.clean = 0  # candidates that violate no budget
 
-    def _take(self, seat: Seat) -> None:
-        """A preemptor has got this node: charged, its victims on their way."""
+    def _apply_seat(self, seat: Seat) -> None:
+        """Apply a preemptor's place: charged, its victims leaving."""
         victims = unpack(seat.candidate.victims).tolist()
-        self.held.setdefault(seat.candidate.node, []).append((seat.wanted, seat.mask))
+        self.nominated_pods.setdefault(seat.candidate.node, []).append((seat.wanted, seat.mask))
         self.taken.update(victims)
         for pod in victims:
             for budget in self._budgets(pod):
                 self.left[budget] = max(0, self.left.get(budget, 0) - 1)
 
     def search(self) -> None:
-        """Fill `found` and `reasons` until there are candidates enough."""
+        """Fill `found` and `reasons` until there are enough candidates."""
         while len(self.found) < self.enough or not self.clean:
             if next(self.tries, False) is False:
                 return
 
     def best(self, most: int) -> list[Candidate]:
-        """The best candidate, and what is best for the next after that, up to `most`, as long as
-        what changed on the chosen nodes is all that changes. Uses the run up.
+        """Return the best candidate, then the best for the next preemptor after that, up to `most`,
+        as long as only the chosen nodes change. The run cannot be used afterwards.
         """
         series: list[Candidate] = []
         while self.found:
             _key, row, chosen = heappop(self.found)
             series.append(chosen)
-            if len(series) == most or self.lower is None or self.lower.covered[row]:
+            if len(series) == most or self.lower_columns is None or self.lower_columns.covered[row]:
                 break
             self.clean -= not chosen.violations
-            self._take(Seat(self.wanted, 0, chosen))
-            if self.lower.leave(row, unpack(chosen.victims)):
-                deque(self._at_once(self.lower, np.array([row], np.int64)), maxlen=0)
+            self._apply_seat(Seat(self.wanted, 0, chosen))
+            if self.lower_columns.leave(row, unpack(chosen.victims)):
+                deque(self._at_once(self.lower_columns, np.array([row], np.int64)), maxlen=0)
             self.search()
         return series
 
     def _tries(self) -> Iterator[None]:
-        """Nodes in tie order, their pods read a few nodes at a time."""
+        """Yield after each group of nodes, in tie order; pods are read a few nodes at a time."""
         to_try = self.rows[~np.isin(self.state.table.ids[self.rows], self.alone)]
         for start in range(0, len(to_try), NODES_AT_ONCE):
             rows = to_try[start : start + NODES_AT_ONCE]
-            yield from self._each(rows) if self.lower is None else self._at_once(self.lower, rows)
-        if not self.found:  # else nobody asks why
+            yield from (
+                self._each(rows)
+                if self.lower_columns is None
+                else self._at_once(self.lower_columns, rows)
+            )
+        if not self.found:  # else no reasons are needed
             stuck = self._count_stuck()
             self._count(NO_VICTIMS, len(self.rows) - len(to_try))
             self._count(NOT_HELPFUL, len(self.state.nodes) - len(self.rows) - stuck)
 
     def _count_stuck(self) -> int:
-        """Why the end of pods helps little where it would help at first; on how many nodes."""
-        rows = stuck_rows(self.state, self.wanted, self.held)
+        """Count the reasons on nodes where preemption would resolve the first refusal but not a
+        later one; return the number of nodes.
+        """
+        rows = stuck_rows(self.state, self.wanted, self.nominated_pods)
         victims, leaving = self._victims(rows) if len(rows) else ({}, {})
         for row in rows.tolist():
             node = self.state.table.node_id_at(row)
@@ -228,20 +238,22 @@ class DryRun:
                 self._count(NO_VICTIMS, 1)
                 continue
             scratch = self._without(row, node, [*leaving.get(node, []), *victims[node]])
-            for said in messages(self.state, scratch, self.wanted):
-                self._count(said, 1)
+            for text in messages(self.state, scratch, self.wanted):
+                self._count(text, 1)
         return len(rows)
 
     def _lower_pods(self) -> LowerColumns | None:
-        """For preemptors whose nodes can be tried together, which is most of them."""
+        """Return the columns of evictable pods if nodes can be searched together, which
+        is usual.
+        """
         wanted, table = self.wanted, self.state.table
         if wanted.gpu_count or wanted.ports or rules_of(table, wanted) is not None:
             return None
         taken = np.array(sorted(self.taken), np.int64)
-        return LowerColumns(self.state, wanted, taken, self.held)
+        return LowerColumns(self.state, wanted, taken, self.nominated_pods)
 
     def _each(self, rows: I64) -> Iterator[None]:
-        """Node by node."""
+        """Search node by node."""
         victims, leaving = self._victims(rows)
         for row in rows.tolist():
             node = self.state.table.node_id_at(row)
@@ -249,7 +261,7 @@ class DryRun:
             yield
 
     def _at_once(self, lower: LowerColumns, rows: I64) -> Iterator[None]:
-        """The same, with one reprieve for all nodes that have room and no budgets on them."""
+        """Search with one reprieve for all nodes with enough room and no budgets."""
         some = (lower.number[rows] > 0) & ~lower.fits_already[rows]
         short = np.logical_or.reduce([column[rows] for column in lower.short])
         covered = lower.covered[rows]
@@ -268,7 +280,7 @@ class DryRun:
         self._count_refused(lower, rows[counted:], some[counted:])
 
     def _count_refused(self, lower: LowerColumns, rows: I64, some: Mask) -> None:
-        """Rows that are no candidates: there is nobody to remove, or room is short after that."""
+        """Count the rows that are no candidates: no victims, or too little room without them."""
         if not len(rows):
             return
         self._count(NO_VICTIMS, len(rows) - int(np.count_nonzero(some)))
@@ -286,7 +298,9 @@ class DryRun:
         self._add(row, victims, 0)
 
     def _victims(self, rows: I64) -> tuple[dict[int, list[Victim]], dict[int, list[Victim]]]:
-        """By node: pods of lower priority, most important first, and those already leaving."""
+        """Return, by node, the pods of lower priority, most important first, and those already
+        leaving.
+        """
         ledger, state = self.state.ledger, self.state
         nodes = state.table.ids[rows]
         here = np.zeros(int(max(ledger.node.max(initial=0), nodes.max())) + 1, np.bool_)
@@ -320,22 +334,22 @@ class DryRun:
             return
         scratch = self._without(row, node, leaving)
         if self._fits(scratch):
-            # Who is leaving already makes room: nobody else has to go.
+            # Pods that leave already make room: no other victim is needed.
             self._count(NO_VICTIMS, 1)
             return
         self._remove(scratch, victims)
         if not self._fits(scratch):
-            for said in messages(self.state, scratch, self.wanted):
-                self._count(said, 1)
+            for text in messages(self.state, scratch, self.wanted):
+                self._count(text, 1)
             return
         chosen, violations = self._reprieve(scratch, victims)
         self._add(row, chosen, violations)
 
     def _without(self, row: int, node: int, pods: list[Victim]) -> OneNode:
-        """The node with those nominated there, without these pods."""
+        """Return the node with its nominated pods and without these pods."""
         scratch = OneNode(self.state.table, row)
-        for sig, mask in self.held.get(node, ()):
-            scratch.hold(sig, mask)
+        for sig, mask in self.nominated_pods.get(node, ()):
+            scratch.add_nominated(sig, mask)
         self._remove(scratch, pods)
         return scratch
 
@@ -347,8 +361,8 @@ class DryRun:
             scratch.remove(compiled(self.state, pod.sig), pod.mask)
 
     def _reprieve(self, scratch: OneNode, victims: list[Victim]) -> tuple[list[Victim], int]:
-        """Put back who fits; returns who does not, most important first, and how many of them are
-        beyond their budgets.
+        """Put back the pods that fit; return the victims, most important first, and how many of
+        them violate budgets.
         """
         violating = self._violating(victims)
         chosen: list[Victim] = []
@@ -367,7 +381,7 @@ class DryRun:
         return chosen, violations
 
     def _violating(self, victims: list[Victim]) -> set[int]:
-        """Victims beyond what their budgets have left; a budget not mentioned has nothing left."""
+        """Return the victims beyond their budgets' allowances; a budget not given has none left."""
         left = dict(self.left)
         violating: set[int] = set()
         for victim in victims:
@@ -378,7 +392,9 @@ class DryRun:
         return violating
 
     def _budgets(self, pod: int) -> tuple[int, ...]:
-        """Those that the pod's eviction would use up: not where their status has it already."""
+        """Return the budgets that the pod's eviction would use: not those whose status counts it
+        already.
+        """
         first = int(self.state.ledger.budget[pod - self.state.ledger.base])
         if not first:
             return ()
@@ -403,7 +419,7 @@ class DryRun:
 def candidate_of(
     node: int, victims: Sequence[Victim], violations: int, generation: int
 ) -> Candidate:
-    """With what pickOneNodeForPreemption looks at."""
+    """Return the candidate with the values that pickOneNodeForPreemption compares."""
     highest, priority_sum, earliest_start_ms = keys_of(
         [one.priority for one in victims], [one.start_ms for one in victims]
     )
@@ -418,34 +434,38 @@ def candidate_of(
     )
 
 
-class ByName(DryRun):
-    """Who may be evicted, and what their end costs, where somebody else says who goes."""
+class EvictablePods(DryRun):
+    """Evictable pods and candidates for answers in which extenders or plugins choose
+    the victims.
+    """
 
     def evictable(self, row: int) -> list[Victim]:
-        """Pods of lower priority on a node that leave for nobody yet, most important first."""
+        """Return the pods of lower priority on a node that do not leave yet, most
+        important first.
+        """
         node = self.state.table.node_id_at(row)
         return self.evictable_on([node])[node]
 
     def evictable_on(self, nodes: Sequence[int]) -> dict[int, list[Victim]]:
-        """The same of several nodes, by node."""
+        """Return the evictable pods of several nodes, by node."""
         rows = [row for node in nodes if (row := self.state.table.row_of(node)) is not None]
         victims, _leaving = self._victims(np.array(rows, np.int64)) if rows else ({}, {})
         return {node: victims.get(node, []) for node in nodes}
 
     def is_protected(self, victim: Victim) -> bool:
-        """Whether its end alone is beyond a budget."""
+        """Return whether its eviction alone violates a budget."""
         return bool(self._violating([victim]))
 
     def candidate(self, row: int, chosen: list[Victim]) -> Candidate:
-        """These leave this node."""
+        """Return the candidate in which these victims leave this node."""
         self._add(row, chosen, len(self._violating(chosen)))
         return self.found.pop()[-1]
 
 
-def nominate(
+def decide_nomination(
     state: PlacementState, event: NominateAsked, void: bool
 ) -> Nominated | NominationStale:
-    """Re-validate the chosen candidate against what is true now."""
+    """Validate the chosen candidate against the present state."""
     stale = NominationStale(state.shard, event.ask, event.pod)
     if void or event.sig not in state.specs or event.shard != state.shard:
         return stale
@@ -466,13 +486,15 @@ def nominate(
 
 
 def _is_freed(state: PlacementState, node: int, victims: I64) -> bool:
-    """Whether a victim has left a node that is there still."""
+    """Return whether a victim has left an existing node."""
     placed = (state.ledger.placed_row(pod, node) for pod in victims.tolist())
     return state.table.row_of(node) is not None and any(row is None for row in placed)
 
 
 def _still_there(state: PlacementState, event: NominateAsked, victims: I64) -> bool:
-    """All victims run on the node, are of lower priority, and leave for nobody else."""
+    """Return whether all victims run on the node, have lower priority, and leave for no other
+    preemptor.
+    """
     ledger, priority = state.ledger, state.specs[event.sig].priority
     pods = victims.tolist()
     for pod in pods:

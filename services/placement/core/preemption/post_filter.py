@@ -1,6 +1,6 @@
-"""Who goes for a pod, where plugins of users have a say in it: they are asked in the profile's
-order, DefaultPreemption among them, until one has an answer. From there on it is a preemption like
-any other: nominated, re-validated, evicted by the same steps.
+"""PostFilter with users' plugins: they run in the profile's order, DefaultPreemption among them,
+until one answers. From there on it is an ordinary preemption: nominated, validated and evicted by
+the same steps.
 """
 
 from functools import cache
@@ -10,9 +10,8 @@ from msgspec.structs import replace
 
 from services.placement.core.books.charges import compiled
 from services.placement.core.books.ledger import UNSTARTED_MS
-from services.placement.core.preemption import dry_run as preempt
-from services.placement.core.preemption import nominations
-from services.placement.core.preemption.dry_run import ByName, Victim
+from services.placement.core.preemption import dry_run, nominations
+from services.placement.core.preemption.dry_run import EvictablePods, Victim
 from services.placement.core.state import PlacementState
 from shared.events.placement import PREEMPTION, Candidate, CandidatesFound
 from shared.events.preemption import DryRunAsked
@@ -29,15 +28,15 @@ from shared.scheduling.api.custom_post_filter import (
 from shared.scheduling.cycle.report import ended_early, explain
 
 
-def dry_run(state: PlacementState, event: DryRunAsked) -> CandidatesFound:
-    """This shard's answer to one who asks, or to several."""
+def decide_candidates(state: PlacementState, event: DryRunAsked) -> CandidatesFound:
+    """Return this shard's answer to one preemptor, or to several."""
     if event.sig not in state.specs:
-        return preempt.dry_run(state, event)
+        return dry_run.decide_candidates(state, event)
     steps = compiled(state, event.sig).plugins.post_filters
     if not steps:
-        return _with_claims(state, event.sig, preempt.dry_run(state, event))
-    # Plugins know nothing of a series: who comes after the first asks again.
-    found = asked(state, replace(event, others=b""), steps)
+        return _with_claims(state, event.sig, dry_run.decide_candidates(state, event))
+    # Plugins know no series: the preemptors after the first ask again.
+    found = ask_plugins(state, replace(event, others=b""), steps)
     if found.lower:
         return replace(found, cut=bool(event.others))
     if found.candidates and event.others:
@@ -45,78 +44,82 @@ def dry_run(state: PlacementState, event: DryRunAsked) -> CandidatesFound:
     return found
 
 
-def all_found(state: PlacementState, event: DryRunAsked) -> CandidatesFound:
-    """The same for one, with every node that DefaultPreemption finds."""
+def decide_all_candidates(state: PlacementState, event: DryRunAsked) -> CandidatesFound:
+    """Return the answer for one preemptor, with every node that DefaultPreemption finds."""
     steps = compiled(state, event.sig).plugins.post_filters
     if steps:
-        return asked(state, event, steps)
-    found, reasons = preempt.candidates(state, event)
+        return ask_plugins(state, event, steps)
+    found, reasons = dry_run.candidates(state, event)
     nodes = len(state.nodes)
     answer = CandidatesFound(state.shard, event.ask, event.pod, tuple(found), reasons, nodes)
     return _with_claims(state, event.sig, answer)
 
 
 def _with_claims(state: PlacementState, sig: int, found: CandidatesFound) -> CandidatesFound:
-    """With what DynamicResources says, where that is not as by default."""
+    """Return the answer with DynamicResources' message at its place in the profile, if it is not
+    the default one.
+    """
     claims = compiled(state, sig).plugins.profile.claims
     return found if claims == FIRST else replace(found, said=around(claims, PREEMPTION))
 
 
-def is_own(state: PlacementState, found: CandidatesFound, sig: int) -> bool:
-    """Whether a plugin of a user found these."""
+def is_from_plugin(state: PlacementState, found: CandidatesFound, sig: int) -> bool:
+    """Return whether a user's plugin found these."""
     steps = compiled(state, sig).plugins.post_filters
     return bool(steps) and not isinstance(steps[found.rank], str)
 
 
-def asked(
+def ask_plugins(
     state: PlacementState, event: DryRunAsked, steps: tuple[Plugin | str, ...]
 ) -> CandidatesFound:
-    """What the first of them says that has an answer, or what all of them said."""
+    """Return the answer of the first plugin that has one, or the messages of all."""
     wanted = compiled(state, event.sig)
     found = CandidatesFound(state.shard, event.ask, event.pod, (), nodes=len(state.nodes))
-    said: list[str] = []
+    texts: list[str] = []
     for rank, plugin in enumerate(steps):
         if plugin == DYNAMIC_RESOURCES:
             if ended_early(state.table, wanted):
                 return replace(found, said=(NOT_FOUND,))
-            said.append(NO_CLAIMS)
+            texts.append(NO_CLAIMS)
             continue
         if isinstance(plugin, str):
-            default = preempt.dry_run(state, event)
+            default = dry_run.decide_candidates(state, event)
             if default.candidates:
                 more = (NO_CLAIMS,) * (DYNAMIC_RESOURCES in steps[rank:])
-                return replace(default, rank=rank, said=(*said, PREEMPTION, *more))
+                return replace(default, rank=rank, said=(*texts, PREEMPTION, *more))
             found = replace(found, reasons=default.reasons)
-            said.append(PREEMPTION)
+            texts.append(PREEMPTION)
             continue
         candidate, answer = _ask(state, event, plugin)
         if candidate is not None:
             return replace(found, candidates=(candidate,), rank=rank)
-        said.append(answer.text)
+        texts.append(answer.text)
         if answer.is_last:
             break
-    return replace(found, said=tuple(said))
+    return replace(found, said=tuple(texts))
 
 
 def _ask(
     state: PlacementState, event: DryRunAsked, plugin: Plugin
 ) -> tuple[Candidate | None, Verdict]:
-    run = ByName(state, event)
+    run = EvictablePods(state, event)
     nodes = _nodes(state, event, plugin, run)
     answer = verdict(plugin, state.specs[event.sig], nodes)
     if answer.evict is None:
         return None, answer
     row, chosen = int(answer.evict.node), {one.number for one in answer.evict.pods}
     node = state.table.node_id_at(row)
-    # What the nomination will be held against: nobody is evicted in vain.
+    # The nomination will be validated against these: no needless eviction.
     if not nominations.room_for(state, event.pod, event.sig, node, chosen)[0]:
         name = state.nodes[node].name
         return None, failed(plugin, f"gave {name}, which would not take the pod without those")
     return run.candidate(row, [one for one in run.evictable(row) if one.pod in chosen]), answer
 
 
-def _nodes(state: PlacementState, event: DryRunAsked, plugin: Plugin, run: ByName) -> RefusedNodes:
-    """What the plugin sees; what it does not ask for is not looked up."""
+def _nodes(
+    state: PlacementState, event: DryRunAsked, plugin: Plugin, run: EvictablePods
+) -> RefusedNodes:
+    """Return the nodes as the plugin sees them; columns that it does not read are left out."""
     may_help = np.zeros(state.table.size, np.bool_)
     may_help[run.rows] = True
 
@@ -131,8 +134,8 @@ def _nodes(state: PlacementState, event: DryRunAsked, plugin: Plugin, run: ByNam
 
     @cache
     def reasons() -> tuple[tuple[str, ...], ...]:
-        told = explain(state.table, run.wanted, run.held)
-        return tuple(one.messages for one in told)
+        reports = explain(state.table, run.wanted, run.nominated_pods)
+        return tuple(one.messages for one in reports)
 
     @cache
     def pods(row: int) -> tuple[RunningPod, ...]:

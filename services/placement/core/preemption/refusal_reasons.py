@@ -1,4 +1,4 @@
-"""Why a node does not take a pod even when all of lower priority have left it: for messages."""
+"""Reasons why a pod does not fit a node even without the pods of lower priority: for messages."""
 
 import numpy as np
 
@@ -6,29 +6,31 @@ from services.placement.core.state import PlacementState
 from shared.scheduling.cycle.inter_pod_rules import Rule, refusals_on
 from shared.scheduling.cycle.one_node import OneNode
 from shared.scheduling.cycle.report import first_resolvable
-from shared.scheduling.cycle.score_classes import Static
+from shared.scheduling.cycle.score_classes import StaticResult
 from shared.scheduling.cycle.signature import Signature
 from shared.scheduling.plugins.node_ports import NodePorts
 from shared.scheduling.plugins.node_resources_fit import NodeResourcesFit
 from shared.scheduling.profile import GPU_DEVICES, GPU_MODEL, FilterStep
-from shared.scheduling.table.layout import FREE, I64, PODS_INDEX, Held
+from shared.scheduling.table.layout import FREE, I64, PODS_INDEX, NominatedPods
 from shared.scheduling.table.ports import clashes
 
 
-def stuck_rows(state: PlacementState, wanted: Signature, held: Held | None) -> I64:
-    """Rows that are first refused for what the end of pods may mend, and then for what it cannot:
-    plugins of users and other orders of filters make some.
+def stuck_rows(
+    state: PlacementState, wanted: Signature, nominated_pods: NominatedPods | None
+) -> I64:
+    """Return the rows whose first refusal preemption may resolve and whose next one it cannot: only
+    users' plugins and other filter orders make such rows.
     """
     passing = None
     if _may_be_stuck(wanted):
-        passing = Static(state.table, wanted.spec, wanted.plugins).ok
+        passing = StaticResult(state.table, wanted.spec, wanted.plugins).ok
     if passing is None:
         return np.zeros(0, np.int64)
-    return np.flatnonzero(first_resolvable(state.table, wanted, held) & ~passing)
+    return np.flatnonzero(first_resolvable(state.table, wanted, nominated_pods) & ~passing)
 
 
 def _may_be_stuck(wanted: Signature) -> bool:
-    """Whether a filter that looks at objects alone comes after one that does not."""
+    """Return whether a static filter comes after a dynamic one."""
     mended = False
     for step in wanted.plugins.filters:
         if isinstance(step, NodePorts | NodeResourcesFit | str):
@@ -39,13 +41,13 @@ def _may_be_stuck(wanted: Signature) -> bool:
 
 
 def messages(state: PlacementState, scratch: OneNode, wanted: Signature) -> list[str]:
-    """What the first filter says that refuses; a node with nominated pods must pass with them, and
-    then without, which is about rules between pods alone.
+    """Return the messages of the first filter that refuses. A node with nominated pods must pass
+    with them, and then without them, which concerns inter-pod rules only.
     """
     ways = [list(way) for way in refusals_on(state.table, wanted, scratch)]
     rules = ways[0] if ways else []
     for step in (*wanted.plugins.filters, GPU_MODEL):
-        found = _said(state, scratch, wanted, step, rules)
+        found = _step_messages(state, scratch, wanted, step, rules)
         if found:
             return found
     more = [(one.column, one.amount) for one in wanted.reserved]
@@ -53,14 +55,14 @@ def messages(state: PlacementState, scratch: OneNode, wanted: Signature) -> list
     return found or [one.message for way in ways[1:] for one in way][:1]
 
 
-def _said(
+def _step_messages(
     state: PlacementState,
     scratch: OneNode,
     wanted: Signature,
     step: FilterStep,
     rules: list[Rule],
 ) -> list[str]:
-    """All that one filter says against the node."""
+    """Return all messages of one filter about the node."""
     table, spec = state.table, wanted.spec
     if isinstance(step, str):
         return [one.message for one in rules if one.plugin == step]
@@ -86,7 +88,7 @@ def _short(
 
 
 def message(state: PlacementState, column: int, wanted: Signature) -> str:
-    """What a column that is too small is called."""
+    """Return the message for a column that is too small."""
     if column == FREE + PODS_INDEX:
         return "Too many pods"
     for one in wanted.reserved:

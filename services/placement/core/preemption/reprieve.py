@@ -1,8 +1,8 @@
-"""The dry run of many nodes at once, for preemptors that ask for amounts alone.
+"""The dry run of many nodes at once, for preemptors that request amounts only.
 
-The same steps as for one node (dry_run.py), as columns over nodes: take all pods of lower priority
-away, then put pods back one position at a time, the most important of every node first. A pod that
-does not fit again is a victim. Nodes with budgets on their pods are not for here.
+The steps are those for one node (dry_run.py), as columns over nodes: remove all pods of lower
+priority, then put pods back one position at a time, the most important of every node first. A pod
+that does not fit again is a victim. Nodes whose pods have budgets are not handled here.
 """
 
 from collections.abc import Mapping, Sequence
@@ -15,13 +15,13 @@ from services.placement.core.books.ledger import IS_VICTIM
 from services.placement.core.state import PlacementState
 from shared.events.placement import Candidate
 from shared.scheduling.cycle.signature import Signature
-from shared.scheduling.table.layout import F64, I32, I64, Held, Mask
+from shared.scheduling.table.layout import F64, I32, I64, Mask, NominatedPods
 
 
 @dataclass
 class Chosen:
-    """Victims on the nodes of `rows`: `pods` and their `priorities` and `starts_ms`, most important
-    first, node by node; `ends` where each node's end.
+    """Victims on the nodes of `rows`: `pods`, their `priorities` and `starts_ms`, most important
+    first, node by node; `ends` are the ends of each node's part.
     """
 
     rows: I64
@@ -32,7 +32,7 @@ class Chosen:
 
 
 class Seat(NamedTuple):
-    """A place that somebody gets, of whom nobody knows yet."""
+    """A place for a member that is not chosen yet."""
 
     wanted: Signature
     mask: int
@@ -40,14 +40,18 @@ class Seat(NamedTuple):
 
 
 class LowerColumns:
-    """Pods that a preemptor may remove, or that are leaving already, on the rows of the table;
-    sorted by row, most important first.
+    """Pods that a preemptor may evict, or that are leaving already, on the table's rows; sorted by
+    row, most important first.
     """
 
     def __init__(
-        self, state: PlacementState, wanted: Signature, taken: I64, held: Held | None
+        self,
+        state: PlacementState,
+        wanted: Signature,
+        taken: I64,
+        nominated_pods: NominatedPods | None,
     ) -> None:
-        """`taken`: pods that leave for somebody already."""
+        """`taken`: pods that leave for other preemptors already."""
         table, ledger = state.table, state.ledger
         at = np.flatnonzero(IS_VICTIM[ledger.kind])
         sigs, which = np.unique(ledger.sig[at], return_inverse=True)
@@ -67,7 +71,7 @@ class LowerColumns:
             + np.bincount(row_of[leaving], amount[leaving], table.size)
             - on_nodes
             for (column, _), amount, on_nodes in zip(
-                self._needs, amounts, _held_amounts(state, wanted, held), strict=True
+                self._needs, amounts, _held_amounts(state, wanted, nominated_pods), strict=True
             )
         ]
         self.fits_already = self._fits(self._free)
@@ -85,7 +89,7 @@ class LowerColumns:
         self._row_of, self._amounts = row_of[lower], [amount[lower] for amount in amounts]
         self._ids, self._priorities = ids[lower], priorities[lower]
         self._starts_ms = ledger.start_ms[at[lower]]
-        self._stays = np.ones(len(self._ids), np.bool_)  # is not leaving yet
+        self._stays = np.ones(len(self._ids), np.bool_)  # not leaving yet
 
     def _fits(self, free: Sequence[F64]) -> Mask:
         found = np.ones(len(free[0]) if free else len(self._free), np.bool_)
@@ -94,8 +98,8 @@ class LowerColumns:
         return found
 
     def leave(self, row: int, pods: I64) -> bool:
-        """These of a row's pods leave now, for one like the preemptor, which is held there. Whether
-        its twin could get the row as well.
+        """Mark pods of a row as leaving for a member held there. Return whether an equal member
+        could get the row too.
         """
         at = np.searchsorted(self._ids, pods)
         self._stays[at] = False
@@ -110,38 +114,42 @@ class LowerColumns:
         return not any(short[row] for short in self.short)
 
     def victims(self, rows: I64) -> Chosen:
-        """Who has to go on each of these rows, all of which fit without the pods of lower
+        """Return the victims on each of these rows, where the pod fits without the pods of lower
         priority.
         """
         place = np.full(len(self.number), -1, np.int64)
         place[rows] = np.arange(len(rows))
-        mine = np.flatnonzero((place[self._row_of] >= 0) & self._stays)
-        ids, starts_ms, priorities = self._ids[mine], self._starts_ms[mine], self._priorities[mine]
-        order = np.lexsort((ids, starts_ms, -priorities, place[self._row_of[mine]]))
-        mine = mine[order]
-        node = place[self._row_of[mine]]
+        lower_rows = np.flatnonzero((place[self._row_of] >= 0) & self._stays)
+        ids, starts_ms, priorities = (
+            self._ids[lower_rows],
+            self._starts_ms[lower_rows],
+            self._priorities[lower_rows],
+        )
+        order = np.lexsort((ids, starts_ms, -priorities, place[self._row_of[lower_rows]]))
+        lower_rows = lower_rows[order]
+        node = place[self._row_of[lower_rows]]
         counts = np.bincount(node, minlength=len(rows))
-        position = np.arange(len(mine)) - np.repeat(np.cumsum(counts) - counts, counts)
+        position = np.arange(len(lower_rows)) - np.repeat(np.cumsum(counts) - counts, counts)
         free = [column[rows] for column in self._without]
-        goes = np.zeros(len(mine), np.bool_)
+        goes = np.zeros(len(lower_rows), np.bool_)
         for number in range(int(counts.max(initial=0))):
             here = np.flatnonzero(position == number)
             nodes = node[here]
             fits = np.ones(len(here), np.bool_)
             for column, amount, (_, need) in zip(free, self._amounts, self._needs, strict=True):
-                fits &= column[nodes] - amount[mine[here]] >= need
+                fits &= column[nodes] - amount[lower_rows[here]] >= need
             stays = here[fits]
             for column, amount in zip(free, self._amounts, strict=True):
-                column[node[stays]] -= amount[mine[stays]]
+                column[node[stays]] -= amount[lower_rows[stays]]
             goes[here[~fits]] = True
-        gone = mine[goes]
+        gone = lower_rows[goes]
         ends = np.cumsum(np.bincount(node[goes], minlength=len(rows)))
         columns = (self._ids[gone], self._priorities[gone], self._starts_ms[gone], ends)
         return Chosen(rows, *(column.tolist() for column in columns))
 
 
 def _amounts(state: PlacementState, sigs: I32, column: int) -> F64:
-    """What a pod of each signature takes of a column."""
+    """Return the amount of a column that a pod of each signature requests."""
     found = np.zeros(len(sigs))
     for at, sig in enumerate(sigs.tolist()):
         found[at] = amount_of(state.sigs[sig], column)
@@ -149,13 +157,15 @@ def _amounts(state: PlacementState, sigs: I32, column: int) -> F64:
 
 
 def amount_of(sig: Signature, column: int) -> float:
-    """What one pod takes of a column."""
+    """Return the amount of a column that one pod requests."""
     return -sum(amount for taken, amount in sig.filter_delta if taken == column)
 
 
-def _held_amounts(state: PlacementState, wanted: Signature, held: Held | None) -> list[F64]:
-    """What nominations take, by row, of each column that `wanted` needs."""
-    nominated: Mapping[int, Sequence[tuple[Signature, int]]] = held or {}
+def _held_amounts(
+    state: PlacementState, wanted: Signature, nominated_pods: NominatedPods | None
+) -> list[F64]:
+    """Return the amounts of nominations, by row, for each column that `wanted` requests."""
+    nominated: Mapping[int, Sequence[tuple[Signature, int]]] = nominated_pods or {}
     rows: list[int] = []
     which: list[int] = []
     sigs: dict[Signature, int] = {}

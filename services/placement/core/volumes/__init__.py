@@ -1,1 +1,1 @@
-"""Volumes that reservations chose, by this shard and by others."""
+"""Volumes chosen with reservations, by this shard and by others."""

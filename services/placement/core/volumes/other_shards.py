@@ -1,20 +1,20 @@
-"""Volumes that other shards chose, as binding told: held here too, until facts say what became of
-them. What this shard chose itself it holds on its own (see `volumes`).
+"""Volumes that other shards chose, as binding announced them: assumed here too until facts show the
+outcome. This shard's own choices are in reservations.py.
 """
 
 from collections.abc import Iterable
 
 from msgspec import Struct
 
-from services.placement.core.state import Elsewhere, PlacementState
-from services.placement.core.volumes.reservations import changed
+from services.placement.core.state import OtherShardVolumes, PlacementState
+from services.placement.core.volumes.reservations import wake_volume_users
 from shared.events.binding import VolumesGranted, VolumesOver
 from shared.model.columns import unpack
 from shared.model.volumes import Choice
 
 
 class Saved(Struct, array_like=True):
-    """One promise, as it is dumped."""
+    """One promise in the dump."""
 
     number: int
     name: str
@@ -22,57 +22,57 @@ class Saved(Struct, array_like=True):
     world: int
 
 
-def granted(state: PlacementState, event: VolumesGranted) -> None:
-    """A pod of another shard has these: nobody here gets them."""
+def on_volumes_granted(state: PlacementState, event: VolumesGranted) -> None:
+    """Assume the volumes of another shard's pod: no pod of this shard gets them."""
     if event.shard != state.shard:
-        _hold(state, event.number, Elsewhere(event.node, event.volumes))
+        _assume(state, event.number, OtherShardVolumes(event.node, event.volumes))
 
 
-def _hold(state: PlacementState, number: int, one: Elsewhere) -> None:
-    state.elsewhere[number] = one
+def _assume(state: PlacementState, number: int, one: OtherShardVolumes) -> None:
+    state.other_shard_volumes[number] = one
     for choice in one.choices:
         state.storage.assume(choice, one.name)
 
 
-def over(state: PlacementState, event: VolumesOver) -> None:
-    """They count until the facts are here that say what became of them."""
+def on_volumes_over(state: PlacementState, event: VolumesOver) -> None:
+    """Note ended promises; they count until this shard has read the facts that show the outcome."""
     for number, world in zip(
         unpack(event.numbers).tolist(), unpack(event.worlds).tolist(), strict=True
     ):
-        one = state.elsewhere.get(number)
+        one = state.other_shard_volumes.get(number)
         if one is not None:
             one.world = world
-            state.elsewhere_over.append(number)
-    caught_up(state)
+            state.ended_other_shard_volumes.append(number)
+    release_ended(state)
 
 
-def caught_up(state: PlacementState) -> None:
-    """More facts are here. What is over is looked at no more often than facts about storage come:
-    before them a volume is shown as they last said it.
+def release_ended(state: PlacementState) -> None:
+    """Release ended promises whose facts have arrived. Called only when storage facts arrive:
+    before them a volume still shows its last known state.
     """
     late = []
-    for number in state.elsewhere_over:
-        if state.elsewhere[number].world > state.world:
+    for number in state.ended_other_shard_volumes:
+        if state.other_shard_volumes[number].world > state.world:
             late.append(number)
             continue
-        one = state.elsewhere.pop(number)
+        one = state.other_shard_volumes.pop(number)
         for choice in one.choices:
-            state.storage.give_back(choice, one.name)
-        changed(state)
-    state.elsewhere_over = late
+            state.storage.release(choice, one.name)
+        wake_volume_users(state)
+    state.ended_other_shard_volumes = late
 
 
 def dump(state: PlacementState) -> list[Saved]:
-    """By number."""
+    """Return plain values by number."""
     return [
         Saved(number, one.name, one.choices, one.world)
-        for number, one in sorted(state.elsewhere.items())
+        for number, one in sorted(state.other_shard_volumes.items())
     ]
 
 
 def load(state: PlacementState, saved: Iterable[Saved]) -> None:
-    """Inverse of `dump`; the storage is there."""
+    """Restore what `dump` returned; the storage must be loaded before."""
     for one in saved:
-        _hold(state, one.number, Elsewhere(one.name, one.choices, one.world))
+        _assume(state, one.number, OtherShardVolumes(one.name, one.choices, one.world))
         if one.world >= 0:
-            state.elsewhere_over.append(one.number)
+            state.ended_other_shard_volumes.append(one.number)

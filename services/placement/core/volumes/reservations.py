@@ -1,20 +1,30 @@
-"""Volumes that reservations chose: held against others, until facts show that the claims are bound.
+"""Volumes chosen with reservations: assumed until facts show that the claims are bound.
 
-Who is reserved with a choice waits here. What the world journal tells of its claims settles it:
-all bound (VolumesBound, and binding binds the pod), or not to be expected any more, or not in time
+A reserved pod with a choice waits here. The world journal's facts about its claims settle it: all
+bound (VolumesBound, and binding binds the pod); cannot be bound any more, or not in time
 (VolumesFailed, and binding gives the pod up, so that the reservation comes back as Released). The
 rules follow kube-scheduler's BindPodVolumes.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
+from typing import assert_never
 
 from msgspec import Struct
 
-from services.placement.core.books.charges import mark_better
+from services.placement.core.books.charges import mark_improved
 from services.placement.core.state import PlacementState, VolumeWait
 from shared.events.base import Event
 from shared.events.placement import Reserved, VolumesBound, VolumesFailed
-from shared.model.cluster_objects import PersistentVolume, PersistentVolumeClaim, StorageObject
+from shared.model.cluster_objects import (
+    CSIDriver,
+    CSINode,
+    CSIStorageCapacity,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    StorageClass,
+    StorageObject,
+    VolumeAttachment,
+)
 from shared.model.columns import pack
 from shared.model.volumes import Choice
 from shared.scheduling.plugins.volume_binding import VolumeBinding, reached_from, waiting_claims
@@ -25,7 +35,7 @@ TIMED_OUT = "binding volumes: context deadline exceeded"
 
 
 class Saved(Struct, array_like=True):
-    """One that waits, as it is dumped."""
+    """One waiting pod in the dump."""
 
     pod: int
     node: int
@@ -36,36 +46,36 @@ class Saved(Struct, array_like=True):
 
 
 def chooses(state: PlacementState, sig: int) -> bool:
-    """Whether volumes are chosen together with the node."""
+    """Return whether volumes are chosen together with the node."""
     wanted = state.sigs[sig]
-    if not wanted.uses or VOLUME_BINDING not in wanted.plugins.between:
+    if not wanted.uses or VOLUME_BINDING not in wanted.plugins.inter_pod_plugins:
         return False
     return bool(waiting_claims(state.storage, wanted.spec))
 
 
-def chosen(state: PlacementState, sig: int, row: int) -> tuple[Choice, ...]:
-    """What the claims of a pod get with the node of this row."""
+def choices_on(state: PlacementState, sig: int, row: int) -> tuple[Choice, ...]:
+    """Return the volume choices of a pod's claims on the node of this row."""
     if not chooses(state, sig):
         return ()
     choices = VolumeBinding(state.table, state.specs[sig]).choices(row)
     return tuple(dict.fromkeys(choices))
 
 
-def reserved(state: PlacementState, event: Reserved) -> None:
-    """The choices of one pod are held."""
+def reserve_volumes(state: PlacementState, event: Reserved) -> None:
+    """Assume the choices of one reserved pod."""
     pod, node = (int.from_bytes(column, "little") for column in (event.ids, event.nodes))
     until_ms = state.now_ms + bind_timeout_ms(state, event.sig)
-    hold(state, pod, VolumeWait(node, state.nodes[node].name, event.volumes, until_ms))
-    look(state, [pod])
+    assume_volumes(state, pod, VolumeWait(node, state.nodes[node].name, event.volumes, until_ms))
+    check_claims(state, [pod])
 
 
 def bind_timeout_ms(state: PlacementState, sig: int) -> int:
-    """How long pods wait for their claims."""
+    """Return how long pods wait for their claims, ms."""
     return state.plugins_of(state.specs[sig]).profile.bind_timeout_ms
 
 
-def hold(state: PlacementState, pod: int, wait: VolumeWait) -> None:
-    """Nobody else gets what was chosen."""
+def assume_volumes(state: PlacementState, pod: int, wait: VolumeWait) -> None:
+    """Assume the chosen volumes, so that no other pod gets them."""
     state.volume_waits[pod] = wait
     for choice in wait.choices:
         if choice.claim not in wait.shown:
@@ -74,8 +84,8 @@ def hold(state: PlacementState, pod: int, wait: VolumeWait) -> None:
             state.waits_on.setdefault(what, []).append(pod)
 
 
-def let_go(state: PlacementState, pods: Iterable[int]) -> None:
-    """These wait for no volumes any more, whatever became of them."""
+def end_waits(state: PlacementState, pods: Iterable[int]) -> None:
+    """End the waits of pods, whatever their outcome."""
     if not state.volume_waits:
         return
     for pod in pods:
@@ -85,53 +95,65 @@ def let_go(state: PlacementState, pods: Iterable[int]) -> None:
         state.volumes_over.pop(pod, None)
         for choice in wait.choices:
             if choice.claim not in wait.shown:
-                state.storage.give_back(choice, wait.name)
+                state.storage.release(choice, wait.name)
             for what in _about(choice):
                 state.waits_on[what].remove(pod)
                 if not state.waits_on[what]:
                     del state.waits_on[what]
-        changed(state)
+        wake_volume_users(state)
 
 
 def _about(choice: Choice) -> list[tuple[str, str]]:
-    """The claim, and the volume, which is of no namespace."""
+    """Return the keys (namespace, name) of the claim and the volume; a volume has no namespace."""
     claim = choice.namespace, choice.claim
     return [claim, ("", choice.volume)] if choice.volume else [claim]
 
 
-def changed(state: PlacementState) -> None:
-    """Pods that were refused may fit now, if they have volumes."""
+def wake_volume_users(state: PlacementState) -> None:
+    """Wake refused pods with volumes: they may fit now."""
     if any(state.specs[sig].volumes for sig in state.refused):
-        mark_better(state, state.table.ids[:1])  # for them a look at any node is a look at all
+        mark_improved(
+            state, state.table.ids[:1]
+        )  # for them one changed node makes all nodes checked
 
 
-def told(state: PlacementState, objects: Sequence[StorageObject]) -> None:
-    """Claims, or volumes of claims, are others than before: who waits for them?"""
+def note_storage(state: PlacementState, objects: Sequence[StorageObject]) -> None:
+    """Update storage objects and check the pods that wait for them."""
     for one in objects:
         match one:
             case PersistentVolumeClaim():
                 pods = state.waits_on.get((one.namespace, one.name), ())
                 for pod in pods:
                     _node_shown(state, state.volume_waits[pod], one)
-                look(state, pods)
+                check_claims(state, pods)
             case PersistentVolume():
-                look(state, state.waits_on.get(("", one.name), ()))
+                check_claims(state, state.waits_on.get(("", one.name), ()))
                 if one.claim is not None:
-                    look(state, state.waits_on.get((one.claim.namespace, one.claim.name), ()))
+                    check_claims(
+                        state, state.waits_on.get((one.claim.namespace, one.claim.name), ())
+                    )
+            case (
+                StorageClass() | CSINode() | CSIDriver() | CSIStorageCapacity() | VolumeAttachment()
+            ):
+                pass  # no pod waits for them
+            case _:
+                assert_never(one)
 
 
 def _node_shown(state: PlacementState, wait: VolumeWait, claim: PersistentVolumeClaim) -> None:
-    """The cluster shows the node that was chosen: from now on what it shows counts."""
+    """Note that the cluster shows the chosen node on the claim: from now on the cluster's state
+    counts.
+    """
     for choice in wait.choices:
         is_it = (choice.namespace, choice.claim) == (claim.namespace, claim.name)
         is_new = choice.claim not in wait.shown and claim.selected_node == wait.name
         if is_it and is_new and not choice.volume:
             wait.shown = (*wait.shown, choice.claim)
-            state.storage.give_back(choice, wait.name)
+            state.storage.release(choice, wait.name)
 
 
-def look(state: PlacementState, pods: Iterable[int]) -> None:
-    """Whether all claims of these pods are bound, or what speaks against it."""
+def check_claims(state: PlacementState, pods: Iterable[int]) -> None:
+    """Check whether all claims of these pods are bound, or cannot be bound any more."""
     for pod in pods:
         wait = state.volume_waits[pod]
         if wait.until_ms is None:
@@ -147,14 +169,16 @@ def look(state: PlacementState, pods: Iterable[int]) -> None:
 
 
 def _standing(state: PlacementState, wait: VolumeWait, choice: Choice) -> str | None:
-    """ "" = the claim is bound, None = it may still be, else why it will not be."""
+    """Return an empty text if the claim is bound, None if it may still be, else why it
+    will not be.
+    """
     claim = state.storage.claims.get((choice.namespace, choice.claim))
     if claim is None or claim.uid != choice.claim_uid:
         return f'persistentvolumeclaim "{choice.claim}" not found'
     if choice.volume:
         return _static(state, claim, choice)
     if claim.selected_node != wait.name and not claim.volume:
-        # Provisioning came to nothing: whoever makes volumes takes the node off the claim.
+        # Provisioning failed: the provisioner removes the node from the claim.
         return f'provisioning failed for PVC "{claim.name}"'
     if not claim.volume:
         return None
@@ -180,8 +204,8 @@ def _static(state: PlacementState, claim: PersistentVolumeClaim, choice: Choice)
     return None if is_ours else f'pv "{volume.name}" was bound to another claim'
 
 
-def news(state: PlacementState) -> Iterator[Event]:
-    """Who need not wait any more: all bound, failed, or out of time."""
+def decide_volume_outcomes(state: PlacementState) -> Iterator[Event]:
+    """Yield the outcomes of pods that wait no longer: all bound, failed, or timed out."""
     done = [pod for pod, why in sorted(state.volumes_over.items()) if not why]
     if done:
         nodes = pack(state.volume_waits[pod].node for pod in done)
@@ -194,7 +218,7 @@ def news(state: PlacementState) -> Iterator[Event]:
 
 
 def due_ms(state: PlacementState) -> int | None:
-    """When the first of those that wait has waited long enough."""
+    """Return when the first waiting pod times out, ms."""
     if state.volumes_over:
         return state.now_ms
     times = [one.until_ms for one in state.volume_waits.values() if one.until_ms is not None]
@@ -202,7 +226,7 @@ def due_ms(state: PlacementState) -> int | None:
 
 
 def dump(state: PlacementState) -> list[Saved]:
-    """By pod."""
+    """Return plain values by pod."""
     return [
         Saved(pod, one.node, one.name, one.choices, one.until_ms, one.shown)
         for pod, one in sorted(state.volume_waits.items())
@@ -210,7 +234,7 @@ def dump(state: PlacementState) -> list[Saved]:
 
 
 def load(state: PlacementState, saved: Iterable[Saved]) -> None:
-    """Inverse of `dump`; the nodes and the storage are there."""
+    """Restore what `dump` returned; nodes and storage must be loaded before."""
     for one in saved:
         wait = VolumeWait(one.node, one.name, one.choices, one.until_ms, one.shown)
-        hold(state, one.pod, wait)
+        assume_volumes(state, one.pod, wait)

@@ -1,10 +1,10 @@
-"""A gang's members counted: who waits, whether the whole is complete, when it may be tried.
+"""Counts a gang's members: how many wait, whether the gang is complete, and when it may be tried.
 
-Used by everything that moves pods; what permit's answers mean is in `gangs`.
+Used by everything that moves pods; attempts.py has the meaning of permit's answers.
 """
 
 from array import array
-from heapq import heappush
+from heapq import heappop, heappush
 
 import numpy as np
 
@@ -13,20 +13,21 @@ from services.queueing.core.config import (
     GANG_ASK_AGAIN_MS_MIN,
     GANG_RETRY_MS_MIN,
     GANG_TOLD_AFTER_MS,
+    HEAD_START_MS,
     MEMBERS_KEPT_MIN,
 )
 from services.queueing.core.pods.table import Rows
 from services.queueing.core.state import Gang, QueueingState, by_number
 from services.queueing.core.transitions import Pod
-from services.queueing.core.waiting.messages import gang_message, gated, workload_of
+from services.queueing.core.waiting.messages import gang_message, is_not_tried_message, workload_of
 from shared.events.queueing import Members
 from shared.model.columns import I64, pack
 
 UNKNOWN, BOUND = int(Pod.UNKNOWN), int(Pod.BOUND)
 
 
-def record(state: QueueingState, number: int, key: str = "") -> Gang:
-    """The gang's record, made when a member or the group itself is met first."""
+def ensure_gang(state: QueueingState, number: int, key: str = "") -> Gang:
+    """Return the gang's record, created when a member or the group itself is first seen."""
     gang = state.gangs.get(number)
     if gang is None:
         gang = state.gangs[number] = Gang(number, state.next_seq)
@@ -38,7 +39,7 @@ def record(state: QueueingState, number: int, key: str = "") -> Gang:
 
 
 def file(state: QueueingState, gang: Gang) -> None:
-    """Keep a gang whose name is known now with the others of its workload."""
+    """Add a gang whose name is known now to its workload."""
     workload = workload_of(gang.key)
     if workload:
         others = state.workloads.setdefault(workload, {})
@@ -46,8 +47,8 @@ def file(state: QueueingState, gang: Gang) -> None:
         others[gang.gang] = None
 
 
-def tell_workload(state: QueueingState, gang: Gang) -> None:
-    """The group came or went: its workload may have come or gone with it."""
+def update_workload(state: QueueingState, gang: Gang) -> None:
+    """Update the workload after its group was added or deleted."""
     others = state.workloads.get(workload_of(gang.key), {})
     is_there = gang.exists or any(state.gangs[one].exists for one in others)
     if gang.has_workload != is_there:
@@ -57,15 +58,17 @@ def tell_workload(state: QueueingState, gang: Gang) -> None:
 
 
 def complete(gang: Gang) -> bool:
-    """Whether enough ungated members are known for a try."""
+    """Return whether enough ungated members are known for a try."""
     if not gang.exists or gang.committed or not gang.waiting:
         return False
     return gang.waiting + gang.running >= gang.min_count
 
 
 def retry_ms(state: QueueingState, gang: Gang) -> int:
-    """When it may be tried: after its backoff if a shard improved, else after the longest one."""
-    if not gang.failures or gang.room:
+    """Return when it may be tried, ms: after its backoff if a shard improved, else after the
+    longest backoff.
+    """
+    if not gang.failures or gang.has_room:
         return 0
     if gang.improved:
         return gang.until_ms
@@ -73,22 +76,22 @@ def retry_ms(state: QueueingState, gang: Gang) -> int:
 
 
 def ready(state: QueueingState, gang: Gang) -> bool:
-    """Whether it can be tried now."""
+    """Return whether it can be tried now."""
     return complete(gang) and not gang.attempt and retry_ms(state, gang) <= state.now_ms
 
 
 def touch(state: QueueingState, gang: Gang) -> None:
-    """Bring the indexes in line after anything about the gang changed."""
+    """Update the indexes after any change of the gang."""
     if gang_message(gang) != gang.message:
-        state.say[gang.gang] = None
+        state.messages_due[gang.gang] = None
     else:
-        state.say.pop(gang.gang, None)
+        state.messages_due.pop(gang.gang, None)
     if gang.attempt:
-        state.trying[gang.gang] = None
-        _tell_in_time(state, gang)
+        state.gangs_in_flight[gang.gang] = None
+        _schedule_message(state, gang)
         return
-    state.trying.pop(gang.gang, None)
-    _tell_in_time(state, gang)
+    state.gangs_in_flight.pop(gang.gang, None)
+    _schedule_message(state, gang)
     if complete(gang):
         at_ms = retry_ms(state, gang)
         if at_ms <= state.now_ms:
@@ -99,40 +102,40 @@ def touch(state: QueueingState, gang: Gang) -> None:
 
 
 def give_place(state: QueueingState, gang: Gang) -> None:
-    """Put the gang among those that can be tried, if it is not there."""
+    """Add the gang to those that can be tried, if it is missing there."""
     place = (-gang.priority, gang.seq, gang.gang)
     if gang.place != place:
         gang.place = place
         heappush(state.gangs_ready, place)
 
 
-def _tell_in_time(state: QueueingState, gang: Gang) -> None:
-    due_ms = tell_due_ms(state, gang)
+def _schedule_message(state: QueueingState, gang: Gang) -> None:
+    due_ms = message_due_ms(state, gang)
     if due_ms != gang.due_ms:
         gang.due_ms = due_ms
         if due_ms is not None:
-            heappush(state.gang_tells, (due_ms, gang.gang))
+            heappush(state.gang_message_heap, (due_ms, gang.gang))
 
 
-def tell_due_ms(state: QueueingState, gang: Gang) -> int | None:
-    """When members are told again what is said of their gang. A try is mostly over before it is
-    worth a word; and while a gang can be tried, what its tries come to says it all.
+def message_due_ms(state: QueueingState, gang: Gang) -> int | None:
+    """Return when members get their gang's message again, ms. A try is mostly over before that
+    matters; and while a gang can be tried, the outcome of its tries is the message.
     """
     if gang.committed:
         return None
-    look_ms = gang.look_ms if state.config.confirm_ms else 0
+    look_ms = gang.refresh_ms if state.config.confirm_ms else 0
     if gang.attempt:
         least_ms = gang.tried_ms + GANG_TOLD_AFTER_MS
-        times = [max(at_ms, least_ms) for at_ms in (gang.tell_ms, look_ms) if at_ms]
+        times = [max(at_ms, least_ms) for at_ms in (gang.message_ms, look_ms) if at_ms]
     else:
-        is_gated = gated(gang)
-        times = [gang.tell_ms] if gang.tell_ms and gang.message else []
+        is_gated = is_not_tried_message(gang)
+        times = [gang.message_ms] if gang.message_ms and gang.message else []
         times += [look_ms] if look_ms and is_gated else []
     return min(times) if times else None
 
 
 def index(state: QueueingState, gang: Gang) -> None:
-    """Make the gang hear of improvements for the signatures it was last tried with."""
+    """Register the gang for improvements of the signatures it was last tried with."""
     for sig in gang.sigs:
         if gang.committed:
             state.gangs_by_sig.get(sig, {}).pop(gang.gang, None)
@@ -141,7 +144,7 @@ def index(state: QueueingState, gang: Gang) -> None:
 
 
 def count(state: QueueingState, rows: Rows, waiting: int = 0, running: int = 0) -> None:
-    """Members entered (+1) or left (-1) these states."""
+    """Count members that entered (+1) or left (-1) these states."""
     if not state.gangs:
         return
     for number, part in by_number(state.pods.gang[rows].astype(np.int64)):
@@ -154,7 +157,7 @@ def count(state: QueueingState, rows: Rows, waiting: int = 0, running: int = 0) 
 
 
 def join(state: QueueingState, gang: Gang, ids: I64) -> None:
-    """Pods belong to the gang from here on. Those whose story is over go when there are many."""
+    """Add pods to the gang. Finished members are removed when there are many."""
     if len(gang.members) >= gang.members_max:
         kept = _open(state, gang)
         gang.members = array("q", kept.tobytes())
@@ -164,8 +167,10 @@ def join(state: QueueingState, gang: Gang, ids: I64) -> None:
         gang.improved = True
 
 
-def gate(state: QueueingState, ids: I64) -> I64:
-    """Those that plugins of users let in; the others, taken out before, are gated."""
+def apply_gates(state: QueueingState, ids: I64) -> I64:
+    """Return the pods that users' PreEnqueue plugins allow; the others, removed before, become
+    gated.
+    """
     pods, is_open = state.pods, np.ones(len(ids), np.bool_)
     for sig, part in by_number(pods.sig[pods.rows(ids)].astype(np.int64)):
         if sig in state.gates:
@@ -174,26 +179,26 @@ def gate(state: QueueingState, ids: I64) -> I64:
     return ids[is_open]
 
 
-def wait(state: QueueingState, gang: Gang, ids: I64, is_new: bool = True) -> None:
-    """Members wait for the gang's next try; those that were tried know why."""
+def queue_members(state: QueueingState, gang: Gang, ids: I64, is_new: bool = True) -> None:
+    """Let members wait for the gang's next try; those that were tried have a message."""
     pods = state.pods
     if state.gates:
-        ids = gate(state, ids)
+        ids = apply_gates(state, ids)
         if not len(ids):
             return
     rows = pods.rows(ids)
     pods.move("waits", ids, rows)
-    state.line_up(rows, len(ids))
+    state.assign_order(rows, len(ids))
     for sig, _part in by_number(pods.sig[rows].astype(np.int64)):
         gang.priority = max(gang.priority, state.sigs[sig].priority)
     gang.waiting += len(ids)
-    if is_new and not gang.tell_ms:
-        gang.tell_ms = state.now_ms + GANG_TOLD_AFTER_MS
+    if is_new and not gang.message_ms:
+        gang.message_ms = state.now_ms + GANG_TOLD_AFTER_MS
     touch(state, gang)
 
 
 def reorder(state: QueueingState) -> None:
-    """Gangs go by the highest order of those members that need something yet."""
+    """Reorder gangs by the highest order of the members that are not finished."""
     pods = state.pods
     rows = np.flatnonzero((pods.gang != 0) & (pods.state != UNKNOWN) & (pods.state < BOUND))
     highest: dict[int, int] = {}
@@ -206,21 +211,21 @@ def reorder(state: QueueingState) -> None:
 
 
 def members_in(state: QueueingState, gang: Gang, code: Pod) -> I64:
-    """Members in this state, by id."""
+    """Return the members in this state, by id."""
     ids = _open(state, gang)
     there: I64 = ids[state.pods.state[ids - state.pods.base] == code]
     return there
 
 
 def needed(gang: Gang) -> int:
-    """How many of those who wait must have a node."""
+    """Return how many pending members need a node for minCount."""
     return max(1, gang.min_count - gang.running)
 
 
-def waiting_groups(state: QueueingState, gang: Gang) -> tuple[Members, ...]:
-    """Everybody of the gang who waits, by signature: the highest priority first."""
+def pending_groups(state: QueueingState, gang: Gang) -> tuple[Members, ...]:
+    """Return all pending members by signature, the highest priority first."""
     pods = state.pods
-    ids = members_in(state, gang, Pod.WAITING)
+    ids = members_in(state, gang, Pod.GANG_PENDING)
     ids = ids[pods.seq[pods.rows(ids)].argsort(kind="stable")]
     groups = by_number(pods.sig[pods.rows(ids)].astype(np.int64))
     groups.sort(key=lambda group: (-state.sigs[group[0]].priority, group[0]))
@@ -228,7 +233,7 @@ def waiting_groups(state: QueueingState, gang: Gang) -> tuple[Members, ...]:
 
 
 def _open(state: QueueingState, gang: Gang) -> I64:
-    """Members whose story is not over, by id."""
+    """Return the members that are not finished, by id."""
     pods = state.pods
     ids = pods.known(np.unique(np.frombuffer(gang.members, np.int64).copy()))
     rows = ids - pods.base
@@ -237,7 +242,7 @@ def _open(state: QueueingState, gang: Gang) -> I64:
 
 
 def forget(state: QueueingState, rows: Rows) -> None:
-    """Drop the records of groups that do not exist and have no members left."""
+    """Drop the records of groups without object and members."""
     for number, _part in by_number(state.pods.gang[rows].astype(np.int64)):
         gang = state.gangs.get(number)
         if gang is not None and not gang.exists:
@@ -245,7 +250,7 @@ def forget(state: QueueingState, rows: Rows) -> None:
 
 
 def drop(state: QueueingState, gang: Gang) -> None:
-    """Drop the record of a deleted group, if no member is left."""
+    """Drop the record of a deleted group if it has no member left."""
     if len(_open(state, gang)):
         return
     gang.committed = True
@@ -256,26 +261,76 @@ def drop(state: QueueingState, gang: Gang) -> None:
         others.pop(gang.gang)
         if not others:
             del state.workloads[workload_of(gang.key)]
-    state.say.pop(gang.gang, None)
-    state.trying.pop(gang.gang, None)
+    state.messages_due.pop(gang.gang, None)
+    state.gangs_in_flight.pop(gang.gang, None)
     state.gang_asks.pop(gang.gang, None)
-    state.gangs_looked.pop(gang.gang, None)
+    state.gangs_refreshed.pop(gang.gang, None)
 
 
 def ask_early_ms(gang: Gang) -> int:
-    """When it may ask preemption again if something improved: gangs that make room in vain, or give
-    each other hope with what they give back, must not go on so at once and without end.
+    """Return when it may ask preemption again after an improvement, ms. Gangs whose asks fail, or
+    that improve each other's nodes by releasing holds, must not repeat that at once for ever.
     """
     if not gang.asks:
         return 0
     wait_ms = GANG_ASK_AGAIN_MS_MIN << min(gang.asks - 1, 30)
-    return gang.told_ms + min(wait_ms, GANG_ASK_AGAIN_MS)
+    return gang.ask_closed_ms + min(wait_ms, GANG_ASK_AGAIN_MS)
 
 
-def improved(state: QueueingState, sig: int) -> None:
-    """A shard could take pods of this signature again."""
+def note_improved(state: QueueingState, sig: int) -> None:
+    """Note that a shard may fit pods of this signature again."""
     for number in sorted(state.gangs_by_sig.get(sig, {})):
         gang = state.gangs[number]
         gang.improved = True
         gang.ask_ms = min(gang.ask_ms, ask_early_ms(gang))
         touch(state, gang)
+
+
+def first_ready(state: QueueingState) -> Gang | None:
+    """Return the gang of highest priority, then age, that can be tried now."""
+    while state.gang_timers and state.gang_timers[0][0] <= state.now_ms:
+        gang = _pop_timer(state)
+        if gang is not None and ready(state, gang):
+            give_place(state, gang)
+    heap = state.gangs_ready
+    while heap:
+        gang = state.gangs.get(heap[0][2])
+        if gang is not None and gang.place == heap[0]:
+            if heap[0][0] == -gang.priority and ready(state, gang):
+                return gang
+            gang.place = None
+        heappop(heap)
+    return None
+
+
+def _pop_timer(state: QueueingState) -> Gang | None:
+    """Remove the first timer and return its gang."""
+    at_ms, number = heappop(state.gang_timers)
+    gang = state.gangs.get(number)
+    if gang is not None and gang.timer_ms == at_ms:
+        gang.timer_ms = None
+    return gang
+
+
+def head_starts(state: QueueingState) -> list[Gang]:
+    """Return the gangs dispatched a moment ago: they need several hops for what a single pod gets
+    in one, so younger pods must not take their room meanwhile.
+    """
+    since_ms = state.now_ms - HEAD_START_MS
+    return [
+        gang
+        for gang in map(state.gangs.__getitem__, state.gangs_in_flight)
+        if gang.tried_ms > since_ms
+    ]
+
+
+def next_timer_ms(state: QueueingState) -> int | None:
+    """Return when the next failed gang may be tried, ms."""
+    while state.gang_timers:
+        at_ms, number = state.gang_timers[0]
+        gang = state.gangs.get(number)
+        waits = gang is not None and not gang.attempt and complete(gang)
+        if gang is not None and waits and retry_ms(state, gang) == at_ms:
+            return at_ms
+        _pop_timer(state)
+    return None

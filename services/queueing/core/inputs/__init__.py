@@ -1,1 +1,1 @@
-"""What other journals, and queueing's own, do to the queue."""
+"""Handlers of the events of other journals and of queueing's own."""

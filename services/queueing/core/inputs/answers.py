@@ -1,7 +1,7 @@
-"""What shards and binding answer: reserved, refused, improved, digests, bind outcomes.
+"""Answers of shards and binding: reserved, refused, improved, digests, bind outcomes.
 
-Answers for pods that stand elsewhere by now are ignored: facts overtake each other between
-journals, and each one finds the pods that it is still true for.
+Answers for pods that have moved on are ignored: facts overtake each other between journals, and
+each one applies to the pods for which it is still true.
 """
 
 from collections.abc import Sequence
@@ -10,10 +10,17 @@ import numpy as np
 
 from services.queueing.core.gangs import members
 from services.queueing.core.pods import moves
-from services.queueing.core.pods.relabel import concerned
+from services.queueing.core.pods.relabel import affected_signatures
 from services.queueing.core.pods.table import SMALL
 from services.queueing.core.preemption import asks
-from services.queueing.core.state import Attempt, Left, QueueingState, Sig, by_number, refusal_of
+from services.queueing.core.state import (
+    Attempt,
+    Leftovers,
+    QueueingState,
+    Sig,
+    by_number,
+    refusal_of,
+)
 from services.queueing.core.transitions import Pod
 from services.queueing.core.waiting import message_refresh, permit_rejections
 from shared.events.binding import BindFailed, Bound
@@ -24,8 +31,8 @@ from shared.model.columns import I64, few, size, unpack
 IN_FLIGHT = int(Pod.IN_FLIGHT)
 
 
-def reserved(state: QueueingState, event: Reserved) -> None:
-    """The shard has a node for these pods; their credits come back."""
+def on_reserved(state: QueueingState, event: Reserved) -> None:
+    """Reserve the pods at the shard and return their credits."""
     attempt = state.attempts.get(event.attempt)
     if attempt is None:
         return
@@ -37,20 +44,20 @@ def reserved(state: QueueingState, event: Reserved) -> None:
     if not len(ids):
         return
     rows = pods.rows(ids)
-    state.answered(attempt, len(ids), placed=True)
+    state.return_credits(attempt, len(ids), placed=True)
     pods.move("reserved", ids, rows)
-    pods.attempt[rows] = _kept(state, attempt)
+    pods.attempt[rows] = _remembered_attempt(state, attempt)
     members.count(state, rows, running=1)
 
 
-def _kept(state: QueueingState, attempt: Attempt) -> int:
-    """What a reserved pod's attempt is remembered by, if a permit plugin may still refuse it."""
+def _remembered_attempt(state: QueueingState, attempt: Attempt) -> int:
+    """Return the attempt to remember for a reserved pod, if a Permit plugin may still reject it."""
     return attempt.attempt if state.config.wakes else 0
 
 
 def _reserved_few(state: QueueingState, attempt: Attempt, ids: Sequence[int]) -> None:
-    """The same for a handful, without arrays."""
-    pods, count, kept = state.pods, 0, _kept(state, attempt)
+    """Reserve a few pods, without arrays."""
+    pods, count, kept = state.pods, 0, _remembered_attempt(state, attempt)
     for pod in ids:
         row = pod - pods.base
         if not pods.base <= pod < pods.top or pods.state_at[row] != IN_FLIGHT:
@@ -60,27 +67,29 @@ def _reserved_few(state: QueueingState, attempt: Attempt, ids: Sequence[int]) ->
             pods.attempt_at[row] = kept
             count += 1
     if count:
-        state.answered(attempt, count, placed=True)
+        state.return_credits(attempt, count, placed=True)
 
 
-def refused(state: QueueingState, event: Refused) -> None:
-    """The shard has none: it is not asked again for this signature before it improves."""
+def on_refused(state: QueueingState, event: Refused) -> None:
+    """Note that the shard has no node: it is not asked again for this signature before
+    it improves.
+    """
     sig = state.sigs.get(event.sig)
     if not event.attempt:
         if sig is not None:
-            message_refresh.refused(state, sig, event)
+            message_refresh.on_reasons(state, sig, event)
         return
     if event.error:
-        _came_to_an_error(state, event)
+        _back_off_after_error(state, event)
         return
-    said = refusal_of(event)
-    numbers = concerned(state, (event.sig,), event.world)
+    refusal = refusal_of(event)
+    numbers = affected_signatures(state, (event.sig,), event.world)
     for number in numbers:
         sig = state.sigs.get(number)
         if sig is not None:
-            sig.refusals[event.shard], sig.note = said, ""
+            sig.refusals[event.shard], sig.note = refusal, ""
             bit = 1 << event.shard
-            state.set_mask(sig, sig.mask | bit, sig.again & ~bit)
+            state.set_mask(sig, sig.mask | bit, sig.retry_mask & ~bit)
     attempt = state.attempts.get(event.attempt)
     if attempt is None:
         return
@@ -88,53 +97,53 @@ def refused(state: QueueingState, event: Refused) -> None:
     ids = pods.select(unpack(event.ids), Pod.IN_FLIGHT, event.attempt)
     if not len(ids):
         return
-    state.answered(attempt, len(ids))
-    # A shard may know of a signature that its pods have yet to get here.
+    state.return_credits(attempt, len(ids))
+    # A shard may know a signature whose pods have not reached queueing yet.
     tried = (*numbers, attempt.sig)
     for number, part in by_number(pods.sig[pods.rows(ids)].astype(np.int64)):
         if number in tried:
-            _leave_over(state, state.sigs[number], attempt, ids[part])
+            _add_leftovers(state, state.sigs[number], attempt, ids[part])
         else:
-            moves.home(state, ids[part])
+            moves.requeue(state, ids[part])
 
 
-def _came_to_an_error(state: QueueingState, event: Refused) -> None:
-    """Nothing is known of the signature; the pods are tried again after their backoff, though the
-    shard refused them before it made room for them.
+def _back_off_after_error(state: QueueingState, event: Refused) -> None:
+    """Back pods off after an error: nothing is known about the signature, even if the shard refused
+    them before.
     """
     ids = state.pods.select(unpack(event.ids), Pod.IN_FLIGHT, event.attempt)
     if len(ids):
         for number in np.unique(state.pods.sig[state.pods.rows(ids)]).tolist():
             sig = state.sigs[number]
-            state.set_mask(sig, sig.mask, sig.again | 1 << event.shard)
+            state.set_mask(sig, sig.mask, sig.retry_mask | 1 << event.shard)
         moves.back_off(state, np.sort(ids), is_error=True)
         state.errors.append((event.sig, ids.tobytes(), event.error))
 
 
-def _leave_over(state: QueueingState, sig: Sig, attempt: Attempt, ids: I64) -> None:
+def _add_leftovers(state: QueueingState, sig: Sig, attempt: Attempt, ids: I64) -> None:
     state.pods.move("refused", ids, state.pods.rows(ids))
-    left = sig.left.get(attempt.attempt)
-    if left is None:
-        left = Left(attempt.tried | 1 << attempt.shard, attempt.rounds)
-        sig.left[attempt.attempt] = left
-        state.enlist_left(sig, attempt.attempt, left)
-    left.ids.frombytes(ids.tobytes())
-    left.live += len(ids)
+    leftovers = sig.leftovers.get(attempt.attempt)
+    if leftovers is None:
+        leftovers = Leftovers(attempt.tried | 1 << attempt.shard, attempt.rounds)
+        sig.leftovers[attempt.attempt] = leftovers
+        state.index_leftovers(sig, attempt.attempt, leftovers)
+    leftovers.ids.frombytes(ids.tobytes())
+    leftovers.live += len(ids)
     if state.room:
-        asks.refused(state, ids)
+        asks.try_freed_node(state, ids)
 
 
-def improved(state: QueueingState, event: Improved) -> None:
-    """The shard takes back its refusals: leftovers and parked pods may go there again."""
-    for number in concerned(state, unpack(event.sigs).tolist(), event.world):
+def on_improved(state: QueueingState, event: Improved) -> None:
+    """Clear the shard's refusals: leftovers and parked pods may be tried there again."""
+    for number in affected_signatures(state, unpack(event.sigs).tolist(), event.world):
         sig = state.sigs.get(number)
         if sig is not None:
-            state.set_mask(sig, sig.mask & ~(1 << event.shard), sig.again)
-            members.improved(state, number)
+            state.set_mask(sig, sig.mask & ~(1 << event.shard), sig.retry_mask)
+            members.note_improved(state, number)
 
 
-def digest(state: QueueingState, event: ShardDigest) -> None:
-    """Free amounts for routing. Refusals that counted another number of nodes are stale."""
+def on_shard_digest(state: QueueingState, event: ShardDigest) -> None:
+    """Store the free amounts for routing. Refusals with another number of nodes are stale."""
     shard = state.shards[event.shard]
     shard.free_cpu_milli = event.free_cpu_milli
     shard.free_memory_bytes = event.free_memory_bytes
@@ -142,7 +151,7 @@ def digest(state: QueueingState, event: ShardDigest) -> None:
     if state.all_mask != 1:
         for attempt in state.attempts.values():
             if attempt.shard == event.shard and attempt.sig in state.sigs:
-                shard.take(state.sigs[attempt.sig], attempt.open)
+                shard.add_load(state.sigs[attempt.sig], attempt.open)
     if shard.nodes == event.nodes:
         return
     shard.nodes = event.nodes
@@ -150,7 +159,7 @@ def digest(state: QueueingState, event: ShardDigest) -> None:
         sig = state.sigs[number]
         refusal = sig.refusals.get(event.shard)
         if refusal is not None and refusal.nodes != event.nodes:
-            state.set_mask(sig, sig.mask & ~(1 << event.shard), sig.again)
+            state.set_mask(sig, sig.mask & ~(1 << event.shard), sig.retry_mask)
     for number in sorted(state.gangs):
         gang = state.gangs[number]
         if gang.sigs and not gang.committed:
@@ -158,14 +167,16 @@ def digest(state: QueueingState, event: ShardDigest) -> None:
             members.touch(state, gang)
 
 
-def bound(state: QueueingState, event: Bound) -> None:
-    """Definitely on their nodes."""
+def on_bound(state: QueueingState, event: Bound) -> None:
+    """Finish pods that are definitely on their nodes."""
     state.rate.add(state.now_ms, size(event.ids))
     moves.finish(state, "bound", event.ids)
 
 
-def bind_failed(state: QueueingState, event: BindFailed) -> None:
-    """Definitely not on their nodes by us: gone, on foreign nodes, or to be tried again."""
+def on_bind_failed(state: QueueingState, event: BindFailed) -> None:
+    """Handle pods that we definitely did not bind: deleted, on other nodes, or to be
+    tried again.
+    """
     if event.reason == "gone":
         moves.finish(state, "gone", event.ids)
         return
@@ -177,13 +188,15 @@ def bind_failed(state: QueueingState, event: BindFailed) -> None:
         return
     plugins = event.plugins or ("",) * size(event.ids)
     for pod, plugin in zip(unpack(event.ids).tolist(), plugins, strict=True):
-        _one_failed(state, pod, plugin)
-        # A place is free again; that is no news to who has left it.
+        _requeue_failed(state, pod, plugin)
+        # A place is free again, which is no event for the pod that left it.
         permit_rejections.note(state, POD_DELETE, but=pod)
 
 
-def _one_failed(state: QueueingState, pod: int, plugin: str) -> None:
-    """Whom a permit plugin refused waits for an event; a member is tried again without its gang."""
+def _requeue_failed(state: QueueingState, pod: int, plugin: str) -> None:
+    """Requeue a failed pod: rejected by Permit it waits for an event; a member is tried again
+    without its gang.
+    """
     pods, one = state.pods, np.array([pod], np.int64)
     row = pod - pods.base
     is_on_its_way = pods.state_of(pod) in (Pod.RESERVED, Pod.IN_FLIGHT)
@@ -192,13 +205,13 @@ def _one_failed(state: QueueingState, pod: int, plugin: str) -> None:
         return
     attempt = int(pods.attempt[row])
     moves.leave(state, one, pods.rows(one))
-    moves.refuse(state, one)
-    permit_rejections.hold(state, pod, plugin, attempt)
+    moves.count_refusal(state, one)
+    permit_rejections.add_rejected(state, pod, plugin, attempt)
     moves.delay(state, one)
 
 
 def _back_off(state: QueueingState, ids: I64) -> None:
-    for code in (Pod.RESERVED, Pod.IN_FLIGHT, Pod.TRYING):
+    for code in (Pod.RESERVED, Pod.IN_FLIGHT, Pod.GANG_IN_FLIGHT):
         found = state.pods.select(ids, code)
         if len(found):
             moves.back_off(state, np.sort(found), is_error=True)

@@ -1,10 +1,11 @@
-"""What ingest says: signatures, pending pods, and pods that need nothing any more."""
+"""Handlers of ingest's events: signatures, pending pods, and pods that need nothing any more."""
 
 import numpy as np
 
 from services.queueing.core.gangs import members
 from services.queueing.core.pods import moves
 from services.queueing.core.pods.table import SMALL, backoff_ends
+from services.queueing.core.scheduling_queue import enqueue, enqueue_few
 from services.queueing.core.snapshot import reindex
 from services.queueing.core.state import QueueingState, Sig
 from services.queueing.core.transitions import Pod
@@ -14,14 +15,14 @@ from shared.model.columns import I64, few, size, unpack
 from shared.model.objects import CPU, MEMORY
 
 INT64_MAX = (1 << 63) - 1
-UNKNOWN = int(Pod.UNKNOWN)  # comparing an array with a member of an enum costs microseconds
-# States in which another signature or gang of a pod takes effect at once.
-AT_REST = (Pod.GATED, Pod.READY, Pod.LEFT, Pod.PARKED, Pod.PREEMPTING, Pod.WAITING)
+UNKNOWN = int(Pod.UNKNOWN)  # comparing an array with an enum member costs microseconds
+# States in which a new signature or gang of a pod takes effect at once.
+AT_REST = (Pod.GATED, Pod.READY, Pod.LEFTOVER, Pod.PARKED, Pod.PREEMPTING, Pod.GANG_PENDING)
 REFUSED = (Pod.PARKED, Pod.PREEMPTING, Pod.ASKING)
 
 
-def defined(state: QueueingState, event: SignatureDefined) -> None:
-    """Keep of the spec what ordering and routing need."""
+def on_signature_defined(state: QueueingState, event: SignatureDefined) -> None:
+    """Store what ordering and routing need of the spec."""
     if event.sig in state.sigs:
         return
     spec = event.spec
@@ -32,8 +33,10 @@ def defined(state: QueueingState, event: SignatureDefined) -> None:
     state.sigs[event.sig] = sig
 
 
-def queued(state: QueueingState, event: SignaturesQueued) -> None:
-    """What plugins of users say of signatures; pods whose gate it changes are told as pending."""
+def on_signatures_queued(state: QueueingState, event: SignaturesQueued) -> None:
+    """Store the queue plugins' answers about signatures; pods whose gate changes arrive
+    as pending.
+    """
     columns = (unpack(event.sigs).tolist(), unpack(event.orders).tolist(), event.gates)
     for number, order, gate in zip(*columns, strict=True):
         state.sigs[number].priority = order
@@ -46,28 +49,28 @@ def queued(state: QueueingState, event: SignaturesQueued) -> None:
         reindex(state)
 
 
-def retired(state: QueueingState, event: SignatureRetired) -> None:
-    """No live pod has the signature, so none is queued under it; one that asked with it may have
-    another by now.
+def on_signature_retired(state: QueueingState, event: SignatureRetired) -> None:
+    """Retire a signature without live pods. A pod that asked preemption under it may have another
+    one by now.
     """
     sig = state.sigs.get(event.sig)
     if sig is None:
         return
     assert not sig.fifo.live, f"signature {event.sig} retired with ready pods"
     assert not sig.parked_live, f"signature {event.sig} retired with parked pods"
-    assert not sig.left, f"signature {event.sig} retired with leftovers"
+    assert not sig.leftovers, f"signature {event.sig} retired with leftovers"
     for number in sorted(state.gangs_by_sig.pop(event.sig, {})):
         gang = state.gangs[number]
         gang.sigs = tuple(other for other in gang.sigs if other != event.sig)
-    sig.looked = False
-    state.looked.pop(event.sig, None)
+    sig.is_refreshed = False
+    state.refreshed.pop(event.sig, None)
     state.gates.pop(event.sig, None)
     state.retired[event.sig] = None
     state.drop_retired(sig)
 
 
-def pending(state: QueueingState, event: PodsPending) -> None:
-    """New pods join the queue, their gang or the gated; known ones change."""
+def on_pods_pending(state: QueueingState, event: PodsPending) -> None:
+    """Add new pods to the queue, their gang or the gated pods; update known ones."""
     count = size(event.ids)
     if not count:
         return
@@ -81,11 +84,11 @@ def pending(state: QueueingState, event: PodsPending) -> None:
         if min(handful) >= base and not any(state_at[pod - base] for pod in handful):
             for pod in handful:
                 pods.sig_at[pod - base] = event.sig
-            moves.enqueue_few(state, "queued", state.sigs[event.sig], handful)
+            enqueue_few(state, "queued", state.sigs[event.sig], handful)
             return
     ids = unpack(event.ids)
     if pods.cover_next(ids):
-        _fresh(state, event, ids)
+        _add_pods(state, event, ids)
         return
     ids = pods.known(ids)
     if not len(ids):
@@ -93,32 +96,32 @@ def pending(state: QueueingState, event: PodsPending) -> None:
     pods.cover(int(ids.max()))
     new = pods.state[pods.rows(ids)] == UNKNOWN
     if np.count_nonzero(new) == len(ids):
-        _fresh(state, event, ids)
+        _add_pods(state, event, ids)
         return
     if np.count_nonzero(new):
-        _fresh(state, event, ids[new])
+        _add_pods(state, event, ids[new])
     for pod in ids[~new].tolist():
-        _again(state, event, pod)
+        _update_pod(state, event, pod)
 
 
-def _fresh(state: QueueingState, event: PodsPending, ids: I64) -> None:
+def _add_pods(state: QueueingState, event: PodsPending, ids: I64) -> None:
     pods = state.pods
     rows = pods.rows(ids)
     pods.sig[rows] = event.sig
     if event.gang:
         pods.gang[rows] = event.gang
-        members.join(state, members.record(state, event.gang, event.key), ids)
+        members.join(state, members.ensure_gang(state, event.gang, event.key), ids)
     if event.gated or event.sig in state.gates:
-        state.line_up(rows, len(ids))
+        state.assign_order(rows, len(ids))
         pods.move("gated", ids, rows)
     elif event.gang:
-        moves.home(state, ids)
+        moves.requeue(state, ids)
     else:
-        moves.enqueue(state, "queued", state.sigs[event.sig], ids)
+        enqueue(state, "queued", state.sigs[event.sig], ids)
 
 
-def _again(state: QueueingState, event: PodsPending, pod: int) -> None:
-    """A known pod changed. Under way, only the signature is noted: the answer decides the rest."""
+def _update_pod(state: QueueingState, event: PodsPending, pod: int) -> None:
+    """Update a known pod. In flight only its signature is noted: the answer decides the rest."""
     pods = state.pods
     row = pod - pods.base
     code = pods.state_of(pod)
@@ -127,12 +130,12 @@ def _again(state: QueueingState, event: PodsPending, pod: int) -> None:
     if code >= Pod.BOUND or (same and is_gated == (code is Pod.GATED)):
         return
     one = np.array([pod], np.int64)
-    is_held = code is Pod.BACKOFF and permit_rejections.is_held(state, row)
+    is_held = code is Pod.BACKOFF and permit_rejections.is_permit_rejected(state, row)
     if code is Pod.BACKOFF and not is_held:
         pods.sig[row] = event.sig
         state.backoff[int(backoff_ends(pods, slice(row, row + 1))[0])].line = None
         return
-    if code not in AT_REST and not is_held and pod not in state.closed:
+    if code not in AT_REST and not is_held and pod not in state.closed_asks:
         if not same:
             pods.sig[row] = event.sig
         return
@@ -141,11 +144,11 @@ def _again(state: QueueingState, event: PodsPending, pod: int) -> None:
     if int(pods.gang[row]) != event.gang:
         pods.gang[row] = event.gang
         if event.gang:
-            members.join(state, members.record(state, event.gang, event.key), one)
+            members.join(state, members.ensure_gang(state, event.gang, event.key), one)
     if is_gated:
         if code is not Pod.GATED:
             pods.move("gated", one, pods.rows(one))
     elif code in REFUSED or is_held:
         moves.rejoin(state, one)
     else:
-        moves.home(state, one)
+        moves.requeue(state, one)

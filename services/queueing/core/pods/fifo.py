@@ -1,8 +1,8 @@
-"""A signature's queue of ready pods, oldest first; pods that left are skipped when met.
+"""A signature's queue of ready pods, oldest first; entries of pods that left are skipped.
 
-Ids and their order numbers lie in two growing buffers, so a batch is a slice: no object per pod
-and no joining of small pieces. An entry counts while its pod is ready under the same number and
-signature. New pods are appended; those that come back with an old number are put in between.
+Ids and order numbers lie in two growing buffers, so a batch is a slice: no object per pod and no
+joining of small pieces. An entry is valid while its pod is ready under the same number and
+signature. New pods are appended; pods that return with an old number are inserted.
 """
 
 from array import array
@@ -20,7 +20,7 @@ SCAN = 256
 
 
 def view(values: "array[int]", start: int, stop: int) -> I64:
-    """A copy of [start, stop) as an int64 array."""
+    """Return a copy of [start, stop) as an int64 array."""
     return np.frombuffer(values, np.int64, stop - start, start * 8).copy() if stop > start else NONE
 
 
@@ -28,12 +28,12 @@ NONE: I64 = np.empty(0, np.int64)
 
 
 class Fifo:
-    """`live` counts valid entries; the rest are left-overs of pods that went elsewhere."""
+    """The queue. `live` counts valid entries; the others are of pods that left."""
 
     __slots__ = ("head", "ids", "live", "seqs", "sig")
 
     def __init__(self, sig: int) -> None:
-        """Empty."""
+        """Create an empty queue."""
         self.sig = sig
         self.ids = array("q")
         self.seqs = array("q")
@@ -53,7 +53,7 @@ class Fifo:
         self.live += len(ids)
 
     def insert(self, pods: Pods, ids: I64, seqs: I64) -> bool:
-        """Put pods, sorted by their order numbers, where these say; whether the head is another."""
+        """Insert pods, sorted by order number; return whether the head changed."""
         was_empty = not self.live
         if was_empty or int(seqs[0]) > self.seqs[-1]:
             self.push(ids.tobytes(), seqs.tobytes())
@@ -88,14 +88,14 @@ class Fifo:
         return mask
 
     def head_seq(self, pods: Pods) -> int:
-        """Order number of the oldest pod; there must be one."""
+        """Return the order number of the oldest pod; there must be one."""
         assert self.live > 0
         if len(self.ids) - self.head != self.live:
             self._skip(pods)
         return self.seqs[self.head]
 
     def first(self, pods: Pods) -> int:
-        """The oldest pod."""
+        """Return the oldest pod."""
         self.head_seq(pods)
         return self.ids[self.head]
 
@@ -110,7 +110,7 @@ class Fifo:
         self._compact()
 
     def oldest(self, pods: Pods, count: int) -> tuple[I64, I64]:
-        """The first `count` pods (or all) and their order numbers; takes nothing out."""
+        """Return the first `count` pods (or all) and their order numbers; removes none."""
         self.head_seq(pods)
         count = min(count, self.live)
         if len(self.ids) - self.head == self.live:
@@ -126,14 +126,16 @@ class Fifo:
             found, at = found + len(found_ids[-1]), stop
         return np.concatenate(found_ids)[:count], np.concatenate(found_seqs)[:count]
 
-    def taken(self, ids: bytes) -> None:
-        """Pods are tried: the oldest, unless an older release had them in another order."""
+    def remove_oldest(self, ids: bytes) -> None:
+        """Remove dispatched pods: the oldest ones, unless an older release ordered them
+        differently.
+        """
         stop = self.head + (len(ids) >> 3)
         if len(self.ids) - self.head == self.live and self.ids[self.head : stop].tobytes() == ids:
             self.head = stop
-        self.left(len(ids) >> 3)
+        self.note_removed(len(ids) >> 3)
 
-    def left(self, count: int) -> None:
+    def note_removed(self, count: int) -> None:
         """`count` pods are no longer ready."""
         self.live -= count
         assert self.live >= 0

@@ -1,8 +1,9 @@
-"""Pods get other signatures where they stand, because who they are matters now.
+"""Gives pods new signatures in place, because their identity matters now.
 
-They keep their place, age, attempts and backoff. A new signature starts with what the old one was
-told: whoever refused that refuses this. A shard may say so, or take it back, of the old one for as
-long as it has not read that there is a new one; `heirs` has whom such answers concern, too.
+They keep their place, age, attempts and backoff. A new signature starts with the refusals of the
+old one: a shard that refused that refuses this. A shard may still refuse, or improve, the old one
+until it has read that there is a new one; `relabelled` has the signatures that such answers concern
+too.
 """
 
 from collections.abc import Iterable
@@ -10,7 +11,7 @@ from collections.abc import Iterable
 import numpy as np
 
 from services.queueing.core.snapshot import reindex
-from services.queueing.core.state import Left, QueueingState, Sig, by_number
+from services.queueing.core.state import Leftovers, QueueingState, Sig, by_number
 from services.queueing.core.transitions import Pod
 from shared.events.ingest import PodsRelabelled
 from shared.model.columns import I64, unpack
@@ -19,8 +20,8 @@ from shared.model.ids import INGEST
 UNKNOWN, BOUND = int(Pod.UNKNOWN), int(Pod.BOUND)
 
 
-def relabelled(state: QueueingState, event: PodsRelabelled) -> None:
-    """Known pods whose signature is another: rare, so all indexes are made again."""
+def on_pods_relabelled(state: QueueingState, event: PodsRelabelled) -> None:
+    """Give known pods their new signatures. It is rare, so all indexes are rebuilt."""
     pods = state.pods
     ids, sigs = unpack(event.ids), unpack(event.sigs)
     known = (ids >= pods.base) & (ids < pods.top)
@@ -35,7 +36,7 @@ def relabelled(state: QueueingState, event: PodsRelabelled) -> None:
         for old, _inner in by_number(pods.sig[rows[part]].astype(np.int64)):
             _inherit(state, state.sigs[old], state.sigs[new])
     _move_leftovers(state, rows, sigs)
-    _tell_gangs(state, rows, sigs)
+    _reindex_gangs(state, rows, sigs)
     pods.sig[rows] = sigs
     asking = np.isin(ids, np.array(list(state.asks), np.int64))
     for pod, sig in zip(ids[asking].tolist(), sigs[asking].tolist(), strict=True):
@@ -44,25 +45,25 @@ def relabelled(state: QueueingState, event: PodsRelabelled) -> None:
 
 
 def _inherit(state: QueueingState, old: Sig, new: Sig) -> None:
-    """What was said of the old signature holds for a new one, unless that was told otherwise."""
-    state.heirs.append((state.cursors[INGEST].next, old.sig, new.sig))
-    if new.sent or new.mask or new.fifo.live or new.parked_live or new.left:
+    """Copy the old signature's refusals to a new one that has none of its own."""
+    state.relabelled.append((state.cursors[INGEST].next, old.sig, new.sig))
+    if new.sent or new.mask or new.fifo.live or new.parked_live or new.leftovers:
         return
     new.mask, new.refusals, new.note = old.mask, dict(old.refusals), old.note
-    new.again, new.ask_ms, new.look_ms = old.again, old.ask_ms, old.look_ms
+    new.retry_mask, new.ask_ms, new.refresh_ms = old.retry_mask, old.ask_ms, old.refresh_ms
 
 
 def _move_leftovers(state: QueueingState, rows: I64, sigs: I64) -> None:
     pods = state.pods
-    over = pods.state[rows] == int(Pod.LEFT)
+    over = pods.state[rows] == int(Pod.LEFTOVER)
     for row, new in zip(rows[over].tolist(), sigs[over].tolist(), strict=True):
         attempt = int(pods.attempt[row])
-        left = state.sigs[int(pods.sig[row])].left[attempt]
-        state.sigs[new].left.setdefault(attempt, Left(left.tried, left.rounds))
+        leftovers = state.sigs[int(pods.sig[row])].leftovers[attempt]
+        state.sigs[new].leftovers.setdefault(attempt, Leftovers(leftovers.tried, leftovers.rounds))
 
 
-def _tell_gangs(state: QueueingState, rows: I64, sigs: I64) -> None:
-    """Gangs hear of improvements for the new signatures of those that were tried."""
+def _reindex_gangs(state: QueueingState, rows: I64, sigs: I64) -> None:
+    """Register gangs for improvements of the new signatures of tried members."""
     pods = state.pods
     members = pods.gang[rows] != 0
     rows, sigs = rows[members], sigs[members]
@@ -73,14 +74,14 @@ def _tell_gangs(state: QueueingState, rows: I64, sigs: I64) -> None:
             gang.sigs = tuple(sorted((*gang.sigs, new)))
 
 
-def concerned(state: QueueingState, sigs: Iterable[int], world: int) -> list[int]:
-    """Signatures that an answer is about: those that it names, and those that came of them after
-    what the shard had read of ingest's journal when it spoke.
+def affected_signatures(state: QueueingState, sigs: Iterable[int], world: int) -> list[int]:
+    """Return the signatures that an answer is about: those it names, and those made of them after
+    the shard's position in ingest's journal.
     """
     found = dict.fromkeys(sigs)
-    if state.heirs:
-        state.heirs = [heir for heir in state.heirs if heir[0] > world]
-        for _position, old, new in state.heirs:
+    if state.relabelled:
+        state.relabelled = [heir for heir in state.relabelled if heir[0] > world]
+        for _position, old, new in state.relabelled:
             if old in found:
                 found[new] = None
     return list(found)

@@ -1,7 +1,7 @@
-"""The table of pending pods: numpy columns by pod id, moved only along the legal transitions.
+"""The table of pending pods: numpy columns by pod id, changed only along the legal transitions.
 
-Row = id - base. Rows below base are pods whose story here is over; the base rises when the table
-would otherwise grow. A column says something only while the pod's state gives it a meaning.
+Row = id - base. Rows below base are finished pods; the base rises when the table would otherwise
+grow. A column has a meaning only in certain states of the pod.
 """
 
 from typing import Any, cast
@@ -13,7 +13,7 @@ from services.queueing.core.transitions import TRANSITIONS, Pod
 from shared.model.columns import I64
 
 ILLEGAL = -1
-SMALL = 8  # up to so many pods, plain loops are cheaper than array calls
+SMALL = 8  # up to this many pods, plain loops are faster than arrays
 CAPACITY_MIN = 1_024
 STATES = len(Pod)
 
@@ -51,30 +51,29 @@ def _cells_of(column: NDArray[Any]) -> memoryview:
     return memoryview(cast(Any, column))
 
 
-HELD = -1
-"""In place of errors: a permit plugin of a user refused the pod; see the module `held`."""
+PERMIT_REJECTED = -1
+"""Value in place of errors: a user's Permit plugin rejected the pod; see permit_rejections.py."""
 
 
 def backoff_ends(pods: "Pods", rows: Rows) -> I64:
-    """By what pods in backoff are kept: twice the time of its end, plus 1 after an error or if it
-    is held. Such a backoff is never cut short.
+    """Return the bucket keys of pods in backoff: twice the end time, plus 1 after an error or a
+    permit rejection. Such a backoff is never cut short.
     """
     ends: I64 = pods.until_ms[rows] * 2 + (pods.errors[rows] != 0)
     return ends
 
 
 class Pods:
-    """`sig`, `gang`: what the pod belongs to. `refusals`: how often every shard refused it;
-    `errors`: how often a try or a bind failed since.
-    `askable`: no preemption asked since it was parked. `attempt`: the open attempt, or the one
-    that left it over. `until_ms`: end of backoff. `order_ms`, `seq`: when and in which order it
-    came, or failed last.
+    """The table. `sig`, `gang`: the pod's signature and gang. `refusals`: how often every shard
+    refused it. `errors`: failed tries or binds since. `askable`: preemption was not asked since it
+    was parked. `attempt`: the open attempt, or the one that left it over. `until_ms`: end of
+    backoff. `order_ms`, `seq`: time and order of its arrival or last failure.
     """
 
     def __init__(self, base: int = 1, capacity: int = CAPACITY_MIN) -> None:
-        """No pod from `base` on is known."""
+        """Create a table that knows no pod from `base` on."""
         self.base = base
-        self.top = base  # one above the highest id met
+        self.top = base  # one above the highest known id
         self.counts = [0] * STATES
         self.state: Small = np.zeros(capacity, np.int8)
         self.sig: NDArray[np.int32] = np.zeros(capacity, np.int32)
@@ -89,7 +88,9 @@ class Pods:
         self._cells()
 
     def _cells(self) -> None:
-        """The same memory for single reads and writes, which cost a tenth of an array's."""
+        """Make memoryviews of the columns for single reads and writes, which cost a tenth of an
+        array's.
+        """
         self.state_at = _cells_of(self.state)
         self.sig_at = _cells_of(self.sig)
         self.attempt_at = _cells_of(self.attempt)
@@ -99,7 +100,7 @@ class Pods:
     # ------------------------------------------------------------------ rows
 
     def cover(self, highest: int) -> None:
-        """Make room for ids up to `highest`."""
+        """Grow the table for ids up to `highest`."""
         if highest < self.top:
             return
         if highest - self.base >= len(self.state):
@@ -108,7 +109,7 @@ class Pods:
         self.top = highest + 1
 
     def cover_next(self, ids: I64) -> bool:
-        """Make room for pods none of which was met before, in a row: whether these are such."""
+        """Grow the table for new pods with consecutive ids; return whether they are such."""
         first, count = int(ids[0]), len(ids)
         if first < self.top or int(ids[-1]) - first != count - 1 or not _ascend(ids):
             return False
@@ -116,7 +117,7 @@ class Pods:
         return True
 
     def settled(self) -> int:
-        """How many rows from the base on have their story behind them."""
+        """Return how many rows from the base on are finished."""
         used = self.state[: self.top - self.base]
         open_rows = used < Pod.BOUND
         first = int(open_rows.argmax()) if len(used) else 0
@@ -136,13 +137,13 @@ class Pods:
         self._cells()
 
     def known(self, ids: I64) -> I64:
-        """The ids whose story is not over and which the table covers."""
+        """Return the ids that the table covers and that are not finished."""
         if self.base > 1 and len(ids) and int(ids.min()) < self.base:
             ids = ids[ids >= self.base]
         return ids
 
     def rows(self, ids: I64) -> Rows:
-        """Where covered ids lie: a slice when they follow each other, which is much cheaper."""
+        """Return the rows of covered ids: a slice if they are consecutive, which is much faster."""
         count = len(ids)
         first = int(ids[0])
         if int(ids[-1]) - first != count - 1:
@@ -152,7 +153,7 @@ class Pods:
         return slice(first - self.base, first - self.base + count)
 
     def state_of(self, pod: int) -> Pod:
-        """Its state; what lies below the base is over, what lies above the top unknown."""
+        """Return the pod's state: finished below the base, unknown above the top."""
         if pod < self.base:
             return Pod.GONE
         return CODES[self.state_at[pod - self.base]] if pod < self.top else CODES[0]
@@ -173,7 +174,7 @@ class Pods:
             return
         moved = NEXT_COLUMN[event][old]
         assert int(moved.min()) != ILLEGAL, self.story(event, ids)
-        # Counted before the write, because `old` is a view where `rows` is a slice.
+        # Counted before the write: `old` is a view if `rows` is a slice.
         gained, lost = np.bincount(moved, minlength=STATES), np.bincount(old, minlength=STATES)
         self.state[rows] = moved
         for state in range(STATES):
@@ -189,7 +190,7 @@ class Pods:
         self.counts[new] += 1
 
     def story(self, event: str, ids: I64) -> str:
-        """What an assertion says about the first pod for which `event` is illegal."""
+        """Return the text for assertions about the first pod for which `event` is illegal."""
         for pod in ids.tolist():
             row = pod - self.base
             if NEXT[event][int(self.state[row])] == ILLEGAL:
@@ -198,18 +199,18 @@ class Pods:
         return f"{event}: legal for all"
 
     def select(self, ids: I64, state: Pod, attempt: int | None = None) -> I64:
-        """Those of `ids` that are in this state (and in this attempt)."""
+        """Return those of `ids` that are in this state (and in this attempt)."""
         ids = self.known(ids)
         if not len(ids):
             return ids
         self.cover(int(ids.max()))
         rows = self.rows(ids)
-        mask = self.state[rows] == int(state)  # a member of an enum costs microseconds here
+        mask = self.state[rows] == int(state)  # an enum member costs microseconds here
         if attempt is not None:
             mask &= self.attempt[rows] == attempt
         return ids if np.count_nonzero(mask) == len(ids) else ids[mask]
 
     def in_state(self, state: Pod) -> I64:
-        """All pods in this state, by id. Looks at the whole table."""
+        """Return all pods in this state, by id. Scans the whole table."""
         used = self.state[: self.top - self.base]
         return (np.flatnonzero(used == state) + self.base).astype(np.int64)

@@ -1,7 +1,7 @@
-"""A parked pod's dealings with preemption: asked, waits for victims, tried in the freed space.
+"""A parked pod and preemption: it asks, waits for victims, and is tried in the freed space.
 
-Shards and preemption speak in different journals, so an ask may be over before its opening is
-read here; the highest ask known to be over tells.
+Shards and preemption use different journals, so an ask may have ended before its opening is read
+here; the highest ended ask tells.
 """
 
 from heapq import heappop, heappush
@@ -19,22 +19,22 @@ from services.queueing.core.config import (
 from services.queueing.core.inputs.own_events import parked_ids
 from services.queueing.core.pods import moves
 from services.queueing.core.preemption import leaving_victims
-from services.queueing.core.state import Ask, QueueingState, Sig, put
+from services.queueing.core.state import Ask, QueueingState, Sig, add_pods
 from services.queueing.core.transitions import Pod
 from shared.events.placement import NominationLost, NominationReady
 from shared.events.preemption import PreemptionClosed, PreemptionOpened
 from shared.events.queueing import PreemptAsked
 from shared.model.columns import I64, pack, unpack
 
-MADE_ROOM_FOR = (Pod.ASKING, Pod.PREEMPTING, Pod.PARKED, Pod.BACKOFF, Pod.READY, Pod.LEFT)
+MADE_ROOM_FOR = (Pod.ASKING, Pod.PREEMPTING, Pod.PARKED, Pod.BACKOFF, Pod.READY, Pod.LEFTOVER)
 
 
 def _one(pod: int) -> I64:
     return np.array([pod], np.int64)
 
 
-def asked(state: QueueingState, event: PreemptAsked) -> None:
-    """The pods stay parked, whatever improves, until preemption answers."""
+def on_preempt_asked(state: QueueingState, event: PreemptAsked) -> None:
+    """Keep the pods parked, whatever improves, until preemption answers."""
     pods, ids = state.pods, np.concatenate((_one(event.pod), unpack(event.others)))
     rows = pods.rows(ids)
     moves.leave(state, ids, rows)
@@ -44,7 +44,7 @@ def asked(state: QueueingState, event: PreemptAsked) -> None:
         state.room.pop(pod, None)
         state.asks[pod] = Ask(event.sig, before.ended if before is not None else 0)
     sig = state.sigs[event.sig]
-    put(state.askers, event.sig, ids.tolist())
+    add_pods(state.askers, event.sig, ids.tolist())
     state.refresh(sig)
     if len(state.asks) > state.asks_max:
         state.asks = {pod: state.asks[pod] for pod in state.asks if lives(state, pod)}
@@ -52,18 +52,18 @@ def asked(state: QueueingState, event: PreemptAsked) -> None:
 
 
 def lives(state: QueueingState, pod: int) -> bool:
-    """Whether the pod's story is not over."""
+    """Return whether the pod is not finished."""
     return state.pods.state_of(pod) < Pod.BOUND
 
 
 def _open_ask(state: QueueingState, pod: int, ask: int) -> Ask | None:
-    """The pod's record, unless this ask is known to be over."""
+    """Return the pod's record, unless this ask is known to have ended."""
     known = state.asks.get(pod)
     return known if known is not None and ask > known.ended and lives(state, pod) else None
 
 
-def opened(state: QueueingState, event: PreemptionOpened) -> None:
-    """Victims are leaving for this pod."""
+def on_preemption_opened(state: QueueingState, event: PreemptionOpened) -> None:
+    """Note that victims are leaving for this pod."""
     ask = _open_ask(state, event.pod, event.ask)
     if ask is not None and state.pods.state_of(event.pod) is Pod.ASKING:
         moves.leave_asking(state, [event.pod])
@@ -71,12 +71,14 @@ def opened(state: QueueingState, event: PreemptionOpened) -> None:
         leaving_victims.wait(state, "preemption_opened", _one(event.pod))
 
 
-def closed(state: QueueingState, event: PreemptionClosed) -> None:
-    """Nobody can go for this pod, or those who should did not: it waits like others, or retries."""
+def on_preemption_closed(state: QueueingState, event: PreemptionClosed) -> None:
+    """End an ask without victims, or whose victims did not leave: the pod waits like others, or
+    retries.
+    """
     ask = _open_ask(state, event.pod, event.ask)
     if ask is None:
         return
-    _over(state, ask, event.pod, event.ask)
+    _end_ask(state, ask, event.pod, event.ask)
     pods, one = state.pods, _one(event.pod)
     code = pods.state_of(event.pod)
     if code is Pod.PREEMPTING:
@@ -85,16 +87,16 @@ def closed(state: QueueingState, event: PreemptionClosed) -> None:
         moves.leave(state, one, pods.rows(one))
         moves.rejoin(state, one)
     elif code is Pod.ASKING and not event.message:
-        # Others were quicker each round: nothing says that nobody can go.
+        # Others were faster each round: that does not mean that there are no victims.
         moves.back_off(state, one)
     elif code is Pod.ASKING:
-        _nobody(state, state.sigs[ask.sig], event.message)
-        state.closed[event.pod] = None
+        _note_no_victims(state, state.sigs[ask.sig], event.message)
+        state.closed_asks[event.pod] = None
 
 
-def _nobody(state: QueueingState, sig: Sig, message: str) -> None:
-    """Its equals would get the same answer: none of them asks before it is parked again. Only
-    bound pods can be victims, so while pods are being bound the same question is worth repeating.
+def _note_no_victims(state: QueueingState, sig: Sig, message: str) -> None:
+    """Note the answer for all equal pods: none of them asks before it is parked again. Only bound
+    pods can be victims, so while pods are being bound the question is worth repeating.
     """
     sig.note = message
     binding = state.pods.counts[Pod.RESERVED] or state.now_ms < state.rate.at_ms + ASK_AGAIN_MS
@@ -108,13 +110,13 @@ def _nobody(state: QueueingState, sig: Sig, message: str) -> None:
         state.refresh(sig)
 
 
-def ready(state: QueueingState, event: NominationReady) -> None:
-    """The last victim left: the pod is tried at that shard before all others."""
+def on_nomination_ready(state: QueueingState, event: NominationReady) -> None:
+    """Note that the last victim left: the pod is tried at that shard before all others."""
     ask = _open_ask(state, event.pod, event.ask)
     if ask is None:
         return
     code, was_leaving = state.pods.state_of(event.pod), event.pod in state.leaving
-    _over(state, ask, event.pod, event.ask)
+    _end_ask(state, ask, event.pod, event.ask)
     if code in MADE_ROOM_FOR:
         _nominate(state, event.pod, event.shard)
     elif code is Pod.IN_FLIGHT and was_leaving:
@@ -122,50 +124,50 @@ def ready(state: QueueingState, event: NominationReady) -> None:
 
 
 def _nominate(state: QueueingState, pod: int, shard: int) -> None:
-    """It is tried at that shard next."""
+    """Put the pod next in line at that shard."""
     one = _one(pod)
     moves.leave(state, one, state.pods.rows(one))
     state.pods.move_one("nomination_ready", pod - state.pods.base)
     state.nominated[pod] = shard
 
 
-def refused(state: QueueingState, ids: I64) -> None:
-    """Those of these leftovers for whom room was made meanwhile are tried there."""
+def try_freed_node(state: QueueingState, ids: I64) -> None:
+    """Try the leftovers for which room was made meanwhile at that shard."""
     for pod in ids.tolist():
         shard = state.room.pop(pod, None)
         if shard is not None:
             _nominate(state, pod, shard)
 
 
-def _over(state: QueueingState, ask: Ask, pod: int, number: int) -> None:
-    """An ask is: nobody leaves for the pod any more."""
+def _end_ask(state: QueueingState, ask: Ask, pod: int, number: int) -> None:
+    """End an ask: no victims leave for the pod any more."""
     ask.ended = number
     leaving_victims.forget(state, (pod,))
 
 
-def lost(state: QueueingState, event: NominationLost) -> None:
-    """The space is gone; the pod is tried again after a backoff."""
+def on_nomination_lost(state: QueueingState, event: NominationLost) -> None:
+    """Note the lost space; the pod is tried again after a backoff."""
     if event.refused and lives(state, event.pod):
         _not_at_once(state, event.pod)
     ask = _open_ask(state, event.pod, event.ask)
     if ask is None:
         return
-    _over(state, ask, event.pod, event.ask)
+    _end_ask(state, ask, event.pod, event.ask)
     if state.pods.state_of(event.pod) in (Pod.ASKING, Pod.PREEMPTING):
         moves.back_off(state, _one(event.pod))
 
 
 def _not_at_once(state: QueueingState, pod: int) -> None:
-    """Extenders refuse it the room that was made: nobody else goes for it before the backoff is
-    over that its last refusal asks for. In kube-scheduler it is tried no earlier than that, either.
+    """Delay the next ask of a pod whose freed room extenders refuse until its backoff ends.
+    kube-scheduler tries it no earlier either.
     """
     pods, row = state.pods, pod - state.pods.base
     sig = state.sigs[int(pods.sig[row])]
     sig.ask_ms = backoff_end_ms(state.config, state.now_ms, int(pods.refusals[row]))
 
 
-def next_ask(state: QueueingState) -> PreemptAsked | None:
-    """The signature of highest priority with pods to ask for; its oldest such pods."""
+def decide_ask(state: QueueingState) -> PreemptAsked | None:
+    """Return the ask for the signature of highest priority, with its oldest pods, or None."""
     room = min(_room(state), ASK_PODS_MAX)
     sig = _first(state) if room > 0 else None
     if sig is None:
@@ -181,7 +183,7 @@ def next_ask(state: QueueingState) -> PreemptAsked | None:
 
 
 def next_ask_ms(state: QueueingState) -> int | None:
-    """When the next ask may be made."""
+    """Return when the next ask may be made, ms."""
     if _room(state) <= 0:
         return None
     if _first(state) is not None:
@@ -199,7 +201,7 @@ def next_ask_ms(state: QueueingState) -> int | None:
 
 
 def _first(state: QueueingState) -> Sig | None:
-    """The signature of highest priority, then the oldest, that may be asked for now."""
+    """Return the signature of highest priority, then the oldest, that may ask now."""
     due, later = state.ask_due, state.ask_later
     while later and later[0][0] <= state.now_ms:
         sig = _wanting(state, heappop(later)[1])
@@ -216,7 +218,9 @@ def _first(state: QueueingState) -> Sig | None:
 
 
 def _wanting(state: QueueingState, number: int) -> Sig | None:
-    """The signature, if it has pods to ask for; None says that its entry is to be dropped."""
+    """Return the signature if it has pods that want to ask; None means that its entry
+    is dropped.
+    """
     sig = state.sigs.get(number)
     if sig is None or not sig.askable or number in state.askers:
         del state.ask_next[number]
@@ -225,7 +229,7 @@ def _wanting(state: QueueingState, number: int) -> Sig | None:
 
 
 def _room(state: QueueingState) -> int:
-    """For how many more pods preemption may be asked now."""
+    """Return for how many more pods preemption may be asked now."""
     counts = state.pods.counts
     if len(state.askers) >= ASK_SIGS_MAX:
         return 0

@@ -1,9 +1,9 @@
-"""Who leaves backoff: all whose time is over, or whoever is next when nobody else is to be tried.
+"""Pods that leave backoff: all whose time is over, or the next one if nothing else can be tried.
 
 The latter is kube-scheduler's SchedulerPopFromBackoffQ: one pod, the first of those whose backoff
-ends in the earliest second, by priority and then by when they failed; never after an error. What is
-popped is tried at once, so whoever comes meanwhile goes before the next. With the pod go its equals
-that failed with it, as they would in one batch from the queue: they get the same answer.
+ends in the earliest second, by priority and then by time of failure; never after an error. A popped
+pod is tried at once, so a pod that arrives meanwhile goes before the next. Its equals that failed
+with it leave too, as in one batch from the queue: they get the same answer.
 """
 
 from heapq import heappop
@@ -18,7 +18,7 @@ from shared.model.columns import I64
 
 
 def next_end(state: QueueingState) -> int | None:
-    """The first backoff that ends; see pods.backoff_ends."""
+    """Return the first backoff that ends, ms; see pods.backoff_ends."""
     while state.backoff_ends:
         if state.backoff_ends[0] in state.backoff:
             return state.backoff_ends[0]
@@ -27,17 +27,17 @@ def next_end(state: QueueingState) -> int | None:
 
 
 def next_cut(state: QueueingState) -> int | None:
-    """The same of the backoffs that may be cut short."""
+    """Return the first backoff end among those that may be cut short, ms."""
     return min((end for end in state.backoff if not end % 2), default=None)
 
 
-def ended(state: QueueingState, end: int) -> Activated:
-    """All whose backoff ends then."""
+def decide_backoff_ended(state: QueueingState, end: int) -> Activated:
+    """Return the event for all pods whose backoff ends then."""
     return Activated(_waiting(state, end).tobytes())
 
 
-def popped(state: QueueingState, end: int) -> Activated:
-    """Who is next among those whose backoff ends then."""
+def decide_pop(state: QueueingState, end: int) -> Activated:
+    """Return the event for the next pod whose backoff ends then, with its equals."""
     pods, config = state.pods, state.config
     ids = _line(state, end)
     most = 1 if config.strict_order else config.max_batch
@@ -50,8 +50,8 @@ def popped(state: QueueingState, end: int) -> Activated:
 
 
 def _line(state: QueueingState, end: int) -> I64:
-    """Those whose backoff ends then, in the order in which they are popped. It is kept, because it
-    takes longer to make than what is popped of it.
+    """Return the pods whose backoff ends then, in the order of popping. Cached, because computing
+    it takes longer than one pop.
     """
     bucket = state.backoff[end]
     if bucket.line is None:
@@ -67,7 +67,7 @@ def _line(state: QueueingState, end: int) -> I64:
 
 
 def _waiting(state: QueueingState, end: int) -> I64:
-    """Those whose backoff ends then, by id."""
+    """Return the pods whose backoff ends then, by id."""
     bucket = state.backoff[end]
     ids = _still(state, end, np.unique(np.frombuffer(bucket.ids, np.int64).copy()))
     assert len(ids) == bucket.live, f"backoff until {end // 2}"
@@ -75,7 +75,7 @@ def _waiting(state: QueueingState, end: int) -> I64:
 
 
 def _still(state: QueueingState, end: int, ids: I64) -> I64:
-    """Those of them that are in this backoff yet."""
+    """Return those of them that are still in this backoff."""
     pods = state.pods
     ids = pods.known(ids)
     rows = ids - pods.base

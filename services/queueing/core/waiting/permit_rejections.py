@@ -1,16 +1,16 @@
-"""Pods that a permit plugin of a user refused. They wait for an event that the plugin names, for
-five minutes at most, and then for what is left of their backoff, as in kube-scheduler.
+"""Pods rejected by a user's Permit plugin. They wait for an event that the plugin names, for five
+minutes at most, and then for the rest of their backoff, as in kube-scheduler.
 
-Such a pod is in a backoff of its own, `pods.HELD` in place of errors, until its five minutes end;
-that is never cut short. `held` has the pods of each plugin, `happened` up to which attempt the last
-event of each kind came too early: what came after the pod's own began may have been too late for
-the plugin, so the pod need not wait for another.
+Such a pod is in a backoff of its own (`pods.PERMIT_REJECTED` in place of errors) until its five
+minutes end; it is never cut short. `permit_rejected` has the pods of each plugin. `last_events`
+maps each kind of event to the first attempt that began after its last occurrence: an event during
+the pod's own attempt may have come too late for the plugin, so the pod need not wait for another.
 """
 
 from collections.abc import Iterator
 
 from services.queueing.core.config import backoff_end_ms
-from services.queueing.core.pods.table import HELD, Rows
+from services.queueing.core.pods.table import PERMIT_REJECTED, Rows
 from services.queueing.core.state import QueueingState
 from services.queueing.core.waiting import unschedulable_timeout
 from shared.events.ingest import Happened
@@ -18,43 +18,45 @@ from shared.events.queueing import Woken
 from shared.model.columns import I64, pack
 
 
-def happened(state: QueueingState, event: Happened) -> None:
-    """Those are tried again that wait for such."""
+def on_happened(state: QueueingState, event: Happened) -> None:
+    """Wake the pods that wait for these kinds of events."""
     for kind in event.kinds:
         note(state, kind)
 
 
 def note(state: QueueingState, kind: str, but: int = 0) -> None:
-    """The same of one kind of event, which tells nothing to one pod."""
-    state.happened[kind] = state.next_attempt
-    for plugin in sorted(state.held):
+    """Note one kind of event, for all pods but one."""
+    state.last_events[kind] = state.next_attempt
+    for plugin in sorted(state.permit_rejected):
         if kind in state.config.wakes.get(plugin, ()):
-            roused = dict.fromkeys(state.held[plugin], kind)
+            roused = dict.fromkeys(state.permit_rejected[plugin], kind)
             roused.pop(but, None)
-            state.roused = {**roused, **state.roused}
+            state.woken_by_event = {**roused, **state.woken_by_event}
 
 
-def hold(state: QueueingState, pod: int, plugin: str, attempt: int) -> None:
-    """A pod that was refused just now, in this attempt, waits, unless something has happened."""
+def add_rejected(state: QueueingState, pod: int, plugin: str, attempt: int) -> None:
+    """Let a pod rejected in this attempt wait, unless its event has happened meanwhile."""
     pods, row = state.pods, pod - state.pods.base
     kinds = state.config.wakes[plugin]
-    if all(state.happened.get(kind, 0) <= attempt for kind in kinds):
+    if all(state.last_events.get(kind, 0) <= attempt for kind in kinds):
         end_ms = int(unschedulable_timeout.ends(state, slice(row, row + 1))[0])
-        pods.errors[row] = HELD
+        pods.errors[row] = PERMIT_REJECTED
         pods.until_ms[row] = max(end_ms, int(pods.until_ms[row]))
-        state.held.setdefault(plugin, {})[pod] = None
+        state.permit_rejected.setdefault(plugin, {})[pod] = None
 
 
-def configured(state: QueueingState) -> None:
-    """Nobody knows what pods of a plugin wait for that is not there any more."""
-    for plugin in sorted(state.held.keys() - state.config.wakes.keys()):
-        state.roused |= dict.fromkeys(state.held[plugin], "another configuration")
+def on_configured(state: QueueingState) -> None:
+    """Wake pods whose Permit plugin was removed from the configuration."""
+    for plugin in sorted(state.permit_rejected.keys() - state.config.wakes.keys()):
+        state.woken_by_event |= dict.fromkeys(
+            state.permit_rejected[plugin], "another configuration"
+        )
 
 
-def wakes(state: QueueingState) -> Iterator[Woken]:
-    """Those that are tried again: at once, or after what is left of their backoff."""
+def decide_wakes(state: QueueingState) -> Iterator[Woken]:
+    """Yield the wake-ups: at once, or after the rest of their backoff."""
     groups: dict[tuple[int, str, int], list[int]] = {}
-    for pod, kind in sorted(state.roused.items()):
+    for pod, kind in sorted(state.woken_by_event.items()):
         row = pod - state.pods.base
         end_ms = _backoff_end_ms(state, row)
         late = end_ms if end_ms > state.now_ms else 0
@@ -64,28 +66,28 @@ def wakes(state: QueueingState) -> Iterator[Woken]:
         yield Woken(sig, pack(pods), until_ms, reason=kind)
 
 
-def is_held(state: QueueingState, row: int) -> bool:
-    """Whether a pod in backoff is one of them."""
-    return bool(state.pods.errors[row] == HELD)
+def is_permit_rejected(state: QueueingState, row: int) -> bool:
+    """Return whether a pod in backoff is a permit rejection."""
+    return bool(state.pods.errors[row] == PERMIT_REJECTED)
 
 
 def end(state: QueueingState, ids: I64, rows: Rows) -> None:
-    """Those of pods in backoff that are such wait no longer, or as any other."""
+    """End the permit rejections among these pods in backoff."""
     pods = state.pods
-    for pod in ids[pods.errors[rows] == HELD].tolist():
+    for pod in ids[pods.errors[rows] == PERMIT_REJECTED].tolist():
         row = pod - pods.base
         pods.errors[row] = 0
         pods.until_ms[row] = _backoff_end_ms(state, row)
-        state.roused.pop(pod, None)
+        state.woken_by_event.pop(pod, None)
         plugin = plugin_of(state, pod)
-        del state.held[plugin][pod]
-        if not state.held[plugin]:
-            del state.held[plugin]
+        del state.permit_rejected[plugin][pod]
+        if not state.permit_rejected[plugin]:
+            del state.permit_rejected[plugin]
 
 
 def plugin_of(state: QueueingState, pod: int) -> str:
-    """Who refused it."""
-    return next(plugin for plugin, pods in state.held.items() if pod in pods)
+    """Return the Permit plugin that rejected the pod."""
+    return next(plugin for plugin, pods in state.permit_rejected.items() if pod in pods)
 
 
 def _backoff_end_ms(state: QueueingState, row: int) -> int:

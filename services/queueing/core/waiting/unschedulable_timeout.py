@@ -1,9 +1,9 @@
-"""How long pods have been among the unschedulable ones: each is tried again after its own time.
+"""The unschedulable timeout: each unschedulable pod is tried again after five minutes.
 
-Whoever has failed more than five minutes ago is tried again though nothing got better, as in
-kube-scheduler (flushUnschedulablePodsLeftover), which looks every 30 s. So those of one signature
-that failed within the same 30 s go together, and what is kept of them is how many go when. With
-`looks_per_s` so many signatures a second go.
+A pod that failed more than five minutes ago is tried again although nothing improved, as in
+kube-scheduler (flushUnschedulablePodsLeftover), which checks every 30 s. So pods of one signature
+that failed within the same 30 s are flushed together, and only their number per time is kept. With
+`looks_per_s`, that many signatures are flushed a second.
 """
 
 from heapq import heappop, heappush
@@ -17,18 +17,20 @@ from shared.model.columns import I64
 
 
 def ends(state: QueueingState, rows: Rows) -> I64:
-    """When each is tried again: at the first look that finds it there for longer than that."""
+    """Return when each pod is tried again: at the first check that finds it there for longer than
+    that.
+    """
     since_ms: I64 = state.pods.order_ms[rows] + state.config.unschedulable_max_ms
     return (since_ms // FLUSH_EVERY_MS + 1) * FLUSH_EVERY_MS
 
 
 def begin(state: QueueingState, sig: Sig, rows: Rows) -> None:
-    """These pods of a signature are unschedulable since they failed."""
+    """Count these pods as unschedulable since their failure."""
     _count(state, sig, rows, 1)
 
 
 def end(state: QueueingState, sig: Sig, rows: Rows) -> None:
-    """They are no more, for whatever reason."""
+    """Stop counting pods that are unschedulable no more."""
     _count(state, sig, rows, -1)
 
 
@@ -45,28 +47,28 @@ def _count(state: QueueingState, sig: Sig, rows: Rows, change: int) -> None:
             heappush(state.flushes, (flush_ms, sig.sig))
 
 
-def over(state: QueueingState, ids: I64) -> I64:
-    """Those of these pods whose time is over."""
+def timed_out(state: QueueingState, ids: I64) -> I64:
+    """Return a mask of the pods whose time is over."""
     there: I64 = ids[ends(state, state.pods.rows(ids)) <= state.now_ms]
     return there
 
 
-def begun(state: QueueingState) -> None:
-    """Pods of a signature are flushed. The next signatures follow a second later: where every pod
-    has its own signature, flushing all of them in one burst delays new pods by seconds.
+def note_flush(state: QueueingState) -> None:
+    """Note a flush. The next signatures follow a second later: if every pod has its own signature,
+    flushing all in one burst delays new pods by seconds.
     """
     if state.config.looks_per_s:
         state.flush_from_ms = state.now_ms + FLUSHES_EVERY_MS
 
 
 def next_ms(state: QueueingState) -> int | None:
-    """When the next signatures are flushed."""
+    """Return when the next signatures are flushed, ms."""
     at_ms = first_ms(state)
     return None if at_ms is None else max(at_ms, state.flush_from_ms)
 
 
 def first_ms(state: QueueingState) -> int | None:
-    """When the first signature's time is over; it stands first in `state.flushes`."""
+    """Return when the first signature's time is over, ms; it is the first of `state.flushes`."""
     heap = state.flushes
     while heap:
         sig = state.sigs.get(heap[0][1])
@@ -76,7 +78,7 @@ def first_ms(state: QueueingState) -> int | None:
     return None
 
 
-def counted(state: QueueingState, ids: I64) -> dict[int, int]:
-    """How many of these pods go when, counted anew."""
+def count_ends(state: QueueingState, ids: I64) -> dict[int, int]:
+    """Return time -> number of these pods, recomputed."""
     found, numbers = np.unique(ends(state, ids - state.pods.base), return_counts=True)
     return dict(zip(found.tolist(), numbers.tolist(), strict=True))

@@ -1,1 +1,1 @@
-"""Plugins as users write them, which must all be taken."""
+"""Plugins as users write them; all of them must be accepted."""

@@ -1,4 +1,4 @@
-"""Who goes, with sets, sorting and named tuples."""
+"""Chooses victims, with sets, sorting and named tuples."""
 
 from enum import IntEnum
 from typing import NamedTuple

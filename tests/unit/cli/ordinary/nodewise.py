@@ -1,4 +1,4 @@
-"""Node by node, with a pattern and what is remembered of texts."""
+"""Filters node by node, with a pattern and a cache of texts."""
 
 import re
 from functools import cache

@@ -1,4 +1,4 @@
-"""Before the queue, by arguments that are made ready once."""
+"""Gates pods before the queue, by arguments that are prepared once."""
 
 from msgspec import Struct
 

@@ -1,4 +1,4 @@
-"""Zones by tier: columns, arguments, constants of the file."""
+"""Scores zones by tier: columns, arguments, constants of the file."""
 
 from collections import defaultdict
 from dataclasses import dataclass, field

@@ -1,0 +1,96 @@
+"""The contestants on a real cluster: kube-scheduler and Muster with their defaults, and the bare
+limit: binding POSTs from Muster's own client, without decisions and watches.
+"""
+
+import asyncio
+import sys
+from collections.abc import Callable, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from loadtest.cluster.load import PODS, Load, each, node_name
+from shared.kubernetes.client.client import ApiError
+from shared.kubernetes.objects.structs import Meta
+from shared.kubernetes.writing.bodies import binding
+from shared.ports.cluster import BindRequest
+from tests.support.kube_options import LOAD_TEST
+from tests.support.kube_server import KubeServers
+from tests.support.server_process import ServerProcess
+
+BARE, BARE_WIDTHS = "bare", (8, 32, 128)
+# Only defaults: alpha features would cost kube-scheduler time.
+OPTIONS = replace(LOAD_TEST, feature_gates=(), runtime_config=())
+
+
+@contextmanager
+def fresh_cluster() -> Any:
+    """Return an empty etcd and API server."""
+    with KubeServers(OPTIONS) as servers:
+        yield servers
+
+
+@dataclass(frozen=True)
+class Contestant:
+    """A scheduler, and the schedulerName of its pods. `start` returns when the process runs, not
+    when it is ready.
+    """
+
+    name: str
+    scheduler: str
+    start: Callable[[KubeServers], ServerProcess]
+
+
+def _kube_scheduler(servers: KubeServers) -> ServerProcess:
+    return servers.start_scheduler()
+
+
+def _muster(servers: KubeServers) -> ServerProcess:
+    command = [sys.executable, "-m", "muster", "run", "--output", "json"]
+    command += ["--kubeconfig", str(servers.kubeconfig), "--run-dir", str(servers.folder / "run")]
+    process = ServerProcess("muster", command, servers.folder / "muster.log", lambda: True)
+    process.start()
+    return process
+
+
+KUBE_SCHEDULER = Contestant("kube-scheduler", "default-scheduler", _kube_scheduler)
+MUSTER = Contestant("muster", "muster", _muster)
+CONTESTANTS = (KUBE_SCHEDULER, MUSTER)
+
+
+class Binder:
+    """Binds pods to nodes in turn, `width` at once. `bound` counts successful binds."""
+
+    def __init__(self, load: Load, nodes: int, width: int) -> None:
+        """Send nothing yet."""
+        self._load, self._nodes, self._width = load, nodes, width
+        self.bound = 0
+
+    async def bind(self, pods: Sequence[Meta]) -> None:
+        """Bind these pods."""
+        await each(pods, self._bind, self._width)
+
+    async def bind_coming(self, pods: "asyncio.Queue[Meta]", count: int) -> None:
+        """Bind `count` pods as they arrive."""
+
+        async def one(_number: int) -> None:
+            await self._bind(await pods.get())
+
+        await each(range(count), one, self._width)
+
+    async def _bind(self, meta: Meta) -> None:
+        node = node_name(self.bound % self._nodes)
+        self.bound += 1
+        revision = int(meta.resourceVersion)
+        body = binding(BindRequest(meta.uid, meta.namespace, meta.name, node, revision))
+        answer = await self._load.client.request("POST", f"{PODS}/{meta.name}/binding", body)
+        if not answer.ok:
+            raise ApiError(answer.status, answer.message())
+
+
+def log_end(servers: KubeServers, process: ServerProcess) -> str:
+    """Return the last line that a scheduler wrote, for a failed run."""
+    path: Path = process.log_path
+    lines = path.read_text(errors="replace").splitlines() if servers.folder.exists() else []
+    return lines[-1] if lines else ""

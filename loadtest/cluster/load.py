@@ -1,0 +1,212 @@
+"""The load on a real cluster: it creates nodes and pods, sees when they are bound, and counts the
+writes that the API server answered. It schedules nothing.
+
+Its reads cost the API server next to nothing, because the server shares its cores with the measured
+scheduler.
+"""
+
+import asyncio
+import json
+import re
+import time
+from collections import Counter
+from collections.abc import (
+    AsyncGenerator,
+    Awaitable,
+    Callable,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+import msgspec
+
+from shared.kubernetes.client.client import ApiError, KubeClient
+from shared.kubernetes.client.credentials import Credentials
+from shared.kubernetes.objects.structs import Change, Meta
+from tests.support.kube_objects import node, pod
+
+NODES = "/api/v1/nodes"
+PODS = "/api/v1/namespaces/default/pods"
+UNASSIGNED, ASSIGNED = "fieldSelector=spec.nodeName%3D", "fieldSelector=spec.nodeName%21%3D"
+SERVICES = "/api/v1/namespaces/default/services"
+ZONE = "topology.kubernetes.io/zone"
+LABELS = {"app": "bench"}
+WIDTH = 32
+LOOK_S = 0.01
+SILENT_S = 600.0
+WRITES, WRITTEN = ("POST", "PUT", "PATCH", "DELETE", "APPLY"), ("pods", "events")
+_COUNTED = re.compile(r"^apiserver_request_total\{(.*)\} (\S+)$", re.MULTILINE)
+_LABEL = re.compile(r'(\w+)="([^"]*)"')
+
+
+class _Spec(msgspec.Struct, frozen=True):
+    nodeName: str = ""
+
+
+class Seen(msgspec.Struct):
+    """A pod, or any object: metadata and node."""
+
+    metadata: Meta
+    spec: _Spec = _Spec()
+
+
+class _List(msgspec.Struct):
+    items: list[Seen]
+
+
+_seen = msgspec.json.Decoder(Seen)
+_list = msgspec.json.Decoder(_List)
+_change = msgspec.json.Decoder(Change[Seen])
+
+
+class Load:
+    """A client of one cluster. A context manager."""
+
+    def __init__(self, kubeconfig: Path) -> None:
+        """Keep the kubeconfig; the first request connects."""
+        self.client = KubeClient(Credentials(str(kubeconfig)))
+
+    async def __aenter__(self) -> "Load":
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.client.close()
+
+    async def create_nodes(self, count: int, zones: Sequence[str] = ()) -> None:
+        """Create Ready nodes named node-00000 and on, in the zones in turn."""
+
+        async def create(number: int) -> None:
+            labels = {ZONE: zones[number % len(zones)]} if zones else {}
+            body = json.dumps(node(node_name(number), ready=True, labels=labels)).encode()
+            await self.create(NODES, body)
+
+        await each(range(count), create)
+
+    async def create_pods(
+        self,
+        names: Iterable[str],
+        scheduler: str,
+        nodes: int = 0,
+        created: Callable[[Meta], None] = lambda _meta: None,
+        rules: Mapping[str, Any] = MappingProxyType({}),
+    ) -> None:
+        """Create pods as fast as the server takes them. `nodes` > 0 puts them on nodes, in turn.
+        `rules` are more fields of their spec.
+        """
+        plain, bound = pod_body(scheduler, **rules), pod_body(scheduler, nodeName="NODE")
+
+        async def create(numbered: tuple[int, str]) -> None:
+            number, name = numbered
+            if nodes:
+                body = bound.replace(b"NODE", node_name(number % nodes).encode())
+            else:
+                body = plain
+            created(await self.create(PODS, body.replace(b"NAME", name.encode())))
+
+        await each(enumerate(names), create)
+
+    async def create_service(self) -> None:
+        """Create a Service that selects all pods of `create_pods`."""
+        ports = {"selector": LABELS, "clusterIP": "None", "ports": [{"port": 80}]}
+        service = {"metadata": {"name": "bench"}, "spec": ports}
+        await self.create(SERVICES, json.dumps(service).encode())
+
+    async def create_pods_at(
+        self, names: Iterable[str], scheduler: str, per_s: float
+    ) -> dict[str, float]:
+        """Create pods at a steady rate, whatever the answers. Return when each was meant to be
+        sent.
+        """
+        body, loop = pod_body(scheduler), asyncio.get_running_loop()
+        began_s, meant_s, out = loop.time(), {}, []
+        for number, name in enumerate(names):
+            meant_s[name] = began_s + number / per_s
+            await asyncio.sleep(max(0.0, meant_s[name] - loop.time()))
+            out.append(loop.create_task(self.create(PODS, body.replace(b"NAME", name.encode()))))
+        await asyncio.gather(*out)
+        return meant_s
+
+    async def create(self, path: str, body: bytes) -> Meta:
+        """Create any object. Raises ApiError when the server refuses it."""
+        response = await self.client.request("POST", path, body)
+        if not response.ok:
+            raise ApiError(response.status, response.message())
+        return _seen.decode(response.body).metadata
+
+    async def is_bound(self, name: str) -> bool:
+        """Return whether a pod has a node."""
+        return bool(_seen.decode(await self.client.get(f"{PODS}/{name}")).spec.nodeName)
+
+    async def until_bound(self, last: str, limit_s: float) -> bool:
+        """Wait until every pod has a node; return False if that takes longer than the limit. `last`
+        is probably the last one: all pods are listed, which is expensive, only when it has a node.
+        """
+        end_s = time.monotonic() + limit_s
+        while True:
+            while not await self.is_bound(last):
+                if time.monotonic() > end_s:
+                    return False
+                await asyncio.sleep(LOOK_S)
+            left = _list.decode(await self.client.get(f"{PODS}?{UNASSIGNED}&limit=1")).items
+            if not left:
+                return True
+            last = left[0].metadata.name
+
+    async def bound(self) -> AsyncGenerator[str, None]:
+        """Yield the names of pods as they get their nodes, after one empty name when the watch has
+        begun.
+        """
+        async with self.client.stream(f"{PODS}?watch=1&{ASSIGNED}", SILENT_S) as answer:
+            yield ""
+            async for line in answer.content:
+                change = _change.decode(line)
+                if change.type == "ADDED":
+                    yield change.object.metadata.name
+
+    async def writes(self) -> Counter[str]:
+        """Return the number of answered writes of pods and events by kind, whatever the answer. All
+        other writes are the API server's own.
+        """
+        text = (await self.client.get("/metrics")).decode()
+        counts: Counter[str] = Counter()
+        for found in _COUNTED.finditer(text):
+            labels = dict(_LABEL.findall(found.group(1)))
+            if labels["verb"] in WRITES and labels["resource"] in WRITTEN:
+                what = "/".join(filter(None, (labels["resource"], labels["subresource"])))
+                counts[f"{labels['verb']} {what}"] += int(float(found.group(2)))
+        return counts
+
+
+async def each(
+    items: Iterable[object], do: Callable[..., Awaitable[None]], width: int = WIDTH
+) -> None:
+    """Call a function with each item, `width` at once."""
+    left: Iterator[object] = iter(items)
+
+    async def work() -> None:
+        for item in left:
+            await do(item)
+
+    async with asyncio.TaskGroup() as group:
+        for _ in range(width):
+            group.create_task(work())
+
+
+def node_name(number: int) -> str:
+    """Return the name of a node."""
+    return f"node-{number:05}"
+
+
+def pod_names(count: int, prefix: str = "pod") -> list[str]:
+    """Return this many names in alphabetical order."""
+    return [f"{prefix}-{number:06}" for number in range(count)]
+
+
+def pod_body(scheduler: str, **spec: Any) -> bytes:
+    """Return a pod's JSON in which NAME is to be replaced."""
+    return json.dumps(pod("NAME", labels=LABELS, schedulerName=scheduler, **spec)).encode()

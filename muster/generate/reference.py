@@ -1,0 +1,130 @@
+"""Writes three pages of docs/reference/ from the code: commands, options of services, events.
+
+A test fails when a page is not what the code says. Run `make schemas` after a change.
+"""
+
+import importlib
+import json
+import re
+import typing
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import click
+from msgspec import NODEFAULT, Struct, to_builtins
+from msgspec.structs import FieldInfo, fields
+
+from muster.cli.main import app
+from shared.events import EVENTS, Observation
+from shared.events.base import published
+from shared.simulated.config import SimConfig
+
+FOLDER = Path(__file__).resolve().parents[2] / "docs" / "reference"
+
+COMMANDS = """# Command line
+
+Generated from the commands themselves (`muster COMMAND --help`).
+
+Exit code 0: done. 1: failure. 2: Muster cannot use the input or an option, and has started and
+changed nothing.
+"""
+
+OPTIONS = """# Options of the services
+
+Generated from `services/*/core/config.py`. Set one with `--set SERVICE.OPTION=VALUE`, and give all
+processes of a mesh the same. Journals hold the options, so a replay uses those of its run.
+
+All commands that run a mesh switch on `queueing.gang_preemption`, `ingest.volumes` and
+`ingest.default_spread` (unless no profile spreads), and set `queueing.looks_per_s` to 40. On a live
+cluster they also switch on `binding.status_patches`, and set `queueing.confirm_ms` to 40,000 (with
+a world 2,000). `cluster` is the simulated one.
+"""
+
+EVENTS_HEAD = """# Events
+
+Generated from `shared/events/`. `schemas/SERVICE.json` has all fields. Fields may be added with a
+default; none is renamed or removed, so old journals stay readable. `muster story` shows the events
+of one pod, gang or node.
+"""
+
+
+def pages() -> dict[str, str]:
+    """Return file names and texts."""
+    return {"cli.md": _commands(), "options.md": _options(), "events.md": _events()}
+
+
+def write() -> None:
+    """Write the pages."""
+    for name, text in pages().items():
+        (FOLDER / name).write_text(text)
+
+
+def _commands() -> str:
+    return "\n".join([COMMANDS, *(_command(name, one) for name, one in app.commands.items())])
+
+
+def _command(name: str, command: click.Command) -> str:
+    context = click.Context(command, info_name=f"muster {name}", **app.context_settings)
+    usage = " ".join(command.collect_usage_pieces(context))
+    records = (param.get_help_record(context) for param in command.get_params(context))
+    rows = [(f"`{names}`", text) for names, text in filter(None, records) if "--help" not in names]
+    head = f"## muster {name}\n`muster {name} {usage}`\n\n{_paragraphs(command.help or '')}\n\n"
+    return head + _table(("argument or option", "meaning"), rows)
+
+
+def _options() -> str:
+    parts = [OPTIONS]
+    for service in EVENTS:
+        module = importlib.import_module(f"services.{service}.core.config")
+        parts.append(_section(service, module.Config))
+    parts.append(_section("cluster", SimConfig))
+    return "\n".join(parts)
+
+
+def _section(name: str, config: type[Struct]) -> str:
+    rows = [
+        (f"`{name}.{field.name}`", f"`{json.dumps(to_builtins(_default(field)))}`")
+        for field in fields(config)
+        if isinstance(_default(field), int | float | str)
+    ]
+    return f"## {name}\n{_paragraphs(config.__doc__ or '')}\n\n" + _table(
+        ("option", "default"), rows
+    )
+
+
+def _default(field: FieldInfo) -> Any:
+    return field.default if field.default is not NODEFAULT else None
+
+
+def _events() -> str:
+    unions: dict[str, Any] = {**EVENTS, "observed": Observation}
+    parts = [EVENTS_HEAD]
+    for name, union in unions.items():
+        rows = [
+            (f"`{published(event.__name__)}`", _first_sentence(event.__doc__ or ""))
+            for event in sorted(typing.get_args(union), key=lambda one: one.__name__)
+        ]
+        parts.append(f"## {name}\n" + _table(("event", "meaning"), rows))
+    return "\n".join(parts)
+
+
+def _first_sentence(text: str) -> str:
+    return re.split(r"(?<=\.)\s+(?=[A-Z`])", " ".join(text.split()))[0]
+
+
+def _paragraphs(text: str) -> str:
+    """Return the text with each paragraph on its own line."""
+    return "\n\n".join(" ".join(part.split()) for part in text.split("\n\n"))
+
+
+def _table(head: tuple[str, str], rows: Iterable[tuple[str, str]]) -> str:
+    lines = [f"| {head[0]} | {head[1]} |", "|---|---|"]
+    for row in rows:
+        name, text = (cell.replace("|", "\\|") for cell in row)
+        lines.append(f"| {name} | {text} |")
+    return "\n".join(lines) + "\n"
+
+
+if __name__ == "__main__":
+    write()

@@ -1,0 +1,74 @@
+"""The priority index: finds the next signature that a free shard can try.
+
+A heap holds the signatures (and leftovers) that cannot be tried at the same set of shards. There
+are few such sets, so finding the next one costs a look at the top of each heap with a free shard,
+however many signatures wait for busy shards. Entries are checked when they come up; the top depends
+only on the pods, so the index can be rebuilt at any time.
+"""
+
+from heapq import heappop, heapreplace
+
+from services.queueing.core.state import Entry, QueueingState
+
+
+def top(state: QueueingState, mask: int) -> Entry | None:
+    """Return the first valid entry of a heap."""
+    heap = state.heaps.get(mask)
+    if heap is None:
+        return None
+    while heap:
+        entry = heap[0]
+        fresh = _checked(state, mask, entry)
+        if fresh == entry:
+            return entry
+        if fresh is None:
+            heappop(heap)
+        else:
+            heapreplace(heap, fresh)
+    del state.heaps[mask]
+    return None
+
+
+def _checked(state: QueueingState, mask: int, entry: Entry) -> Entry | None:
+    """Return the entry as it should be now; None if it no longer belongs here."""
+    sig = state.sigs.get(entry[3])
+    if sig is None:
+        return None
+    if entry[1] == 0:
+        leftovers = sig.leftovers.get(entry[2])
+        return entry if leftovers is not None and state.tried_mask(sig, leftovers) == mask else None
+    if sig.lane != mask:
+        return None
+    if sig.blocked_mask() != mask or not sig.fifo.live:
+        sig.lane = -1
+        return None
+    return (entry[0], 1, sig.fifo.head_seq(state.pods), entry[3])
+
+
+def next_single(state: QueueingState, free: int) -> tuple[Entry, int] | None:
+    """Return the first entry that one of the `free` shards can try, and those shards as bits."""
+    best: tuple[Entry, int] | None = None
+    for mask in list(state.heaps):
+        usable = free & ~mask
+        if not usable:
+            continue
+        entry = top(state, mask)
+        if entry is not None and (best is None or entry < best[0]):
+            best = (entry, usable)
+    return best
+
+
+def next_of_priority(state: QueueingState, priority: int, but: int) -> int | None:
+    """Return the oldest order number among the other signatures' queues of this priority."""
+    oldest: int | None = None
+    for mask in list(state.heaps):
+        heap = state.heaps.get(mask, [])
+        if mask == state.all_mask or top(state, mask) is None:
+            continue
+        for entry in heap:
+            if entry[0] != -priority or entry[1] == 0 or entry[3] == but:
+                continue
+            fresh = _checked(state, mask, entry)
+            if fresh is not None and (oldest is None or fresh[2] < oldest):
+                oldest = fresh[2]
+    return oldest

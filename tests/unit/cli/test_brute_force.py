@@ -1,0 +1,189 @@
+"""The brute-force check of a run's end: correct waits pass, and each kind of wrong one is found."""
+
+from collections import Counter
+from dataclasses import replace
+
+import pytest
+
+from muster.checker.brute_force import GATED, Final, Waiting, confirm
+from muster.checker.filters.fits import Load
+from muster.checker.filters.inter_pod_rules import named
+from shared.model.objects import Gang, GpuRequest, PodSpec, PodTerm, Requirement, Taint
+from shared.model.volumes import ClaimUse
+from tests.support.builders import model_node
+
+FULL = "0/2 nodes are available: 1 Insufficient cpu, 1 node(s) had untolerated taint(s)."
+
+
+def node(name, cpu=1000, gpus=0, **more):
+    builder = model_node(name).capacity(cpu=cpu, memory=1 << 30, pods=10)
+    return builder.fields(gpu_count=gpus, **more).obj()
+
+
+def spec(cpu=600, **more):
+    return PodSpec(requests=(("cpu", cpu),), **more)
+
+
+def waiting(message=FULL, number=9, gang="", pod=None, gated=False):
+    return Waiting(number, f"pod-{number}", pod or spec(), message, gang, gated)
+
+
+def final(*waits, nodes=None, loads=None, gangs=(), running=None):
+    tainted = node("b", taints=(Taint("k"),))
+    return Final(
+        nodes if nodes is not None else [node("a"), tainted],
+        loads if loads is not None else {"a": Load({1: spec()})},
+        list(waits),
+        {gang.key: gang for gang in gangs},
+        Counter(running or {}),
+    )
+
+
+def test_a_right_wait_is_confirmed_and_counted_by_reason():
+    verdict = confirm(final(waiting(), waiting(number=10)))
+    assert verdict.problems == []
+    assert verdict.reasons == {"Insufficient cpu, node(s) had untolerated taint(s)": 2}
+
+
+def test_a_reason_without_a_node_is_reported_whole():
+    missing = 'persistentvolumeclaim "data" not found'
+    pod = spec(volumes=(ClaimUse(name="data"),))
+    verdict = confirm(final(waiting(f"0/2 nodes are available: {missing}.", pod=pod)))
+    assert verdict.problems == []
+    assert verdict.reasons == {missing: 1}
+
+
+NOT_HELPFUL = "preemption: 0/2 nodes are available: 2 Preemption is not helpful for scheduling."
+
+
+@pytest.mark.parametrize(
+    "after",
+    [
+        "",
+        f" {NOT_HELPFUL}",
+        f" no new claims to deallocate, {NOT_HELPFUL}",
+        f" {NOT_HELPFUL}, no new claims to deallocate",
+        " no new claims to deallocate",
+        " not found",
+    ],
+)
+def test_what_preemption_adds_to_the_message_is_understood(after):
+    assert confirm(final(waiting(FULL + after))).problems == []
+
+
+@pytest.mark.parametrize(
+    ("wait", "loads", "problem"),
+    [
+        (waiting(), {}, "but fits on node a"),
+        (waiting(""), None, "waits without a message"),
+        (waiting("because"), None, "gives no reasons"),
+        (waiting(FULL.replace("0/2", "0/3")), None, "speaks of other than 2 nodes"),
+        (
+            waiting("0/2 nodes are available: 2 Insufficient cpu."),
+            None,
+            "brute force finds 1 nodes",
+        ),
+        (
+            waiting("0/2 nodes are available: 1 node(s) had untolerated taint(s)."),
+            None,
+            "fewer than 2",
+        ),
+        (
+            waiting("0/2 nodes are available: 2 node(s) had untolerated taint(s)."),
+            None,
+            "brute force finds 1 nodes",
+        ),
+        (
+            waiting(FULL.replace("cpu", "memory")),
+            None,
+            "brute force finds 1 nodes with 'Insufficient cpu'",
+        ),
+        (
+            waiting(FULL.replace("1 Insufficient cpu", "1 Insufficient cpu, 1 Too many pods")),
+            None,
+            "brute force finds 0 nodes with 'Too many pods'",
+        ),
+    ],
+)
+def test_a_wrong_wait_or_message_is_a_problem(wait, loads, problem):
+    (found,) = confirm(final(wait, loads=loads)).problems
+    assert problem in found
+
+
+def test_without_nodes_only_one_message_is_right():
+    assert confirm(final(waiting("no nodes available to schedule pods"), nodes=[])).problems == []
+    assert confirm(final(waiting(), nodes=[])).problems != []
+
+
+def test_gated_pods_need_no_message():
+    verdict = confirm(final(waiting("", gated=True), loads={}))
+    assert verdict.problems == []
+    assert verdict.reasons == {GATED: 1}
+
+
+def away(**more):
+    """A pod that keeps away from its like."""
+    term = PodTerm("host", (Requirement("app", "In", ("x",)),))
+    return named(spec(100, pod_anti_affinity=(term,), **more), "default", (("app", "x"),))
+
+
+def test_rules_between_pods_count_in_what_fits():
+    nodes = [node("a", labels={"host": "a"}), node("b", labels={"host": "b"})]
+    full = "0/2 nodes are available: 2 node(s) didn't match pod anti-affinity rules."
+    waits = [waiting(full, pod=away())]
+    both = {"a": Load({1: away()}), "b": Load({2: away()})}
+    assert confirm(final(*waits, nodes=nodes, loads=both)).problems == []
+    (problem,) = confirm(final(*waits, nodes=nodes, loads={"a": Load({1: away()})})).problems
+    assert "fits on node b" in problem
+
+
+def test_several_shards_place_no_pod_with_hard_rules():
+    text = "0/1 nodes are available: 1 node(s) of several placement partitions (so)."
+    found = [
+        confirm(replace(final(wait, nodes=[node("a")], loads={}), is_divided=True)).problems
+        for wait in (waiting(text, pod=away()), waiting(FULL, pod=away()), waiting(text))
+    ]
+    assert [bool(problems) for problems in found] == [False, True, True]
+
+
+GANG = Gang(key="g", min_count=2)
+
+
+def members(message="gang timed out waiting for minCount members (2) to have a node", **more):
+    return [waiting(message, number, gang="g", **more) for number in (10, 11)]
+
+
+def test_a_gang_waits_rightly_when_too_few_members_fit():
+    nodes = [node("a", cpu=1000)]
+    assert confirm(final(*members(), nodes=nodes, loads={}, gangs=[GANG])).problems == []
+
+
+def test_a_gang_that_would_fit_is_a_problem():
+    nodes = [node("a", cpu=1200)]
+    (problem,) = confirm(final(*members(), nodes=nodes, loads={}, gangs=[GANG])).problems
+    assert "gang g waits" in problem
+
+
+def test_a_gang_waits_rightly_for_its_group_or_its_members():
+    text = "waiting for minCount pods from a gang to appear in scheduling queue"
+    nodes = [node("a", cpu=9000)]
+    assert confirm(final(*members(text), nodes=nodes, loads={})).problems == []
+    alone = final(members(text)[0], nodes=nodes, loads={}, gangs=[GANG])
+    assert confirm(alone).problems == []
+
+
+def test_members_beyond_a_running_gang_are_single_pods():
+    nodes = [node("a", cpu=9000)]
+    wait = final(members()[0], nodes=nodes, loads={}, gangs=[GANG], running={"g": 2})
+    assert "but fits on node a" in confirm(wait).problems[0]
+
+
+def test_a_gang_that_only_some_packing_fits_is_counted_apart():
+    # The share fits beside another on b, or on a's only empty device: then the whole one does not.
+    share, whole = spec(gpu=GpuRequest(500)), spec(gpu=GpuRequest(1000))
+    nodes = [node("a", gpus=1, cpu=3000), node("b", gpus=1, cpu=4000)]
+    loads = {"b": Load({1: spec(cpu=700, gpu=GpuRequest(500))}, {1: 1})}
+    pods = [waiting("gang timed out", 10, "g", share), waiting("gang timed out", 11, "g", whole)]
+    verdict = confirm(final(*pods, nodes=nodes, loads=loads, gangs=[GANG]))
+    assert verdict.problems == []
+    assert verdict.another_packing == 1

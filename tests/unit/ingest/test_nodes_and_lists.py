@@ -1,0 +1,315 @@
+"""Nodes and their shards, budgets, gangs, lists and doubts about them, the cluster's identity."""
+
+import pytest
+
+from services.ingest.core import nodes as routing
+from services.ingest.core.state import WrongCluster
+from shared.events.base import Configured
+from shared.events.ingest import (
+    BudgetSet,
+    GangSet,
+    ListApplied,
+    ListAsked,
+    ListDoubted,
+    NodesSet,
+    PodsGone,
+    PodsPending,
+    SourceAdvanced,
+    WorldListed,
+)
+from shared.events.observed import (
+    BudgetsDeletedSeen,
+    BudgetsSeen,
+    GangsDeletedSeen,
+    GangsSeen,
+    ListBegan,
+    ListEnded,
+    NodesDeletedSeen,
+    NodesSeen,
+    WatchAdvanced,
+    WorldOpened,
+)
+from shared.model.columns import join, unpack
+from shared.model.objects import Budget, Gang, Requirement
+from tests.unit.ingest.inputs import gone, ids, ingest, listed, names, node, nodes, one, pods
+
+
+def zoned(*zones: str) -> NodesSeen:
+    return NodesSeen(tuple(node(f"n{i}", zone) for i, zone in enumerate(zones)))
+
+
+def shards_of(steps) -> dict[str, int]:
+    return {held.node.name: held.shard for held in steps.state.nodes.values()}
+
+
+def test_listed_nodes_are_routed_by_zone_when_there_are_enough_zones():
+    steps = ingest(placements=3)
+    told = steps.when(*listed("nodes", zoned(*"aaaabbbccd"), count=10))
+    assert names(told) == ["NodesSet", "NodesSet", "NodesSet", "ListApplied"]
+    by_zone: dict[str, set[int]] = {}
+    for held in steps.state.nodes.values():
+        by_zone.setdefault(held.node.labels[_ZONE], set()).add(held.shard)
+    assert by_zone == {"a": {0}, "b": {1}, "c": {2}, "d": {2}}
+    later = steps.when(NodesSeen((node("late", "b"),)))
+    assert later[0].shard == 1
+
+
+_ZONE = "topology.kubernetes.io/zone"
+
+
+def test_with_too_few_zones_the_name_decides_and_stays():
+    steps = ingest(placements=3)
+    steps.when(zoned(*"aabb"))
+    before = shards_of(steps)
+    assert before == shards_of(_fresh(*"aabb"))
+    steps.when(NodesSeen((node("new", "c"),)))
+    steps.when(NodesSeen((node("n0", "c"),)))
+    assert {name: shard for name, shard in shards_of(steps).items() if name != "new"} == before
+
+
+def test_a_recreated_node_goes_to_the_shard_of_its_name():
+    """There alone it is known which binds to the old one are on their way."""
+    steps = ingest(placements=3)
+    steps.when(*listed("nodes", zoned(*"abc"), count=3))
+    before = shards_of(steps)
+    others = dict(zip("abc", "bca", strict=True))
+    gone = [(held.node.name, held.node.labels[_ZONE]) for held in steps.state.nodes.values()]
+    steps.when(NodesDeletedSeen(join(f"uid-{name}" for name, _zone in gone)))
+    steps.reload()
+    steps.when(*(NodesSeen((node(name, others[zone], uid=f"{name}-2"),)) for name, zone in gone))
+    assert shards_of(steps) == before
+    assert not steps.state.left_shards
+
+
+def test_a_bounded_number_of_deleted_names_is_remembered(monkeypatch):
+    monkeypatch.setattr(routing, "LEFT_REMEMBERED_MAX", 2)
+    steps = ingest(placements=3)
+    steps.when(nodes("a", "b", "c"), NodesDeletedSeen("uid-a\nuid-b\nuid-c"))
+    assert list(steps.state.left_shards) == ["b", "c"]
+    steps.when(nodes("b"), NodesDeletedSeen("uid-b"))
+    assert list(steps.state.left_shards) == ["c", "b"]
+
+
+def _fresh(*zones):
+    steps = ingest(placements=3)
+    steps.when(zoned(*zones))
+    return steps
+
+
+def test_unchanged_nodes_are_not_recorded_again():
+    steps = ingest()
+    steps.when(nodes("a", "b"))
+    assert steps.when(nodes("a", "b")) == []
+    told = steps.when(NodesSeen((node("a", unschedulable=True), node("b"))))
+    assert ids(one(told, NodesSet)) == [1]
+
+
+def test_a_node_under_an_old_name_is_another_node():
+    steps = ingest()
+    steps.when(nodes("n"), pods("a", on="n"))
+    told = steps.when(NodesSeen((node("n", uid="uid-2"),)))
+    assert names(told) == ["NodesGone", "NodesSet", "PodsAssigned"]
+    assert (ids(told[0]), ids(told[1])) == ([1], [2])
+    assert unpack(told[2].nodes).tolist() == [2]
+    assert steps.when(NodesDeletedSeen("uid-n")) == []
+
+
+def test_gangs_are_known_from_their_first_member():
+    steps = ingest()
+    told = steps.when(pods("a", "b", gang="default/g"))
+    assert one(told, PodsPending).gang == 1
+    gang = Gang(key="default/g", min_count=2)
+    assert steps.when(GangsSeen((gang,))) == [GangSet(1, "default/g", 2, 300_000, 1)]
+    assert steps.when(GangsSeen((gang,))) == []
+    smaller = Gang(key="default/g", min_count=1)
+    assert one(steps.when(GangsSeen((smaller,))), GangSet).version == 2
+    assert names(steps.when(GangsDeletedSeen("default/g"))) == ["GangGone"]
+    assert one(steps.when(GangsSeen((gang,))), GangSet).version == 3
+    steps.when(GangsDeletedSeen("default/g"))
+    steps.when(gone("a", "b"))
+    assert not steps.state.gangs
+    assert one(steps.when(GangsSeen((gang,))), GangSet).gang == 2
+
+
+def test_budget_selectors():
+    steps = ingest()
+    steps.when(
+        pods("a", at=1, labels=(("app", "x"), ("tier", "1"))),
+        pods("b", at=2, labels=(("app", "y"),)),
+        pods("c", at=3, labels=(("team", "t"),)),
+        pods("d", at=4),  # kube-scheduler lets no budget keep a pod without labels
+    )
+    cases = {
+        "in": (Requirement("app", "In", ("x", "z")), [1]),
+        "notin": (Requirement("app", "NotIn", ("x",)), [2, 3]),
+        "exists": (Requirement("tier", "Exists"), [1]),
+        "absent": (Requirement("app", "DoesNotExist"), [3]),
+    }
+    for name, (requirement, covered) in cases.items():
+        budget = Budget(uid=name, namespace="default", name=name, match_expressions=(requirement,))
+        told = steps.when(BudgetsSeen((budget,)))
+        assert [ids(event) for event in told[1:]] == [covered], name
+    empty = Budget(uid="empty", namespace="default", name="empty")
+    assert names(steps.when(BudgetsSeen((empty,)))) == ["BudgetSet"]
+
+
+def test_evictions_counted_by_a_budget_are_recorded_once_the_pods_are_known():
+    """Budgets are listed before them."""
+    steps = ingest()
+    budget = Budget(uid="b", namespace="default", name="b", disrupted=("uid-a",))
+    (told, _applied) = steps.when(*listed("budgets", BudgetsSeen((budget,)), count=1))
+    assert told.disrupted == b""
+    steps.reload()
+    told = one(steps.when(*listed("pods", pods("a", at=5), revision=9, count=1)), BudgetSet)
+    assert (told.budget, unpack(told.disrupted).tolist()) == (1, [1])
+
+
+def test_a_budget_with_another_selector_is_another_budget():
+    steps = ingest()
+    steps.when(pods("a", labels=(("app", "x"),)))
+    first = Budget(uid="b", namespace="default", name="b", match_labels=(("app", "x"),))
+    steps.when(BudgetsSeen((first,)))
+    status = Budget(
+        uid="b",
+        namespace="default",
+        name="b",
+        match_labels=(("app", "x"),),
+        allowed=3,
+        disrupted=("uid-a", "uid-x"),
+    )
+    (told,) = steps.when(BudgetsSeen((status,)))
+    assert (told.budget, told.allowed, unpack(told.disrupted).tolist()) == (1, 3, [1])
+    other = Budget(uid="b", namespace="default", name="b", match_labels=(("app", "z"),))
+    told = steps.when(BudgetsSeen((other,)))
+    assert names(told) == ["BudgetGone", "BudgetSet"]
+    assert (told[0].budget, told[1].budget) == (1, 2)
+    assert names(steps.when(BudgetsDeletedSeen("b"))) == ["BudgetGone"]
+
+
+def test_objects_missing_from_a_complete_list_are_deleted():
+    steps = ingest()
+    steps.when(*listed("pods", pods("a", "b", "c", at=1), revision=3, count=3))
+    told = steps.when(*listed("pods", pods("a", "b", at=1), revision=9, count=2))
+    assert told == [PodsGone(b"\3" + bytes(7)), ListApplied("pods", 1)]
+
+
+def test_an_incomplete_list_derives_nothing_and_is_asked_for_again():
+    steps = ingest()
+    steps.when(pods("a", "b", "c", at=1))
+    told = steps.when(*listed("pods", pods("a", "b", at=1), revision=9, count=3))
+    assert told == [ListAsked(1, "pods")]
+    assert dict(steps.core.effects(steps.state)) == {1: ListAsked(1, "pods")}
+    told = steps.when(*listed("pods", pods("a", "b", at=1), revision=9, count=2))
+    assert told[-1] == ListApplied("pods", 1)
+    assert not steps.core.effects(steps.state)
+
+
+@pytest.mark.parametrize("interruption", [Configured({}), ListBegan("pods", 8)])
+def test_a_new_term_or_list_voids_an_open_one(interruption):
+    steps = ingest()
+    steps.when(pods("a", "b", "c", at=1))
+    steps.when(ListBegan("pods", 8), pods("a", "b", at=1), interruption)
+    assert PodsGone not in map(type, steps.when(ListEnded("pods", 2)))
+
+
+def test_a_list_that_would_delete_more_than_half_must_be_confirmed():
+    steps = ingest()
+    steps.when(*listed("nodes", nodes("a", "b", "c"), count=3))
+    short = listed("nodes", nodes("a"), revision=5, count=1)
+    assert steps.when(*short) == [ListDoubted("nodes", 2), ListAsked(1, "nodes")]
+    told = steps.when(*listed("nodes", nodes("a"), revision=6, count=1))
+    assert names(told) == ["NodesGone", "ListApplied"]
+    assert ids(told[0]) == [2, 3]
+    assert not steps.core.effects(steps.state)
+
+
+def test_a_doubted_list_that_is_not_confirmed_deletes_nothing():
+    steps = ingest()
+    steps.when(pods("a", "b", "c", at=1))
+    steps.when(*listed("pods", pods("a", at=1), revision=5, count=1))
+    told = steps.when(*listed("pods", pods("a", "b", "c", at=1), revision=6, count=3))
+    assert told == [ListApplied("pods", 0)]
+
+
+def test_a_list_older_than_what_was_consumed_counts_for_nothing():
+    steps = ingest()
+    steps.when(pods("a", "b", "c", at=1), WatchAdvanced(10))
+    told = steps.when(*listed("pods", pods("a", "b", "old", at=1), revision=9, count=3))
+    assert told == [ListAsked(1, "pods")]
+    assert len(steps.state.pods) == 3
+
+
+def test_a_watch_cannot_bring_back_an_object_that_a_list_deleted():
+    steps = ingest()
+    steps.when(pods("a", "b", "c", "d", at=1))
+    steps.when(*listed("pods", pods("a", "b", "c", at=1), revision=9, count=3))
+    assert steps.when(pods("d", at=8)) == []
+    assert ids(one(steps.when(pods("e", at=10)), PodsPending)) == [5]
+
+
+def test_how_far_the_outside_was_consumed():
+    steps = ingest()
+    told = steps.when(nodes("a"), WatchAdvanced(4), WatchAdvanced(7), WatchAdvanced(6))
+    assert told[-1] == SourceAdvanced(7)
+    assert steps.when(WatchAdvanced(5)) == []
+
+
+def test_how_far_each_part_of_the_outside_was_seen():
+    steps = ingest()
+    steps.when(nodes("a"), WatchAdvanced(4, (("nodes", 6), ("pods", 9))))
+    steps.when(WatchAdvanced(5, (("nodes", 7),)))
+    began = ListBegan("budgets", 8, (("budgets", 8),))
+    steps.when(began)
+    steps.reload()
+    assert steps.state.marks == {"nodes": 7, "pods": 9}
+    steps.when(ListEnded("budgets", 0))
+    assert steps.state.marks == {"budgets": 8, "nodes": 7, "pods": 9}
+
+
+def test_a_list_older_than_what_was_seen_of_a_part_counts_for_nothing():
+    steps = ingest()
+    steps.when(nodes("a"), WatchAdvanced(4, (("nodes", 7),)))
+    began = ListBegan("nodes", 6, (("nodes", 6),))
+    assert steps.when(began, ListEnded("nodes", 0)) == [ListAsked(1, "nodes")]
+    assert (list(steps.state.nodes), steps.state.marks) == (["uid-a"], {"nodes": 7})
+
+
+def test_what_a_list_of_a_part_left_open_is_remembered_until_the_next():
+    steps = ingest()
+    began = ListBegan("budgets", 8, (("budgets", 8),))
+    steps.when(began, ListBegan("gangs", 8), Configured({}))
+    steps.reload()
+    assert list(steps.state.broken_off) == ["budgets"]
+    steps.when(began, ListEnded("budgets", 0))
+    assert not steps.state.broken_off
+
+
+def test_another_cluster_halts_loudly():
+    steps = ingest()
+    steps.when(WorldOpened("c1"))
+    with pytest.raises(WrongCluster, match="of cluster c1, but the cluster watched now is c2"):
+        steps.when(WorldOpened("c2"))
+
+
+def test_a_large_world_is_recorded_over_several_steps():
+    steps = ingest()
+    names_ = [f"a-rather-long-pod-name-{i:040d}" for i in range(40_000)]
+    half = len(names_) // 2
+    first = steps.when(pods(*names_[:half], at=1), pods(*names_[half:], at=half + 1))
+    assert steps.core.due_ms(steps.state) == steps.state.now_ms
+    second = steps.when()
+    assert names(first + second) == [
+        *("SignatureDefined", "PodsNamed", "PodsPending", "PodsNamed", "PodsPending")
+    ]
+    assert second
+    assert steps.core.due_ms(steps.state) is None
+
+
+def test_the_world_is_known_when_each_kind_was_listed_once():
+    steps = ingest()
+    told = [event for kind in ("nodes", "budgets", "gangs") for event in steps.when(*listed(kind))]
+    assert WorldListed(complete=True) not in told
+    steps.reload()
+    assert steps.when(*listed("pods"))[-1] == WorldListed(complete=True)
+    assert steps.when(*listed("pods")) == [ListApplied("pods", 0)]
+    assert steps.when(WorldOpened("c1")) == []

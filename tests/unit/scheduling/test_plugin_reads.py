@@ -1,0 +1,99 @@
+"""Static plugins declare the fields of a pod that they read: pods with equal fields share the
+answer.
+"""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from shared.model.images import packed
+from shared.model.objects import (
+    NO_SCHEDULE,
+    PREFER_NO_SCHEDULE,
+    GpuRequest,
+    PodSpec,
+    PreferredTerm,
+    Requirement,
+    SelectorTerm,
+    Taint,
+)
+from shared.model.profile import VERSIONS, Profile
+from shared.scheduling.cycle.score_classes import static_of
+from shared.scheduling.profile import Plugins
+from shared.scheduling.table.layout import Mask
+from shared.scheduling.table.table import NodeTable
+from tests.unit.scheduling.tables import node, spec, table_of
+
+TERM = SelectorTerm(labels=(Requirement("disk", "In", ("ssd",)),))
+POD = spec(
+    node_selector=(("disk", "ssd"),),
+    affinity_required=(TERM,),
+    affinity_preferred=(PreferredTerm(7, TERM),),
+    gpu=GpuRequest(milli=1000, models=("a100",)),
+    images=("web",),
+)
+
+
+class Seen:
+    """A spec that notes which of its fields are read."""
+
+    def __init__(self, of: PodSpec) -> None:
+        self.of = of
+        self.fields: set[str] = set()
+
+    def __getattr__(self, name: str) -> Any:
+        self.fields.add(name)
+        return getattr(self.of, name)
+
+
+def table() -> NodeTable:
+    """Nodes on which no plugin is spared a look at the pod."""
+    taints = (Taint("a", "", NO_SCHEDULE), Taint("b", "", PREFER_NO_SCHEDULE))
+    return table_of(
+        node(
+            1,
+            taints=taints,
+            unschedulable=True,
+            labels={"disk": "ssd"},
+            images=packed([("web", 5)]),
+        ),
+        node(2),
+    )
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_static_plugin_reads_what_it_declares_and_nothing_else(version):
+    plugins = Plugins(Profile(added_required=(TERM,)), version)
+    asked: list[Any] = [*plugins.static_filters]
+    asked += [plugin for plugin, _ in plugins.static_scores]
+    for plugin in asked:
+        seen: Any = Seen(POD)
+        for ask in ("refuses", "raw"):
+            if hasattr(plugin, ask):
+                getattr(plugin, ask)(table(), seen)
+        if hasattr(plugin, "applies"):
+            plugin.applies(seen)
+        assert seen.fields <= set(plugin.reads), type(plugin)
+
+
+class LowPriorityOnly:
+    """A new plugin of the product."""
+
+    name = "LowPriorityOnly"
+    message = "node(s) were for pods of low priority"
+    reads: tuple[str, ...] = ("priority",)
+
+    def refuses(self, nodes: NodeTable, pod: PodSpec) -> Mask | None:
+        return np.full(nodes.size, pod.priority > 0)
+
+
+def test_pods_that_a_new_plugin_can_tell_apart_share_no_answer(monkeypatch):
+    """The cache of static answers knew the fields that plugins read by a list of its own."""
+    filters = Plugins._filters
+    monkeypatch.setattr(Plugins, "_filters", lambda of: (*filters(of), LowPriorityOnly()))
+    plugins, nodes = Plugins(Profile()), table_of(node(1), node(2))
+    low, high = (static_of(nodes, spec(priority=value), plugins) for value in (0, 5))
+    assert low.ok is None or low.ok.all()
+    assert high.ok is not None
+    assert not high.ok.any()
