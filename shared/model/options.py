@@ -8,6 +8,7 @@ import msgspec
 C = TypeVar("C", bound=msgspec.Struct)
 Positive = Annotated[int, msgspec.Meta(ge=1)]
 Natural = Annotated[int, msgspec.Meta(ge=0)]
+UNKNOWN = "Object contains unknown field "
 
 
 def read_options(service: str, options: Mapping[str, Mapping[str, Any]], into: type[C]) -> C:
@@ -16,4 +17,6 @@ def read_options(service: str, options: Mapping[str, Mapping[str, Any]], into: t
         return msgspec.convert(options.get(service, {}), into)
     except msgspec.ValidationError as error:
         rule, _, option = str(error).partition(" - at `$")
-        raise ValueError(f"{service}{option.rstrip('`')}: {rule}") from error
+        if rule.startswith(UNKNOWN):
+            rule, option = "unknown option", f"{option}.{rule.removeprefix(UNKNOWN)}"
+        raise ValueError(f"{service}{option.replace('`', '')}: {rule}") from error

@@ -353,7 +353,7 @@ def test_without_the_lane_parked_pods_cost_nothing():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"chunk": 1}, "unknown field `chunk`"),
+        ({"chunk": 1}, "binding.chunk: unknown option"),
         ({"effect_pods": 0}, "binding.effect_pods: Expected `int` >= 1"),
         ({"repeat_max_ms": 1}, "repeat_max_ms must be >= repeat_initial_ms"),
     ],

@@ -209,7 +209,7 @@ def test_rejected_input_is_counted():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"batch": 1}, "unknown field `batch`"),
+        ({"batch": 1}, "ingest.batch: unknown option"),
         ({"held_names_max": -1}, "ingest.held_names_max: Expected `int` >= 0"),
     ],
 )

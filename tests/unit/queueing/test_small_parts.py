@@ -33,7 +33,7 @@ def test_defaults_and_options():
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"batch": 1}, "queueing: Object contains unknown field `batch`"),
+        ({"batch": 1}, "queueing.batch: unknown option"),
         ({"max_batch": -1}, "queueing.max_batch: Expected `int` >= 0"),
         ({"credit_units": 0}, "queueing.credit_units: Expected `int` >= 1"),
         ({"max_batch": "many"}, "queueing.max_batch: Expected `int`, got `str`"),

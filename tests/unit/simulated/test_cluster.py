@@ -256,7 +256,7 @@ async def test_the_history_survives_a_file(tmp_path):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"latency": 1}, "unknown field `latency`"),
+        ({"latency": 1}, "latency: unknown option"),
         ({"late": 1.5}, "cluster.late: Expected `float` <= 1"),
         ({"grace_ms": -1}, "cluster.grace_ms: Expected `int` >= 0"),
         ({"keep_deliveries": 0}, "cluster.keep_deliveries: Expected `int` >= 1"),
