@@ -15,8 +15,8 @@ from rich.table import Table
 
 from shared.model.objects import Node, PodSpec
 from shared.model.profile import DEFAULT_FILTERS, DEFAULT_SCORES, CustomPlugin, Profile
-from shared.scheduling.api.custom import HIGHER, Nodes, Plugin, Pod
-from shared.scheduling.api.custom import Node as ShownNode
+from shared.scheduling.api.custom.plugin import HIGHER, Nodes, Plugin, Pod
+from shared.scheduling.api.custom.plugin import Node as ShownNode
 from shared.scheduling.cycle.kernel import Kernel
 from shared.scheduling.cycle.signature import Signature
 from shared.scheduling.profile import Plugins

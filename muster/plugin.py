@@ -6,8 +6,8 @@ Everything else in this package may change at any time.
 """
 
 from shared.ports.bind_plugin import BindPlugin, BoundPod
-from shared.scheduling.api.custom import HIGHER, LOWER, Amounts, Node, Nodes, Plugin, Pod
-from shared.scheduling.api.custom_post_filter import Evict, RefusedNodes, RunningPod, Stop
+from shared.scheduling.api.custom.plugin import HIGHER, LOWER, Amounts, Node, Nodes, Plugin, Pod
+from shared.scheduling.api.custom.post_filter import Evict, RefusedNodes, RunningPod, Stop
 
 __all__ = [
     "HIGHER",

@@ -35,7 +35,7 @@ def exit_code(error: Exception) -> int | None:
     from shared.machine.reader import JournalGap
     from shared.machine.record import RecordUnreadable
     from shared.ports.bus import BusCorrupt, BusUnavailable
-    from shared.scheduling.api.custom import PluginMissing
+    from shared.scheduling.api.custom.plugin import PluginMissing
 
     if isinstance(error, WorldError | PluginMissing):
         return EXIT_USAGE

@@ -17,8 +17,7 @@ from shared.model.post_filter import LAST, NOWHERE
 from shared.model.profile import Configuration, CustomPlugin, Profile
 from shared.model.world import World
 from shared.ports.bind_plugin import BindPlugin
-from shared.scheduling.api import custom
-from shared.scheduling.api.custom import registered
+from shared.scheduling.api.custom.plugin import PLUGINS, registered
 
 PLUGIN = "PodTopologySpread"
 
@@ -34,13 +33,13 @@ def read_profiles(
     """
     CALLED.clear()
     if path is None:
-        for name in custom.PLUGINS:
+        for name in PLUGINS:
             raise UsageFault(f"--plugin: {name} needs a --config with a profile that enables it")
         return None
     found = read_config(path)
     CALLED[:] = found.extenders
     enabled = {one.name for profile in found.profiles for one in _plugins_of(profile)}
-    for name in custom.PLUGINS:
+    for name in PLUGINS:
         if name not in enabled:
             raise UsageFault(f"--plugin: no profile of {path} enables {name}")
     known = [profile.name for profile in found.profiles]

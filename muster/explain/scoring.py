@@ -35,7 +35,7 @@ from shared.model.objects import Budget, PodSpec
 from shared.model.post_filter import NOT_FOUND, around
 from shared.model.profile import V1_35, Configuration
 from shared.model.victims import Nominee
-from shared.scheduling.api.custom import PLUGINS
+from shared.scheduling.api.custom.plugin import PLUGINS
 from shared.scheduling.cycle.report import NodeReport, ended_early, explain, pre_filter, reasons
 from shared.scheduling.cycle.signature import Signature
 from shared.scheduling.profile import NAMED_NODES

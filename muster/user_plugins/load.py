@@ -30,25 +30,38 @@ from shared.machine.core import Core
 from shared.model.cluster_event_kinds import KINDS
 from shared.model.ids import JournalName
 from shared.ports.bind_plugin import BindPlugin
-from shared.scheduling.api import custom
-from shared.scheduling.api.custom import HIGHER, LOWER, METHODS, Plugin, Registered
-from shared.scheduling.api.custom_args import type_of
+from shared.scheduling.api.custom.args import type_of
+from shared.scheduling.api.custom.plugin import (
+    BIND,
+    HIGHER,
+    KEYED_PARTS,
+    LOWER,
+    METHODS,
+    PARTS,
+    PERMIT,
+    PLUGINS,
+    POST_BIND,
+    PRE_BIND,
+    READABLE,
+    Plugin,
+    Registered,
+)
 
 log = logging.getLogger("muster.plugins")
 
-AT_BIND = (custom.PERMIT, custom.PRE_BIND, custom.BIND, custom.POST_BIND)
+AT_BIND = (PERMIT, PRE_BIND, BIND, POST_BIND)
 NOT_YET = {"unreserve": "reserve"}
 """Misspelt method -> the extension point that was probably meant."""
 
 
 def load(files: Iterable[Path] | None) -> None:
     """Register the plugins of these files and no others. Raises UsageFault."""
-    custom.PLUGINS.clear()
+    PLUGINS.clear()
     for path in files or ():
         for kind, sha256 in _read(path):
-            if kind.name in custom.PLUGINS:
+            if kind.name in PLUGINS:
                 raise UsageFault(f"--plugin {path}: a plugin {kind.name} is loaded already")
-            custom.PLUGINS[kind.name] = Registered(kind, sha256)
+            PLUGINS[kind.name] = Registered(kind, sha256)
 
 
 def core_maker(files: Sequence[Path], placements: int) -> Any:
@@ -57,7 +70,7 @@ def core_maker(files: Sequence[Path], placements: int) -> Any:
 
 
 def _core(journal: JournalName, files: tuple[Path, ...], placements: int) -> Core[Any]:
-    if files and not custom.PLUGINS:
+    if files and not PLUGINS:
         load(files)
     return make_core(journal, placements)
 
@@ -190,7 +203,7 @@ def _check(path: Path, kind: type[Plugin]) -> None:
         raise UsageFault(f"{where}: reserve() and room() must be defined together")
     for read in kind.reads:
         if not _can_be_read(read):
-            raise UsageFault(f"{where}: reads {read!r}: must be {custom.READABLE}")
+            raise UsageFault(f"{where}: reads {read!r}: must be {READABLE}")
     if kind.normalize not in ("", HIGHER, LOWER):
         raise UsageFault(f"{where}: normalize must be HIGHER or LOWER")
     if kind.amounts and (kind.has("score_node") or kind.normalize):
@@ -235,4 +248,4 @@ def _can_be_read(read: object) -> bool:
     if not isinstance(read, str):
         return False
     group, dot, key = read.partition(".")
-    return bool(key) and group + dot in custom.KEYED_PARTS if dot else read in custom.PARTS
+    return bool(key) and group + dot in KEYED_PARTS if dot else read in PARTS

@@ -19,7 +19,7 @@ from shared.model.profile import CustomPlugin
 from shared.model.text import quoted
 from shared.ports.bind_plugin import BindPlugin, BoundPod
 from shared.ports.cluster import PodRef
-from shared.scheduling.api.custom import registered
+from shared.scheduling.api.custom.plugin import registered
 
 AT_ONCE = 256
 DEADLINE = "context deadline exceeded"

@@ -11,7 +11,7 @@ from prometheus_client import CollectorRegistry, start_http_server
 from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from shared.scheduling.api.custom import PLUGINS
+from shared.scheduling.api.custom.plugin import PLUGINS
 
 COUNTERS = {
     "records": "Records appended to the journal",

@@ -15,8 +15,8 @@ from shared.kubernetes.objects.fields import Fields
 from shared.kubernetes.objects.labels import is_label_name
 from shared.model.objects import GPU
 from shared.model.profile import REQUESTED_TO_CAPACITY_RATIO, STRATEGIES, Profile, Strategy
-from shared.scheduling.api import custom
-from shared.scheduling.api.custom_args import ArgsWrong, json_of
+from shared.scheduling.api.custom.args import ArgsWrong, json_of
+from shared.scheduling.api.custom.plugin import PLUGINS as USER_PLUGINS
 
 API_VERSION = "kubescheduler.config.k8s.io/v1"
 INT32_MAX, INT64_MAX = (1 << 31) - 1, (1 << 63) - 1
@@ -37,7 +37,7 @@ Arguments = dict[str, Any]
 def with_arguments(profile: Profile, fields: Fields) -> Profile:
     """Return the profile with its `pluginConfig` applied. Raises WorldError."""
     for name, one in _entries(fields).items():
-        if name in custom.PLUGINS:
+        if name in USER_PLUGINS:
             continue
         args = one.child("args")
         reader = READERS.get(name)
@@ -58,7 +58,7 @@ def _entries(fields: Fields) -> dict[str, Fields]:
         name = one.required_text("name")
         if name in found:
             raise one.error("name", f"{name} is configured twice")
-        if name in REMOVED or not (name in PLUGINS or name in custom.PLUGINS):
+        if name in REMOVED or not (name in PLUGINS or name in USER_PLUGINS):
             raise one.error("name", f"there is no plugin {shown(name)}")
         found[name] = one
     return found
@@ -70,11 +70,11 @@ def own_arguments(fields: Fields, enabled: Collection[str]) -> dict[str, str]:
     """
     given = _entries(fields)
     found = dict.fromkeys(enabled, "")
-    for name in sorted({*enabled, *given}.intersection(custom.PLUGINS)):
+    for name in sorted({*enabled, *given}.intersection(USER_PLUGINS)):
         one = given.get(name)
         args = "" if one is None else json_of(one.child("args").values)
         try:
-            custom.PLUGINS[name].made_with(args)
+            USER_PLUGINS[name].made_with(args)
         except ArgsWrong as error:
             at = fields if one is None else one
             key = "pluginConfig" if one is None else error.field

@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from shared.kubernetes.objects.errors import shown
 from shared.kubernetes.objects.fields import Fields
-from shared.scheduling.api import custom
+from shared.scheduling.api.custom.plugin import PLUGINS as USER_PLUGINS
 
 PRE_ENQUEUE, QUEUE_SORT, PRE_FILTER, FILTER = "preEnqueue", "queueSort", "preFilter", "filter"
 POST_FILTER, PRE_SCORE, SCORE, RESERVE = "postFilter", "preScore", "score", "reserve"
@@ -83,7 +83,7 @@ def points_of(name: str) -> tuple[str, ...] | None:
     """Return the extension points of a plugin, kube-scheduler's or a user's; None if there is no
     such plugin.
     """
-    plugin = custom.PLUGINS.get(name)
+    plugin = USER_PLUGINS.get(name)
     return PLUGINS.get(name) if plugin is None else plugin.points
 
 

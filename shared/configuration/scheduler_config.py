@@ -48,7 +48,7 @@ from shared.model.profile import (
     CustomPlugin,
     Profile,
 )
-from shared.scheduling.api import custom
+from shared.scheduling.api.custom.plugin import PLUGINS
 from shared.worlds.documents import read_objects
 
 KIND = "KubeSchedulerConfiguration"
@@ -198,7 +198,7 @@ def _profile(fields: Fields, default: str, share: int | None) -> Profile:
     names = {point: tuple(one.name for one in found) for point, found in points.items()}
     _check_points(plugins, names, name)
     # These have no preScore, or it never skips a pod.
-    user_plugins = custom.PLUGINS
+    user_plugins = PLUGINS
     skippable = {*names[PRE_SCORE], DYNAMIC_RESOURCES, "ImageLocality", "NodeResourcesFit"}
     skippable |= {one for one in user_plugins if PRE_SCORE not in user_plugins[one].points}
     args = own_arguments(
@@ -254,7 +254,7 @@ def _claims(names: tuple[str, ...]) -> str:
 
 def _own(args: dict[str, str], names: tuple[str, ...]) -> tuple[CustomPlugin, ...]:
     """Return the users' plugins among these names."""
-    user_plugins = custom.PLUGINS
+    user_plugins = PLUGINS
     return tuple(
         CustomPlugin(one, user_plugins[one].sha256, args=args[one])
         for one in names

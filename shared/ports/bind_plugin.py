@@ -7,7 +7,7 @@ recorded. If the process ends first they run again, so they must be idempotent.
 from typing import ClassVar
 
 from shared.model.objects import PodSpec
-from shared.scheduling.api.custom import METHODS, Plugin, Pod
+from shared.scheduling.api.custom.plugin import METHODS, Plugin, Pod
 
 TIMEOUT_S = 60.0
 

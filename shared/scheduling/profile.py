@@ -12,9 +12,9 @@ import numpy as np
 
 from shared.model.objects import CPU, EPHEMERAL_STORAGE, MEMORY, PODS, PodSpec
 from shared.model.profile import NARROW_MAX, V1_35, Profile, Strategy
-from shared.scheduling.api.custom import Plugin, parts_of, registered
-from shared.scheduling.api.custom_reserve import Reserving
-from shared.scheduling.api.custom_steps import (
+from shared.scheduling.api.custom.plugin import Plugin, parts_of, registered
+from shared.scheduling.api.custom.reserve import Reserving
+from shared.scheduling.api.custom.steps import (
     CustomAmounts,
     CustomFilter,
     CustomPreFilter,

@@ -21,7 +21,7 @@ from shared.kubernetes.objects.pod_templates import (
 )
 from shared.kubernetes.objects.pod_volumes import has_own_claims, volumes_of_pod
 from shared.model.objects import Node
-from shared.scheduling.api.custom import metadata_read, shown
+from shared.scheduling.api.custom.plugin import metadata_read, shown
 from shared.worlds.arrivals import Pod
 from shared.worlds.claim_templates import template_names, uses_of, without_replaced
 from shared.worlds.daemon_sets import DaemonNodes

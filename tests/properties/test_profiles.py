@@ -17,7 +17,7 @@ from shared.model.profile import (
     Profile,
     Strategy,
 )
-from shared.scheduling.api.custom import PLUGINS
+from shared.scheduling.api.custom.plugin import PLUGINS
 from shared.scheduling.cycle.kernel import Kernel
 from shared.scheduling.cycle.node_scores import local_columns
 from shared.scheduling.cycle.one_node import OneNode

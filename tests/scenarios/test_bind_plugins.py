@@ -13,7 +13,7 @@ from shared.model.ids import BINDING
 from shared.model.objects import PodSpec
 from shared.model.profile import CustomPlugin, Profile
 from shared.ports.bind_plugin import BindPlugin, BoundPod
-from shared.scheduling.api.custom import PLUGINS, Registered
+from shared.scheduling.api.custom.plugin import PLUGINS, Registered
 from tests.scenarios.scene import Scene, node, play
 
 CPU = 100

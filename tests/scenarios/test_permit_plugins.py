@@ -8,7 +8,7 @@ import pytest
 from shared.model.objects import PodSpec
 from shared.model.profile import CustomPlugin, Profile
 from shared.ports.bind_plugin import BindPlugin, BoundPod
-from shared.scheduling.api.custom import PLUGINS, Registered
+from shared.scheduling.api.custom.plugin import PLUGINS, Registered
 from shared.simulated.cluster import SimCluster
 from tests.scenarios.scene import Scene, node, play
 

@@ -9,7 +9,7 @@ import pytest
 
 from muster.user_plugins.load import load
 from shared.model.profile import DEFAULT_PREEMPTION, CustomPlugin, Profile
-from shared.scheduling.api.custom import PLUGINS
+from shared.scheduling.api.custom.plugin import PLUGINS
 from tests.scenarios.scene import Scene, node, play
 
 FILE = Path(__file__).resolve().parents[2] / "examples" / "plugins" / "tenants.py"

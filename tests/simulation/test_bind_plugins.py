@@ -17,7 +17,7 @@ from muster.simulation import run as running
 from muster.simulation.run import simulate
 from shared.model.objects import PodSpec
 from shared.ports.bind_plugin import BindPlugin, BoundPod
-from shared.scheduling.api.custom import PLUGINS, Registered
+from shared.scheduling.api.custom.plugin import PLUGINS, Registered
 from shared.simulated.cluster import SimCluster
 from tests.simulation.volume_worlds import make_volume_scenario
 

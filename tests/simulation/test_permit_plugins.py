@@ -15,7 +15,7 @@ from muster.simulation.run import Result, simulate
 from muster.simulation.scenario import make_scenario
 from shared.model.objects import PodSpec
 from shared.ports.bind_plugin import BindPlugin, BoundPod
-from shared.scheduling.api.custom import PLUGINS, Registered
+from shared.scheduling.api.custom.plugin import PLUGINS, Registered
 from tests.parity.planted.patching import planted
 from tests.simulation.planted import Bug
 

@@ -12,8 +12,8 @@ import pytest
 from muster.simulation.run import simulate
 from muster.simulation.scenario import make_scenario
 from shared.model.profile import DEFAULT_PREEMPTION
-from shared.scheduling.api.custom import PLUGINS, Plugin, Pod, Registered
-from shared.scheduling.api.custom_post_filter import Evict, RefusedNodes
+from shared.scheduling.api.custom.plugin import PLUGINS, Plugin, Pod, Registered
+from shared.scheduling.api.custom.post_filter import Evict, RefusedNodes
 
 pytestmark = [pytest.mark.simulation, pytest.mark.slow]
 

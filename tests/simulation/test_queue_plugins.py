@@ -13,7 +13,7 @@ from muster.simulation.run import simulate
 from muster.simulation.scenario import Scenario, make_scenario
 from shared.model.objects import CPU, PodSpec
 from shared.ports.cluster import BindRequest, PodRead
-from shared.scheduling.api.custom import PLUGINS, Plugin, Pod, Registered
+from shared.scheduling.api.custom.plugin import PLUGINS, Plugin, Pod, Registered
 from shared.simulated.cluster import SimCluster
 
 pytestmark = [pytest.mark.simulation, pytest.mark.slow]

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from shared.model.profile import CustomPlugin
-from shared.scheduling.api.custom import (
+from shared.scheduling.api.custom.plugin import (
     HIGHER,
     LOWER,
     PLUGINS,

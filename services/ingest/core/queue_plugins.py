@@ -10,7 +10,7 @@ from services.ingest.core.state import IngestState, Signature
 from shared.events.ingest import PodsPending, SignaturesQueued
 from shared.model.columns import I64, pack
 from shared.model.objects import PodSpec
-from shared.scheduling.api.custom_queue import QueuePlugins
+from shared.scheduling.api.custom.queue import QueuePlugins
 
 _decoder = msgspec.msgpack.Decoder(PodSpec)
 

@@ -12,7 +12,7 @@ from shared.machine.core import MachineState
 from shared.model.cluster_objects import ClusterObject
 from shared.model.default_spread import Spreaders
 from shared.model.objects import Budget, Gang, Node, Selector
-from shared.scheduling.api.custom_queue import QueuePlugins
+from shared.scheduling.api.custom.queue import QueuePlugins
 
 OVERFLOW = -1
 """Value in the node column for a node name beyond the bound of remembered names."""

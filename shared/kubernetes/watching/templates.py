@@ -24,7 +24,7 @@ from shared.kubernetes.objects.structs import NOTHING, PodMeta, RawPodSpec
 from shared.kubernetes.watching.lenient_pods import GROUPS, take_out
 from shared.model.default_spread import owner_of
 from shared.model.objects import PodSpec
-from shared.scheduling.api.custom import metadata_read, shown
+from shared.scheduling.api.custom.plugin import metadata_read, shown
 
 LOOKUPS = 100_000
 """The number of lookups for which an unused entry is kept: a pod is looked up three or

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from shared.model.objects import CPU, GPU, MEMORY, PODS, GpuRequest, PodSpec
-from shared.scheduling.api.custom_reserve import NEVER, Reserved
+from shared.scheduling.api.custom.reserve import NEVER, Reserved
 from shared.scheduling.profile import DEFAULT, GPU_DEVICES, Plugins
 from shared.scheduling.table.layout import (
     AMOUNT_MAX,

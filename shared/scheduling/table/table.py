@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from shared.model.objects import CPU, GPU, MEMORY, PODS, Node, Taint
-from shared.scheduling.api.custom import Node as ShownNode
+from shared.scheduling.api.custom.plugin import Node as ShownNode
 from shared.scheduling.table.changes import ChangeLog, runs
 from shared.scheduling.table.column_minima import ColumnMinima
 from shared.scheduling.table.counters import Counters
@@ -39,7 +39,7 @@ from shared.scheduling.table.ports import PortLedger
 from shared.scheduling.volumes.storage import Storage
 
 if TYPE_CHECKING:
-    from shared.scheduling.api.custom_reserve import Reserving
+    from shared.scheduling.api.custom.reserve import Reserving
     from shared.scheduling.cycle.score_classes import StaticResult
     from shared.scheduling.cycle.signature import Signature
 

@@ -4,7 +4,7 @@ import urllib.request
 
 from shared.adapters.metrics import registry_of, serve
 from shared.bus.memory import MemoryBus, MemoryLog
-from shared.scheduling.api.custom import PLUGINS
+from shared.scheduling.api.custom.plugin import PLUGINS
 from shared.snapshots.memory import MemorySnapshots
 from tests.support.custom_plugins import ByZoneEach, known
 from tests.support.server_process import free_ports

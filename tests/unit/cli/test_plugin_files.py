@@ -11,7 +11,7 @@ import pytest
 
 from muster.cli.errors import UsageFault
 from muster.user_plugins.load import load
-from shared.scheduling.api.custom import PLUGINS
+from shared.scheduling.api.custom.plugin import PLUGINS
 from tests.unit.cli.test_plugins import FILTER, HEAD
 
 

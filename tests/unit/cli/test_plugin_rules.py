@@ -8,7 +8,7 @@ import pytest
 from muster.cli.errors import UsageFault
 from muster.user_plugins.load import load
 from muster.user_plugins.rules import refused
-from shared.scheduling.api.custom import PLUGINS
+from shared.scheduling.api.custom.plugin import PLUGINS
 
 HEAD = "from muster.plugin import *\nimport numpy as np\nclass One(Plugin):\n"
 FILTER = " def filter(self, pod, nodes):\n  "

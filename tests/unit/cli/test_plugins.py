@@ -11,7 +11,7 @@ from muster.cli.main import main
 from muster.cli.profiles import read_profiles, with_profiles
 from muster.user_plugins.load import load
 from shared.model.cluster_event_kinds import KINDS
-from shared.scheduling.api.custom import PLUGINS
+from shared.scheduling.api.custom.plugin import PLUGINS
 from tests.support.builders import make_node, make_pod
 from tests.unit.worlds.manifests import priority_class
 

@@ -9,7 +9,7 @@ from muster.explain.scoring import score_case
 from shared.kubernetes.objects.default_spread import SPREADING
 from shared.kubernetes.objects.errors import WorldError
 from shared.kubernetes.objects.volume_objects import READERS
-from shared.scheduling.api.custom import PLUGINS
+from shared.scheduling.api.custom.plugin import PLUGINS
 from shared.worlds.manifests import API_VERSIONS
 from tests.e2e.console import ROOT
 from tests.parity.suites.builders import node, pod

@@ -9,7 +9,7 @@ from shared.events.base import Configured
 from shared.events.ingest import PodsPending, SignatureDefined, SignaturesQueued
 from shared.model.columns import pack, unpack
 from shared.model.objects import PodSpec
-from shared.scheduling.api.custom import PLUGINS, PluginMissing
+from shared.scheduling.api.custom.plugin import PLUGINS, PluginMissing
 from tests.support.custom_plugins import ByRank, HasTeam, known
 from tests.unit.ingest.inputs import SMALL, ids, ingest, names, nodes, one, pods
 

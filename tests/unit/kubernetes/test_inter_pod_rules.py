@@ -6,7 +6,7 @@ from shared.events.observed import PodsSeen
 from shared.kubernetes.cluster import KubeCluster
 from shared.model.objects import PodTerm, Requirement, SpreadConstraint
 from shared.model.volumes import GCE, PORTWORX, ClaimUse, Disk
-from shared.scheduling.api.custom import Plugin
+from shared.scheduling.api.custom.plugin import Plugin
 from tests.support.custom_plugins import known
 from tests.unit.kubernetes.fake_api import FakeApi
 

@@ -14,8 +14,8 @@ from shared.model.columns import pack, unpack
 from shared.model.objects import Requirement, SelectorTerm
 from shared.model.post_filter import NO_CLAIMS, NOT_FOUND
 from shared.model.profile import DEFAULT_PREEMPTION, DYNAMIC_RESOURCES, CustomPlugin, Profile
-from shared.scheduling.api.custom import PLUGINS, Plugin, Pod, Registered
-from shared.scheduling.api.custom_post_filter import Evict, RefusedNodes, Stop
+from shared.scheduling.api.custom.plugin import PLUGINS, Plugin, Pod, Registered
+from shared.scheduling.api.custom.post_filter import Evict, RefusedNodes, Stop
 from tests.unit.placement.shard import Shard, node, spec
 
 LOW, MID, HIGH, HUGE = 1, 2, 3, 4

@@ -7,8 +7,8 @@ import pytest
 from msgspec import Struct
 
 from shared.ports.bind_plugin import BindPlugin
-from shared.scheduling.api.custom import Plugin, Registered
-from shared.scheduling.api.custom_args import ArgsWrong, json_of, parsed
+from shared.scheduling.api.custom.args import ArgsWrong, json_of, parsed
+from shared.scheduling.api.custom.plugin import Plugin, Registered
 
 
 @dataclass

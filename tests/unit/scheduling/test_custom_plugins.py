@@ -8,7 +8,7 @@ import pytest
 
 from shared.model.objects import PodSpec, Taint
 from shared.model.profile import DEFAULT_FILTERS, DEFAULT_SCORES, CustomPlugin, Profile
-from shared.scheduling.api.custom import (
+from shared.scheduling.api.custom.plugin import (
     PLUGINS,
     Amounts,
     Nodes,

@@ -9,8 +9,8 @@ from shared.kubernetes.objects.errors import WorldError
 from shared.kubernetes.objects.fields import Fields
 from shared.model.objects import PodSpec
 from shared.model.profile import Configuration, CustomPlugin
-from shared.scheduling.api.custom import PLUGINS, PluginMissing
-from shared.scheduling.api.custom_queue import QueuePlugins
+from shared.scheduling.api.custom.plugin import PLUGINS, PluginMissing
+from shared.scheduling.api.custom.queue import QueuePlugins
 from tests.support.custom_plugins import SHA256, ByRank, ByZone, HasTeam, Unsure, known
 
 HEAD = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}

@@ -8,7 +8,7 @@ import pytest
 
 from shared.model.objects import Node, PodSpec
 from shared.model.profile import Profile
-from shared.scheduling.api.custom_reserve import AMOUNT_MAX
+from shared.scheduling.api.custom.reserve import AMOUNT_MAX
 from shared.scheduling.cycle.kernel import Kernel
 from shared.scheduling.cycle.report import explain, reasons, resolvable_rows
 from shared.scheduling.cycle.signature import Signature

@@ -17,8 +17,8 @@ from shared.events.placement import PREEMPTION, Candidate, CandidatesFound
 from shared.events.preemption import DryRunAsked
 from shared.model.post_filter import FIRST, NO_CLAIMS, NOT_FOUND, around
 from shared.model.profile import DYNAMIC_RESOURCES
-from shared.scheduling.api.custom import Plugin
-from shared.scheduling.api.custom_post_filter import (
+from shared.scheduling.api.custom.plugin import Plugin
+from shared.scheduling.api.custom.post_filter import (
     RefusedNodes,
     RunningPod,
     Verdict,

@@ -13,12 +13,12 @@ from msgspec import Struct
 
 from shared.model.objects import CPU, MEMORY, NO_EXECUTE, NO_SCHEDULE, PodSpec, Taint
 from shared.model.profile import CustomPlugin
-from shared.scheduling.api.custom_args import ArgsWrong, parsed
+from shared.scheduling.api.custom.args import ArgsWrong, parsed
 from shared.scheduling.table.labels import integer
 from shared.scheduling.table.layout import ALLOC, F64, I64, USED, Mask
 
 if TYPE_CHECKING:
-    from shared.scheduling.api.custom_post_filter import Evict, RefusedNodes, Stop
+    from shared.scheduling.api.custom.post_filter import Evict, RefusedNodes, Stop
     from shared.scheduling.table.table import NodeTable
 
 PRE_ENQUEUE, QUEUE_SORT = "preEnqueue", "queueSort"

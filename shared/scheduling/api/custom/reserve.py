@@ -9,9 +9,9 @@ from operator import index
 from typing import NamedTuple
 
 from shared.model.objects import Node, PodSpec
-from shared.scheduling.api.custom import Node as ShownNode
-from shared.scheduling.api.custom import Plugin, Pod
-from shared.scheduling.api.custom_steps import asked
+from shared.scheduling.api.custom.plugin import Node as ShownNode
+from shared.scheduling.api.custom.plugin import Plugin, Pod
+from shared.scheduling.api.custom.steps import asked
 
 AMOUNT_MAX = 1 << 40
 NEVER = float("inf")

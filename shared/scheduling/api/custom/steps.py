@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from shared.model.objects import PodSpec
-from shared.scheduling.api.custom import LOWER, Amounts, Nodes, Plugin, Pod
+from shared.scheduling.api.custom.plugin import LOWER, Amounts, Nodes, Plugin, Pod
 from shared.scheduling.table.layout import F64, I64, Mask
 
 if TYPE_CHECKING:

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from shared.model.objects import PodSpec
-from shared.scheduling.api.custom import Amounts, Nodes, Plugin, Pod
-from shared.scheduling.api.custom_steps import asked
+from shared.scheduling.api.custom.plugin import Amounts, Nodes, Plugin, Pod
+from shared.scheduling.api.custom.steps import asked
 from shared.scheduling.table.layout import F64, Mask
 
 if TYPE_CHECKING:

@@ -8,8 +8,8 @@ from operator import index
 
 from shared.model.objects import PodSpec
 from shared.model.profile import CustomPlugin
-from shared.scheduling.api.custom import Plugin, Pod, registered
-from shared.scheduling.api.custom_steps import asked, word_of
+from shared.scheduling.api.custom.plugin import Plugin, Pod, registered
+from shared.scheduling.api.custom.steps import asked, word_of
 
 ORDER_MAX = 1 << 62
 
