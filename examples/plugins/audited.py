@@ -9,8 +9,8 @@ class Audited(BindPlugin):
     wakes = ("Node/UpdateLabel",)
 
     async def permit(self, pod: BoundPod, node: str):
-        return None if node in self.audited() else "node(s) had not been audited"
+        return None if node in self._audited() else "node(s) had not been audited"
 
-    def audited(self):
+    def _audited(self):
         with open("audited.txt") as file:
             return file.read().split()

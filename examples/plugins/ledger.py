@@ -11,12 +11,12 @@ class Ledger(BindPlugin):
     async def pre_bind(self, pod: BoundPod, node: str):
         if not pod["labels.team"]:
             return "nobody pays for the pod"
-        self.write("wants", pod, node)
+        self._write("wants", pod, node)
         return None
 
     async def post_bind(self, pod: BoundPod, node: str):
-        self.write("has", pod, node)
+        self._write("has", pod, node)
 
-    def write(self, what: str, pod: BoundPod, node: str):
+    def _write(self, what: str, pod: BoundPod, node: str):
         with open("ledger.txt", "a") as file:
             file.write(f"{pod.name} {what} {node}\n")

@@ -11,6 +11,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from msgspec.structs import asdict
+
 from muster.app.journals import all_journals
 from muster.app.mesh import Mesh
 from muster.app.runner import check_mesh
@@ -18,6 +20,7 @@ from services.queueing.core.state import QueueingState
 from services.queueing.core.transitions import Pod
 from services.queueing.core.waiting.messages import gang_message, parked_message
 from shared.model.ids import INGEST
+from shared.scheduling.api.custom.failures import Failure, failures
 
 if TYPE_CHECKING:
     # Its client takes 120 ms to import, which only those who use it should pay.
@@ -49,6 +52,7 @@ class Standing:
     reasons: list[tuple[int, str]] = field(default_factory=list)
     requests: dict[str, int] = field(default_factory=dict)
     left_out: dict[str, int] = field(default_factory=dict)
+    plugin_failures: list[Failure] = field(default_factory=list)
 
 
 @dataclass
@@ -120,6 +124,7 @@ class LiveRunner:
             "snapshots_bad": sum(owner.stats.snapshots_bad for owner in self.mesh.owners()),
         }
         standing.left_out = self.cluster.left_out.counts()
+        standing.plugin_failures = failures()
         member = self.mesh.members.get("queueing/0")
         if member is not None and member.owner is not None:
             _count(standing, member.owner.state)
@@ -177,6 +182,7 @@ def line_of(standing: Standing) -> str:
         parts += [
             "left out: " + " and ".join(f"{n:,} {kind}" for kind, n in standing.left_out.items())
         ]
+    parts += map(str, standing.plugin_failures)
     if standing.gated:
         parts.insert(2, f"{standing.gated:,} gated")
     return ", ".join(parts)
@@ -192,5 +198,6 @@ def result_of(standing: Standing) -> dict[str, Any]:
         "bound": standing.bound,
         **standing.requests,
         "left_out": standing.left_out,
+        "plugin_failures": [asdict(failure) for failure in standing.plugin_failures],
         "reasons": [{"pods": pods, "message": text} for pods, text in standing.reasons],
     }

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Self, TextIO
 from muster.app.live import Standing, line_of
 from muster.app.runner import Progress
 from shared.model.text import one_line
+from shared.scheduling.api.custom.failures import failures
 
 if TYPE_CHECKING:
     from rich.live import Live
@@ -55,6 +56,8 @@ class RunDisplay(Lines):
         """Show the newest counts."""
         waiting = progress.created - progress.bound - progress.gone
         rest = f"{max(0, waiting):,} waiting, {progress.evicted:,} evicted"
+        if failed := failures():
+            rest += f", plugin failures: {sum(failure.count for failure in failed):,}"
         if self._bar is not None:
             self._bar.update(self._task, completed=progress.bound, total=progress.total, rest=rest)
         elif not self._quiet and progress.seconds >= self._next_s:

@@ -4,11 +4,14 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any, TextIO
 
+from msgspec.structs import asdict
+
 from muster.checker.brute_force import Final, Verdict
 from muster.cli.terminal import cell
 from muster.explain.tally import Tally
 from shared.model.objects import CPU, MEMORY
 from shared.model.text import one_line
+from shared.scheduling.api.custom.failures import failures
 
 REASONS_SHOWN = 8
 PROBLEMS_SHOWN = 5
@@ -31,6 +34,7 @@ def summarise(name: str, tally: Tally, final: Final, verdict: Verdict) -> dict[s
         "confirmed": not verdict.problems,
         "problems": verdict.problems[:PROBLEMS_SHOWN],
         "problems_count": len(verdict.problems),
+        "plugin_failures": [asdict(failure) for failure in failures()],
         "gangs_that_another_packing_would_fit": verdict.another_packing,
         **_allocation(final),
         "gangs": len(tally.gang_keys),

@@ -23,7 +23,8 @@ from typing import Any
 
 from muster.app.mesh import make_core
 from muster.cli.errors import UsageFault
-from muster.user_plugins.rules import instead, refused
+from muster.user_plugins.names import CALLED, did_you_mean, uncalled_method, unread_parts
+from muster.user_plugins.rules import complaint, refused
 from shared.configuration.plugins import OFF_BY_DEFAULT, REMOVED
 from shared.configuration.plugins import PLUGINS as KNOWN
 from shared.machine.core import Core
@@ -50,8 +51,6 @@ from shared.scheduling.api.custom.plugin import (
 log = logging.getLogger("muster.plugins")
 
 AT_BIND = (PERMIT, PRE_BIND, BIND, POST_BIND)
-NOT_YET = {"unreserve": "reserve"}
-"""Misspelt method -> the extension point that was probably meant."""
 
 
 def load(files: Iterable[Path] | None) -> None:
@@ -88,10 +87,7 @@ def _read(path: Path) -> Iterator[tuple[type[Plugin], str]]:
         raise UsageFault(f"--plugin {path}, line {line}: is not Python: {error}") from error
     acts = _acts(tree)
     for line, what in () if acts else refused(tree):
-        raise UsageFault(
-            f"--plugin {path}, line {line}: {what} is not allowed: a replay would differ; "
-            f"{instead(what)} (docs/reference/plugins.md)"
-        )
+        raise UsageFault(f"--plugin {path}, line {line}: {complaint(what)}")
     module = _run(path, source)
     kinds = [
         kind
@@ -111,6 +107,11 @@ def _read(path: Path) -> Iterator[tuple[type[Plugin], str]]:
     digest = hashlib.sha256(source).hexdigest()
     for kind in kinds:
         _check(path, kind)
+        for line, part in unread_parts(tree, kind):
+            raise UsageFault(
+                f'--plugin {path}, line {line}: pod["{part}"] is not in `reads` of {kind.name}'
+                f"{did_you_mean(part, kind.reads)}"
+            )
         yield kind, digest
 
 
@@ -177,12 +178,12 @@ def _check(path: Path, kind: type[Plugin]) -> None:
     where = f"--plugin {path}: {name}"
     if name in KNOWN or name in OFF_BY_DEFAULT or name in REMOVED:
         raise UsageFault(f"{where}: is the name of a plugin of kube-scheduler")
-    for method in sorted(NOT_YET):
-        if hasattr(kind, method):
-            raise UsageFault(
-                f"{where}: {method} would never be called: users' plugins have no method at "
-                f"{NOT_YET[method]} (docs/reference/plugins.md)"
-            )
+    if method := uncalled_method(kind):
+        raise UsageFault(
+            f"{where}: nothing calls {method}()"
+            f"{did_you_mean(method, CALLED) or '; the name of a helper method begins with _'}"
+            " (docs/reference/plugins.md)"
+        )
     points = kind.points()
     if not points:
         known = ", ".join(method for methods in METHODS.values() for method in methods)

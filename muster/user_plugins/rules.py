@@ -12,6 +12,7 @@ from collections.abc import Iterator
 
 from muster.user_plugins.determinism import BUILTINS_FORBIDDEN, is_numpy, offences
 from muster.user_plugins.modules import MODULES, misused, not_public
+from muster.user_plugins.names import MISSING, missing_import
 
 NAMES = {
     *("breakpoint", "compile", "delattr", "eval", "exec", "getattr", "globals", "locals"),
@@ -38,10 +39,13 @@ INSTEAD = {
 }
 
 
-def instead(what: str) -> str:
-    """Return what to use instead."""
+def complaint(what: str) -> str:
+    """Return why the file is refused, and what to do instead."""
+    if what.startswith(MISSING):
+        return what
     found = (text for start, text in INSTEAD.items() if what.startswith(start))
-    return next(found, "use the arguments, and public names that are listed")
+    advice = next(found, "use the arguments, and public names that are listed")
+    return f"{what} is not allowed: a replay would differ; {advice} (docs/reference/plugins.md)"
 
 
 def refused(tree: ast.Module) -> list[tuple[int, str]]:
@@ -55,7 +59,7 @@ def _anywhere(tree: ast.Module) -> Iterator[tuple[int, str]]:
     for node in ast.walk(tree):
         what = ""
         if isinstance(node, ast.Import | ast.ImportFrom):
-            what = _import(node)
+            what = missing_import(node) or _import(node)
         elif isinstance(node, ast.Global | ast.Nonlocal):
             what = "changing a variable outside the method"
         elif isinstance(node, ast.Name):

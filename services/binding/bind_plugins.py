@@ -19,6 +19,7 @@ from shared.model.profile import CustomPlugin
 from shared.model.text import quoted
 from shared.ports.bind_plugin import BindPlugin, BoundPod
 from shared.ports.cluster import PodRef
+from shared.scheduling.api.custom.failures import count_answer, count_error
 from shared.scheduling.api.custom.plugin import registered
 
 AT_ONCE = 256
@@ -170,11 +171,12 @@ class BindPluginRunner:
             return answer, ""
         except TimeoutError:
             error = DEADLINE
+            count_answer(plugin, method, DEADLINE)
         except Exception as raised:  # an error in a user's plugin must not end binding
             text = str(raised).partition("\n")[0][:TEXT_MAX]
             error = f"{type(raised).__name__}: {text}"
-        if plugin is not None:
-            plugin.errors += 1
+            if plugin is not None:
+                count_error(plugin, method, raised)
         log.warning("plugin %s failed for pod %s: %s", one.name, ref.name, quoted(error))
         return None, error
 

@@ -4,6 +4,7 @@ Nothing is counted twice and nothing on the hot path knows Prometheus: increment
 counters costs more than placing a pod in a batch (measured: docs/explanation/performance.md).
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -11,6 +12,7 @@ from prometheus_client import CollectorRegistry, start_http_server
 from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from shared.scheduling.api.custom.failures import failures
 from shared.scheduling.api.custom.plugin import PLUGINS
 
 COUNTERS = {
@@ -61,12 +63,18 @@ class PluginCollector(Collector):
             "muster_plugin_scalar", "Nodes a plugin was asked about one by one", labels=["plugin"]
         )
         errors = CounterMetricFamily(
-            "muster_plugin_errors", "Exceptions a plugin raised", labels=["plugin"]
+            "muster_plugin_errors",
+            "Exceptions and unusable answers of a plugin's method",
+            labels=["plugin", "method"],
         )
         for name, found in sorted(PLUGINS.items()):
             made = found.made.values()
             scalar.add_metric([name], sum(one.scalar_calls for one in made))
-            errors.add_metric([name], sum(one.errors for one in made))
+        counts: Counter[tuple[str, str]] = Counter()
+        for failure in failures():
+            counts[failure.plugin, failure.method] += failure.count
+        for labels, count in sorted(counts.items()):
+            errors.add_metric(labels, count)
         yield from (scalar, errors)
 
 

@@ -35,6 +35,7 @@ from muster.explain.summary import show, summarise
 from shared.adapters.run_files import NotWritten, writing
 from shared.machine.snapshots import SnapshotPolicy
 from shared.model.text import one_line
+from shared.scheduling.api.custom.failures import failures
 from shared.simulated.cluster import SimCluster
 from shared.simulated.history import write_history
 from shared.simulated.objects import SimObjects
@@ -117,6 +118,8 @@ def run(options: Options, output: str) -> None:
         show(result, sys.stdout)
         print(f"{'kept in':<26}{folder}")
     _judge(options, outcome, result)
+    if failed := [str(failure) for failure in failures()]:
+        raise Fault("; ".join(failed))
 
 
 def _play(options: Options, folder: Path, display: RunDisplay) -> Outcome:

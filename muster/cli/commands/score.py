@@ -8,12 +8,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import orjson
+from msgspec.structs import asdict
 
-from muster.cli.errors import UsageFault
+from muster.cli.errors import Fault, UsageFault
 from muster.cli.terminal import cell, print_json
 from muster.explain.scoring import score_case
 from shared.configuration.scheduler_config import read_config
 from shared.kubernetes.objects.errors import WorldError
+from shared.scheduling.api.custom.failures import failures
 from shared.worlds.documents import FILE_BYTES_MAX
 
 if TYPE_CHECKING:
@@ -27,7 +29,7 @@ def print_scores(
 ) -> None:
     """Answer the case in a file, with the profiles of another file and the formulas of a version of
     kube-scheduler. The plugins in `checked` are asked four times, in three processes. Raises
-    WorldError; UsageFault where their answers differ.
+    WorldError; UsageFault where their answers differ; Fault if a plugin failed.
     """
     profiles = None if config is None else read_config(config)
     case = _read(path)
@@ -38,9 +40,16 @@ def print_scores(
         for seed in HASH_SEEDS:
             other = _under_hash_seed(seed, path, config, version, checked)
             _compare(answer, other, f"under PYTHONHASHSEED={seed}", "follows the order of a set")
+    answer["pluginFailures"] = [asdict(failure) for failure in failures()]
     if output == "json":
         print_json(answer)
-        return
+    else:
+        _show(answer)
+    if failed := [str(failure) for failure in failures()]:
+        raise Fault("; ".join(failed))
+
+
+def _show(answer: dict[str, Any]) -> None:
     from rich.console import Console
 
     console = Console(soft_wrap=True, highlight=False)
@@ -66,7 +75,9 @@ def _under_hash_seed(
     found = subprocess.run(command, env=environment, capture_output=True, check=False, text=True)
     if found.returncode:
         raise UsageFault(f"--check-plugin: under PYTHONHASHSEED={seed}: {found.stderr.strip()}")
-    return orjson.loads(found.stdout)
+    answer = orjson.loads(found.stdout)
+    del answer["pluginFailures"]  # none, as the exit code is 0
+    return answer
 
 
 def _compare(answer: Any, other: Any, how: str, likely: str) -> None:

@@ -1,25 +1,40 @@
 """`muster why pod NAMESPACE/NAME`: where a pod stands and why, for people and for programs."""
 
 import asyncio
+import json
 import time
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import msgspec
+from msgspec.structs import asdict
 
 from muster.cli.recorded_run import recorded
+from muster.cli.run_directory import SUMMARY
 from muster.cli.terminal import print_json, print_lines
 from muster.explain.why import Answer, Decided, NodeAnswer, why_pod
+from shared.scheduling.api.custom.failures import Failure, failures
 
 
 def print_why(name: str, run: Path, node: str, bus: str, placements: int, output: str) -> None:
     """Print the explanation. Raises UsageFault, Fault, BusCorrupt, BusUnavailable."""
     answer = asyncio.run(_asked(name, run, node, bus, placements))
+    failed = _plugin_failures(run)
     if output == "json":
-        print_json(plain(answer))
+        print_json({**plain(answer), "plugin_failures": failed})
     else:
-        print_lines(lines_of(answer, time.time_ns() // 1_000_000))
+        lines = lines_of(answer, time.time_ns() // 1_000_000)
+        print_lines([*lines, *(f"warning    {Failure(**one)}" for one in failed)])
+
+
+def _plugin_failures(run: Path) -> list[dict[str, Any]]:
+    """Return the failures of plugins in a finished run; else those that the answer itself met."""
+    found: list[dict[str, Any]] = []
+    with suppress(OSError, ValueError, KeyError):
+        found = json.loads((run / SUMMARY).read_bytes())["plugin_failures"]
+    return found or [asdict(failure) for failure in failures()]
 
 
 async def _asked(name: str, run: Path, node: str, bus: str, placements: int) -> Answer:

@@ -16,7 +16,7 @@ BODY = HEAD + FILTER
 
 
 def body(*lines: str) -> str:
-    return BODY + "\n  ".join(lines) + "\n"
+    return BODY + "\n  ".join(lines) + "\nOne.reads = ('labels.a', 'nodeSelector')\n"
 
 
 def after(top: str, *lines: str) -> str:
@@ -91,10 +91,12 @@ def test_what_a_replay_could_not_repeat_is_refused(code, rule, tmp_path):
         + " def filter(self, pod: Pod, nodes: Nodes) -> npt.NDArray[np.bool_]:\n  pass\n",
         # Texts.
         body("return f'{pod[\"labels.a\"]} is too large: {len(nodes)}'"),
-        body("try: return int(pod['a'])", "except ValueError as error: return f'bad: {error}'"),
+        body(
+            "try: return int(pod['labels.a'])", "except ValueError as error: return f'bad: {error}'"
+        ),
         body("return ', '.join(f'{k}={v}' for k, v in sorted(pod['nodeSelector'].items()))"),
-        body("return '%s of %d' % (pod['a'], 3) + '{:>3}'.format(len(nodes)) + str([1, 2])"),
-        body("a, _, b = pod['a'].partition('=')", "return a.split(',')[0].strip() + b"),
+        body("return '%s of %d' % (pod['labels.a'], 3) + '{:>3}'.format(len(nodes)) + str([1, 2])"),
+        body("a, _, b = pod['labels.a'].partition('=')", "return a.split(',')[0].strip() + b"),
         body("return [f'{one.name} {one.labels}' for one in nodes.each()]"),
         "from dataclasses import dataclass\n@dataclass\nclass P:\n a: int\n"
         + body("return str(P(1))"),
@@ -117,7 +119,7 @@ def test_what_a_replay_could_not_repeat_is_refused(code, rule, tmp_path):
         "from functools import reduce\nimport operator\n"
         + body("return reduce(operator.and_, [nodes.tainted('a'), nodes.tainted('b')])"),
         body("def deeper(x): return x + 1", "return max(map(deeper, [1, 2]), key=lambda x: -x)"),
-        body("match pod['a']:", " case 'x' | 'y': return None", " case other: return other"),
+        body("match pod['labels.a']:", " case 'x' | 'y': return None", " case other: return other"),
         "import string\n" + body("def f(string): return string", "return f('a')"),
         "from __future__ import annotations\nimport collections.abc\n"
         "def f(x: collections.abc.Sequence[str]) -> list[str]:\n return list(x)\n" + body("f('a')"),

@@ -94,10 +94,27 @@ def _forgotten():
             HEAD + " def permit(self, pod, node): pass\n",
             "One: extends permit: the class must extend BindPlugin",
         ),
-        *(
-            (HEAD + FILTER + f"pass\n def {method}(self): pass\n", f"One: {method} would never be")
-            for method in ("unreserve",)
+        (
+            HEAD + FILTER + "pass\n def unreserve(self): pass\n",
+            "One: nothing calls unreserve(); did you mean reserve?",
         ),
+        (
+            HEAD + " def filtre(self, pod, nodes): pass\n",
+            "One: nothing calls filtre(); did you mean filter?",
+        ),
+        (
+            HEAD + FILTER + "pass\n def compute(self): pass\n",
+            "One: nothing calls compute(); the name of a helper method begins with _",
+        ),
+        (
+            HEAD + " reads = ('labels.need',)\n" + FILTER + "return pod['labels.ned']\n",
+            'line 6: pod["labels.ned"] is not in `reads` of One; did you mean labels.need?',
+        ),
+        (
+            "from muster.plugin import HIGHR\n",
+            "line 1: muster.plugin has no HIGHR; did you mean HIGHER?",
+        ),
+        ("import nunpy as np\n", "line 1: there is no module nunpy; did you mean numpy?"),
         (
             HEAD + " def reserve(self, pod): pass\n",
             "One: reserve() and room() must be defined together",
@@ -155,7 +172,7 @@ def test_what_a_file_may_change_and_look_at(tmp_path):
         ["found = {1, 2}", "found.add(3)", "names = sorted({'b'})", "next(iter('a'))"]
     )
     path.write_text(
-        f"SEEN = [2]\nSEEN.append(3)\n{HEAD}{FILTER}{body}\n def one(self):\n  {kept}\n"
+        f"SEEN = [2]\nSEEN.append(3)\n{HEAD}{FILTER}{body}\n def _one(self):\n  {kept}\n"
     )
     load([path])
     assert list(PLUGINS) == ["One"]

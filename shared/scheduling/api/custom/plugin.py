@@ -6,6 +6,7 @@ that a run can be replayed. Extension points are named as in kube-scheduler.
 """
 
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -184,9 +185,10 @@ class Plugin:
     message: ClassVar[str] = ""
     normalize: ClassVar[str] = ""
     args: Any
-    # For metrics; nothing is decided by them.
+    # Nothing is decided by these: calls for one node, and failures (see failures.py) as
+    # (method, file, line, type) -> (text of the first one, count).
     scalar_calls = 0
-    errors = 0
+    failures: Mapping[tuple[str, str, int, str], tuple[str, int]] = MappingProxyType({})
 
     def pre_enqueue(self, pod: Pod) -> str | None:
         """Return why the pod may not be queued yet; None: it may."""
@@ -231,6 +233,11 @@ class Plugin:
     def room(self, node: Node) -> int:
         """Return how much a node has of it; asked when the node's object changes."""
         raise NotImplementedError
+
+    @property
+    def errors(self) -> int:
+        """Return how often one of its methods failed."""
+        return sum(count for _text, count in self.failures.values())
 
     @classmethod
     def has(cls, method: str) -> bool:

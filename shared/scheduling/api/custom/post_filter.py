@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from shared.model.objects import PodSpec
+from shared.scheduling.api.custom.failures import count_answer
 from shared.scheduling.api.custom.plugin import Amounts, Nodes, Plugin, Pod
 from shared.scheduling.api.custom.steps import asked
 from shared.scheduling.table.layout import F64, Mask
@@ -108,7 +109,9 @@ class Verdict(NamedTuple):
 
 def verdict(plugin: Plugin, spec: PodSpec, nodes: RefusedNodes) -> Verdict:
     """Ask the plugin and return its verdict. A plugin that fails ends PostFilter with an error."""
-    answer, wrong = asked(plugin, lambda: plugin.post_filter(Pod(spec, plugin.reads), nodes))
+    answer, wrong = asked(
+        plugin, "post_filter", lambda: plugin.post_filter(Pod(spec, plugin.reads), nodes)
+    )
     if wrong:
         return Verdict(None, wrong, is_last=True)
     if isinstance(answer, Evict):
@@ -126,7 +129,7 @@ def verdict(plugin: Plugin, spec: PodSpec, nodes: RefusedNodes) -> Verdict:
 
 def failed(plugin: Plugin, what: str) -> Verdict:
     """Return the verdict for an unusable answer."""
-    plugin.errors += 1
+    count_answer(plugin, "post_filter", what)
     return Verdict(None, f"plugin {plugin.name}: post_filter {what}", is_last=True)
 
 

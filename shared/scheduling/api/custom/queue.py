@@ -31,7 +31,7 @@ class QueuePlugins:
         plugin = self._sorting
         if plugin is None:
             return spec.priority
-        found, wrong = asked(plugin, lambda: _order(plugin, spec))
+        found, wrong = asked(plugin, "queue_sort", lambda: _order(plugin, spec))
         return spec.priority if wrong else int(found)
 
     def gate(self, spec: PodSpec) -> str:

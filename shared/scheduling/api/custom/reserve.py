@@ -37,13 +37,15 @@ class Reserving:
     def of(self, spec: PodSpec, column: int) -> Reserved:
         """Return what a pod takes; if the plugin fails, nothing, and the pod fits nowhere."""
         plugin = self.plugin
-        found, wrong = asked(plugin, lambda: _amount(plugin.reserve(Pod(spec, plugin.reads))))
+        found, wrong = asked(
+            plugin, "reserve", lambda: _amount(plugin.reserve(Pod(spec, plugin.reads)))
+        )
         return Reserved(self.name, wrong or self.message, column, NEVER if wrong else found)
 
     def room(self, node: Node) -> float:
         """Return what a node has; nothing if the plugin fails."""
         shown = ShownNode(node.name, node.labels, node.taints, node.unschedulable)
-        found, wrong = asked(self.plugin, lambda: _amount(self.plugin.room(shown)))
+        found, wrong = asked(self.plugin, "room", lambda: _amount(self.plugin.room(shown)))
         return 0.0 if wrong else found
 
 

@@ -1,17 +1,16 @@
 """Users' plugins as steps of a profile: called, checked, and contained.
 
 A plugin that raises in a filter refuses every node, with a message that names the exception and its
-line; one that raises in a score adds 0. Both are counted in `errors`.
+line; one that raises in a score adds 0. Both are counted (failures.py).
 """
 
 from collections.abc import Callable, Sequence
-from traceback import extract_tb
-from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from shared.model.objects import PodSpec
+from shared.scheduling.api.custom.failures import count_answer, count_error
 from shared.scheduling.api.custom.plugin import LOWER, Amounts, Nodes, Plugin, Pod
 from shared.scheduling.table.layout import F64, I64, Mask
 
@@ -22,36 +21,30 @@ HIGHEST = 100
 RAW_MAX = 1 << 31
 
 
-def asked(plugin: Plugin, question: Callable[[], Any]) -> tuple[Any, str]:
-    """Call the plugin; return the answer and the error text, which is the same for all methods."""
+def asked(plugin: Plugin, method: str, question: Callable[[], Any]) -> tuple[Any, str]:
+    """Call the plugin's method; return the answer and the error text, which is the same for all
+    methods.
+    """
     try:
         return question(), ""
     except Exception as error:  # an error in a user's plugin must not end a shard
-        plugin.errors += 1
-        line = _line_of(plugin, error)
+        line = count_error(plugin, method, error)
         return None, f"plugin {plugin.name} raised {type(error).__name__} at line {line}"
-
-
-def _line_of(plugin: Plugin, error: Exception) -> int | None:
-    """Return the last line of the plugin's own file in the traceback, or None."""
-    own_frames = {
-        one.__code__.co_filename
-        for one in vars(type(plugin)).values()
-        if isinstance(one, FunctionType)
-    }
-    frames = extract_tb(error.__traceback__)
-    inside = [frame for frame in frames if frame.filename in own_frames]
-    return (inside or frames)[-1].lineno
 
 
 def word_of(plugin: Plugin, method: str, spec: PodSpec) -> tuple[str | None, str]:
     """Return a method's text that says why not, or None; and the error text."""
     pod = Pod(spec, plugin.reads)
-    answer, wrong = asked(plugin, lambda: getattr(plugin, method)(pod))
+    answer, wrong = asked(plugin, method, lambda: getattr(plugin, method)(pod))
     if not wrong and answer is not None and not isinstance(answer, str):
-        plugin.errors += 1
+        count_answer(plugin, method, "gave no text")
         wrong = f"plugin {plugin.name}: {method} gave no text"
     return answer, wrong
+
+
+def _either(plugin: Plugin, method: str) -> str:
+    """Return which of `method` and `method_node` the plugin has."""
+    return f"{method}_node" if plugin.has(f"{method}_node") else method
 
 
 def _one_by_one(plugin: Plugin, table: "NodeTable", ask: Callable[..., Any], pod: Pod) -> list[Any]:
@@ -103,7 +96,9 @@ class CustomFilter:
 
     def refuses(self, table: "NodeTable", spec: PodSpec) -> Mask | None:
         """Return the nodes that the plugin refuses; all of them if it fails."""
-        passing, wrong = asked(self.plugin, lambda: self._passing(table, spec))
+        passing, wrong = asked(
+            self.plugin, _either(self.plugin, "filter"), lambda: self._passing(table, spec)
+        )
         self.message = wrong or self._own
         if wrong:
             return np.ones(table.size, np.bool_)
@@ -124,7 +119,7 @@ class CustomFilter:
 def _applies(plugin: Plugin, spec: PodSpec) -> bool:
     if not plugin.has("pre_score"):
         return True
-    answer, _ = asked(plugin, lambda: bool(plugin.pre_score(Pod(spec, plugin.reads))))
+    answer, _ = asked(plugin, "pre_score", lambda: bool(plugin.pre_score(Pod(spec, plugin.reads))))
     return bool(answer)
 
 
@@ -142,7 +137,7 @@ class CustomScore:
         """Return the plugin's scores, cut to the valid range."""
         if not self.applies(spec):
             return None
-        found, _ = asked(self.plugin, lambda: self._raw(table, spec))
+        found, _ = asked(self.plugin, _either(self.plugin, "score"), lambda: self._raw(table, spec))
         if found is None:
             return None
         cut: I64 = np.clip(found, 0, RAW_MAX if self.is_normalised else HIGHEST)
@@ -178,7 +173,7 @@ class CustomAmounts:
     def scores(self, cols: F64) -> I64:
         """Return the scores of gathered nodes, shape (m,)."""
         size = cols.shape[1]
-        found, _ = asked(self._plugin, lambda: self._column(cols, size))
+        found, _ = asked(self._plugin, "score", lambda: self._column(cols, size))
         return np.zeros(size, np.int64) if found is None else np.clip(found, 0, HIGHEST)
 
     def _column(self, cols: F64, size: int) -> I64 | None:
