@@ -18,7 +18,7 @@ def _walk(folder: Path) -> Iterator[Path]:
             hidden = path.name.startswith(".") and path.name != ".ci"
             if not hidden and path.name not in SKIPPED_FOLDERS:
                 yield from _walk(path)
-        elif path.is_file():
+        elif path.is_file() and path.name != ".git":  # which a worktree has in place of the folder
             yield path
 
 
