@@ -57,10 +57,13 @@ class Claim(Struct, frozen=True):
 
 
 class SnapshotNote(Struct, frozen=True):
-    """The hash of the folded state below `position`, checked again by every replay."""
+    """The hash of the folded state below `position`, checked again by every replay that writes
+    snapshots of the same `version`.
+    """
 
     position: int
     state_hash: str
+    version: int = 2  # of older records, which do not say it
 
 
 class Record(Struct, frozen=True, omit_defaults=True):

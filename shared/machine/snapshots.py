@@ -88,7 +88,7 @@ class Snapshots:
         await self._host.offload(self._drop_old)
         if self._policy.cut:
             await self._cut()
-        return SnapshotNote(position, meta.state_hash)
+        return SnapshotNote(position, meta.state_hash, meta.version)
 
     def _drop_old(self) -> None:
         kept = self._store.list(self._journal)[: self._policy.keep]

@@ -45,6 +45,13 @@ def few(column: bytes) -> Sequence[int]:
     return _FEW[count].unpack(column) if count <= FEW_MAX else unpack(column).tolist()
 
 
+def gathered(parts: Iterable[int | I64]) -> bytes:
+    """Return ids, gathered one by one or as columns, as one packed column."""
+    return b"".join(
+        pack(part) if isinstance(part, np.ndarray) else part.to_bytes(8, "little") for part in parts
+    )
+
+
 def pack_totals(values: Totals) -> bytes:
     """Return one column of totals, shape (n,), as bytes: of 16 or 64 bits each, as given."""
     return values.astype(INT16 if values.itemsize == TOTAL_BYTES else INT64, copy=False).tobytes()

@@ -11,7 +11,14 @@ from typing import Any, Generic
 
 from shared.events.base import Event
 from shared.machine.core import Core, S, step
-from shared.machine.fold import Folded, InputFeed, own_records, restore_newest, state_hash
+from shared.machine.fold import (
+    SNAPSHOT_VERSION,
+    Folded,
+    InputFeed,
+    own_records,
+    restore_newest,
+    state_hash,
+)
 from shared.machine.reader import JournalGap
 from shared.machine.record import (
     Consumed,
@@ -138,12 +145,15 @@ class _Replay(Generic[S]):
         position = reader.next
         try:
             async for position, record in self._records():
-                if record.snapshot is not None:
-                    self._check_hash(position, record)
-                    if record.snapshot.position == stop:
+                note = record.snapshot
+                if note is not None:
+                    is_comparable = note.version == SNAPSHOT_VERSION
+                    if is_comparable:
+                        self._check_hash(position, record)
+                    if note.position == stop:
                         report.stop, report.reached = stop, True
                         return  # the piece that begins at that snapshot counts what follows it
-                    report.snapshots += 1
+                    report.snapshots += is_comparable
                 report.records += 1
                 inputs = await feed.inputs(record)
                 if redecide and record.claim is None:

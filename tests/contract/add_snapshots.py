@@ -13,7 +13,7 @@ from muster.app.mesh import make_core
 from muster.generate.schemas import ROOT
 from muster.simulation.run import simulate
 from muster.simulation.scenario import PLACEMENTS, make_scenario
-from shared.machine.fold import Folded
+from shared.machine.fold import SNAPSHOT_VERSION, Folded
 from shared.ports.snapshots import SnapshotMeta
 from shared.snapshots.memory import MemorySnapshots
 
@@ -23,9 +23,23 @@ PACKED_MAX = 12_000
 """Bytes; the largest up to that say most."""
 
 
+FIRST_VERSION = 2
+"""Of lines that do not say it."""
+
+
 def kept() -> list[dict[str, Any]]:
     """Every golden snapshot, oldest first."""
     return [json.loads(line) for line in PATH.read_text().splitlines()] if PATH.exists() else []
+
+
+def version_of(line: dict[str, Any]) -> int:
+    """The version of a golden snapshot."""
+    return int(line.get("version", FIRST_VERSION))
+
+
+def readable() -> list[dict[str, Any]]:
+    """The golden snapshots of the present version, oldest first."""
+    return [line for line in kept() if version_of(line) == SNAPSHOT_VERSION]
 
 
 def body_of(line: dict[str, Any]) -> bytes:
@@ -42,8 +56,8 @@ def as_now(line: dict[str, Any]) -> bytes:
 
 
 def newest() -> dict[str, dict[str, Any]]:
-    """The newest golden snapshot of each service."""
-    return {line["journal"].partition("/")[0]: line for line in kept()}
+    """The newest golden snapshot of each service, of the present version."""
+    return {line["journal"].partition("/")[0]: line for line in readable()}
 
 
 def taken() -> dict[str, dict[str, Any]]:
@@ -67,7 +81,7 @@ def taken() -> dict[str, dict[str, Any]]:
     finally:
         patched.save = save
     return {
-        service: {"journal": journal, "zlib": packed}
+        service: {"version": SNAPSHOT_VERSION, "journal": journal, "zlib": packed}
         for service, (_, journal, packed) in sorted(found.items())
     }
 

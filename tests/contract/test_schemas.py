@@ -12,11 +12,15 @@ from muster.app.journals import all_journals
 from muster.app.mesh import make_core
 from muster.generate import diagrams, reference
 from muster.generate.schemas import ROOT, generate
+from muster.simulation.scenario import PLACEMENTS
 from shared.events import EVENTS, Observation
+from shared.machine.fold import SNAPSHOT_VERSION, Folded, restore_newest, state_hash
 from shared.machine.record import FORMAT, Record, decode
 from shared.model.ids import SERVICES, JournalName, service_of
+from shared.ports.snapshots import SnapshotMeta
+from shared.snapshots.memory import MemorySnapshots
 from tests.contract.add_golden import RECORDS
-from tests.contract.add_snapshots import as_now, body_of, kept, newest
+from tests.contract.add_snapshots import as_now, body_of, kept, newest, readable, version_of
 from tests.support.examples import all_event_types, example
 
 GOLDEN = Path(ROOT) / "golden" / "events-1.jsonl"
@@ -111,10 +115,22 @@ def test_the_committed_diagrams_are_those_of_the_tables():
     assert diagrams.PAGE.read_text() == diagrams.page(), "run 'make schemas' and look at the diff"
 
 
-@pytest.mark.parametrize("line", kept(), ids=lambda line: line["journal"])
-def test_golden_snapshots_load_for_ever(line):
+@pytest.mark.parametrize("line", readable(), ids=lambda line: line["journal"])
+def test_golden_snapshots_of_this_version_load_for_ever(line):
     now = as_now(line)
     assert as_now({**line, "zlib": base64.b64encode(zlib.compress(now)).decode()}) == now
+
+
+@pytest.mark.parametrize("line", kept(), ids=lambda line: f"{line['journal']}-{version_of(line)}")
+def test_an_owner_passes_over_golden_snapshots_of_other_versions(line):
+    body, journal, version = body_of(line), line["journal"], version_of(line)
+    store, folded = MemorySnapshots(), Folded(make_core(journal, PLACEMENTS))
+    store.save(SnapshotMeta(journal, 7, version, state_hash(body), {}, len(body)), body)
+    bad = restore_newest(folded, store)
+    assert bad == (
+        [f"{journal} at 7: snapshot version {version}"] if version != SNAPSHOT_VERSION else []
+    )
+    assert bool(folded.own_reader.next) == (version == SNAPSHOT_VERSION)
 
 
 def test_each_services_snapshot_format_has_a_golden_snapshot():

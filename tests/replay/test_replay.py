@@ -178,6 +178,14 @@ async def test_another_form_without_a_snapshot_to_compare_is_named(run, monkeypa
     assert "is not the one of the snapshot made there" in report.lines()[0]
 
 
+async def test_a_hash_of_another_snapshot_version_is_not_compared(run, monkeypatch):
+    in_a_new_form(monkeypatch)
+    monkeypatch.setattr("shared.replay.replay.SNAPSHOT_VERSION", 1_000)
+    report = await replace(run, store=MemorySnapshots()).replayed("permit/0")
+    assert report.lines() == []
+    assert report.snapshots == 0
+
+
 async def test_a_changed_state_is_named_at_the_next_snapshot(run, monkeypatch):
     with_another_state(monkeypatch)
     report = await run.replayed("permit/0", redecide=False)

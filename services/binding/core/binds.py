@@ -16,6 +16,7 @@ from services.binding.core.state import NODE_GONE, NODE_LIVE, BindingState
 from services.binding.core.transitions import FOR_PLUGINS, FOR_VOLUMES, SLOW, Phase
 from shared.events.base import Event
 from shared.events.binding import (
+    BindingEvent,
     BindsAsked,
     FencesAsked,
     PermitsAsked,
@@ -256,12 +257,12 @@ def on_fences_asked(state: BindingState, event: FencesAsked) -> None:
             status_patches.note_patch_asked(state, event.effect, pod)
 
 
-def open_effect(state: BindingState, effect: int, event: Event) -> None:
+def open_effect(state: BindingState, effect: int, event: BindingEvent) -> None:
     """Open a new effect; its pods wait for answers."""
     assert effect >= state.next_effect, f"effect {effect} was used before"
     state.next_effect = effect + 1
     state.effects[effect] = event
-    state.pods_left[effect] = len(event.ids) >> 3  # type: ignore[attr-defined]
+    state.pods_left[effect] = len(event.ids) >> 3  # type: ignore[union-attr]
 
 
 # ----------------------------------------------------------------------------------- answers

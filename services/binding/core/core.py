@@ -17,11 +17,11 @@ from services.binding.core import (
     facts,
     newest_binds,
     promises,
-    snapshot,
     status_patches,
     volumes,
 )
 from services.binding.core.config import Config
+from services.binding.core.derived import check, derive, still_queued
 from services.binding.core.pod_table import MAYBE
 from services.binding.core.state import BindingState
 from services.binding.core.transitions import Phase
@@ -51,7 +51,8 @@ from shared.events.permit import GangCommitted
 from shared.events.placement import Reserved, VolumesBound, VolumesChosen, VolumesFailed
 from shared.events.preemption import EvictAsked, EvictRecalled, VictimsAsked
 from shared.events.queueing import Confirmed, Parked, TryFailed
-from shared.model.columns import pack, unpack
+from shared.machine.saved import load, save
+from shared.model.columns import gathered, pack, unpack
 from shared.model.ids import BINDING, INGEST, PERMIT, PREEMPTION, QUEUEING, placement
 from shared.model.options import read_options
 
@@ -177,16 +178,16 @@ class BindingCore:
         return state.effects
 
     def dump(self, state: BindingState) -> Any:
-        """Return canonical plain values; see snapshot.py."""
-        return snapshot.dump(state)
+        """Return canonical plain values."""
+        return save(state, queued=[still_queued(state)])
 
     def load(self, body: Any) -> BindingState:
         """Restore what `dump` returned."""
-        return snapshot.load(body, self.sources)
+        return derive(load(self.new(), body))
 
     def check(self, state: BindingState) -> None:
         """Check that open binds, effects and queues agree with the table."""
-        snapshot.check(state)
+        check(state)
 
 
 def _on_configured(state: BindingState, event: Configured) -> None:
@@ -223,28 +224,21 @@ def _on_gang_committed(state: BindingState, event: GangCommitted) -> None:
 def _decide_reports(state: BindingState) -> Iterator[Event]:
     bound = state.reports["bound"]
     if bound.ids:
-        yield Bound(_packed(bound.ids), _packed(bound.nodes))
+        yield Bound(gathered(bound.ids), gathered(bound.nodes))
     for reason in FAILURES:
         failed = state.reports[reason]
         if failed.ids:
-            ids = _packed(failed.ids)
+            ids = gathered(failed.ids)
             pods = unpack(ids).tolist() if reason == "failed" else ()
             texts = tuple(state.bind_errors[pod] for pod in pods)
             plugins = _refused_by(state, ids) if reason == "refused" else ()
-            yield BindFailed(ids, reason, _packed(failed.nodes), texts, plugins)
+            yield BindFailed(ids, reason, gathered(failed.nodes), texts, plugins)
 
 
 def _refused_by(state: BindingState, ids: bytes) -> tuple[str, ...]:
     """Return the Permit plugin that rejected each pod; empty if none did for any pod."""
     found = tuple(state.permit_rejectors.get(pod, "") for pod in unpack(ids).tolist())
     return found if any(found) else ()
-
-
-def _packed(parts: list[Any]) -> bytes:
-    """Return single values and arrays as one column."""
-    return b"".join(
-        pack(part) if isinstance(part, np.ndarray) else part.to_bytes(8, "little") for part in parts
-    )
 
 
 def _on_bound(state: BindingState, event: Bound) -> None:

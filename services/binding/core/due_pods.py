@@ -30,6 +30,15 @@ class Due(dict[int, int]):
         else:
             pods.append(pod)
 
+    def dump(self) -> list[tuple[int, int]]:
+        """Return (pod, ms), by pod."""
+        return sorted(self.items())
+
+    @classmethod
+    def load(cls, saved: Iterable[tuple[int, int]]) -> "Due":
+        """Restore what `dump` returned."""
+        return cls(saved)
+
     def first_ms(self) -> int | None:
         """Return the first time, ms; None if empty."""
         while self._times:

@@ -4,10 +4,13 @@ Ids are dense, so a row is usually the id minus the first one. When most rows be
 pods, the others are compacted and rows are found by bisection, so memory follows the live pods.
 """
 
+from itertools import groupby
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
-from shared.model.columns import I64, join, split
+from shared.model.columns import I64, join, split, unpack
 
 I32 = NDArray[np.int32]
 
@@ -31,6 +34,7 @@ COLUMNS: tuple[tuple[str, type[np.signedinteger]], ...] = (
     ("phases", np.int8),
     ("flags", np.int8),
 )
+SAVED = tuple(column for column in COLUMNS if column[0] not in ("chunks", "places"))
 CAPACITY_MIN = 64
 COMPACT_MIN = 4_096
 CHUNK_PODS = 8_192
@@ -278,10 +282,6 @@ class BindTable:
         self.used, self.dead = len(kept), 0
         self._find_dense()
 
-    def _resize_empty(self, count: int) -> None:
-        for name, dtype in COLUMNS:
-            setattr(self, name, np.zeros(max(CAPACITY_MIN, count), dtype))
-
     def _find_dense(self) -> None:
         """Note whether rows can be found by subtraction: the ids have no gap up to `last`."""
         self.base = int(self.ids[0]) if self.used else self.last + 1
@@ -291,14 +291,46 @@ class BindTable:
         """Return the rows of all live pods, by ascending id."""
         return np.flatnonzero((self.flags[: self.used] & DEAD) == 0)
 
-    def adopt(self, ids: I64, last: int) -> None:
-        """Replace the table by one of these live pods; all others up to `last` are deleted."""
-        self.used, self.last = len(ids), last
-        self._resize_empty(len(ids))
-        self.ids[: self.used] = ids
-        self._find_dense()
+    def dump(self) -> list[Any]:
+        """Return the live pods: the highest id, columns, (namespace, number of pods in a row), and
+        the joined uids and names of named pods. Rows and chunks are private encodings.
+        """
+        rows = self.live()
+        runs = self._runs(rows[(self.flags[rows] & NAMED) != 0])
+        by_namespace = groupby(runs, key=lambda run: run[0].namespace)
+        return [
+            self.last,
+            [getattr(self, name)[rows].tobytes() for name, _dtype in SAVED],
+            [(name, sum(len(places) for _, places in part)) for name, part in by_namespace],
+            join(chunk.uids_at(places) for chunk, places in runs),
+            join(chunk.names_at(places) for chunk, places in runs),
+        ]
 
-    def runs(self, rows: I64) -> list[tuple[Chunk, list[int]]]:
+    @classmethod
+    def load(cls, saved: list[Any]) -> "BindTable":
+        """Restore what `dump` returned."""
+        last, columns, namespaces, uids, names = saved
+        table = cls(last)
+        table._resize(max(CAPACITY_MIN, len(unpack(columns[0]))))
+        for (name, dtype), column in zip(SAVED, columns, strict=True):
+            values = np.frombuffer(column, dtype)
+            getattr(table, name)[: len(values)] = values
+            table.used = len(values)
+        table._find_dense()
+        flags = table.flags[: table.used].copy()
+        named = np.flatnonzero(flags & NAMED)
+        uid_list, name_list, start = split(uids), split(names), 0
+        for namespace, count in namespaces:
+            stop = start + count
+            table.name_many(
+                named[start:stop], namespace, uid_list[start:stop], name_list[start:stop]
+            )
+            start = stop
+        # Naming marked all of them as needed: unmark those that are not.
+        table.unneeded(named[(flags[named] & NEEDED) == 0])
+        return table
+
+    def _runs(self, rows: I64) -> list[tuple[Chunk, list[int]]]:
         """Return named rows as runs of one chunk with ascending places, which can be joined at
         once.
         """

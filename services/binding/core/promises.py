@@ -26,7 +26,9 @@ def promise_volumes(state: BindingState, pod: int, event: Reserved | VolumesChos
         state.promise_conflicts[pod] = why
         return
     state.last_promise += 1
-    add_promise(state, pod, Promise(state.last_promise, event.shard, node, event.volumes))
+    promise = Promise(state.last_promise, event.shard, node, event.volumes)
+    state.promises[pod] = promise
+    index(state, pod, promise)
 
 
 def _contradiction(state: BindingState, node: int, choices: tuple[Choice, ...]) -> str:
@@ -42,9 +44,8 @@ def _contradiction(state: BindingState, node: int, choices: tuple[Choice, ...]) 
     return ""
 
 
-def add_promise(state: BindingState, pod: int, promise: Promise) -> None:
-    """Add a promise and index its claims and volumes."""
-    state.promises[pod] = promise
+def index(state: BindingState, pod: int, promise: Promise) -> None:
+    """Index a promise by its claims and volumes."""
     if not promise.is_announced:
         state.unannounced[pod] = True
     for choice in promise.choices:

@@ -1,6 +1,7 @@
 """Binding's state: pods' rows, nodes' names, open effects, due pods, and reports."""
 
 from collections import deque
+from dataclasses import InitVar, dataclass, field
 
 import numpy as np
 from msgspec import Struct
@@ -10,10 +11,11 @@ from services.binding.core.config import Config
 from services.binding.core.due_pods import Due
 from services.binding.core.pod_table import BindTable
 from services.binding.core.transitions import Evicting
-from shared.events.base import Event
+from shared.events.binding import BindingEvent
 from shared.events.observed import ExtendersPreempted
 from shared.events.preemption import VictimsAsked
 from shared.machine.core import MachineState
+from shared.machine.saved import Derived, Shared
 from shared.model.columns import I64
 from shared.model.ids import JournalName, service_of
 from shared.model.objects import PodSpec
@@ -23,15 +25,12 @@ ENDS = ("bound", "gone", "foreign", "abandoned", "failed", "refused")
 NODE_UNSEEN, NODE_LIVE, NODE_GONE = 0, 1, 2
 
 
+@dataclass(slots=True)
 class Column:
     """Pod ids and nodes to report, gathered one by one or as whole columns."""
 
-    __slots__ = ("ids", "nodes")
-
-    def __init__(self) -> None:
-        """Create an empty column."""
-        self.ids: list[int | I64] = []
-        self.nodes: list[int | I64] = []
+    ids: list[int | I64] = field(default_factory=list)
+    nodes: list[int | I64] = field(default_factory=list)
 
     def clear(self) -> None:
         """Clear the column after its report."""
@@ -52,7 +51,7 @@ class Eviction(Struct):
     pod: int = 0
 
 
-class PostBind(Struct, array_like=True):
+class PostBind(Struct):
     """A bound pod for PostBind plugins; effect 0: not sent yet."""
 
     spec: PodSpec
@@ -60,7 +59,7 @@ class PostBind(Struct, array_like=True):
     effect: int = 0
 
 
-class Promise(Struct, array_like=True):
+class Promise(Struct):
     """A shard's volume choices for one pod and node; `is_announced`: all shards know it."""
 
     number: int
@@ -70,68 +69,80 @@ class Promise(Struct, array_like=True):
     is_announced: bool = False
 
 
+def _no_reports() -> dict[str, Column]:
+    return {end: Column() for end in ENDS}
+
+
+@dataclass(eq=False, repr=False)
 class BindingState(MachineState):
     """The state of binding. `pods_left` counts the pods of each open effect that wait for its
     answer; `due` is when a pod in REPEAT, READ or FENCE continues; `queued` has the QUEUED pods in
     the order of decision.
     """
 
-    def __init__(self, sources: tuple[JournalName, ...]) -> None:
-        """Create an empty state."""
+    sources: InitVar[tuple[JournalName, ...]]
+    config: Config = field(default_factory=Config)
+    table: BindTable = field(default_factory=BindTable)
+    node_names: dict[int, str] = field(default_factory=dict)
+    node_marks: NDArray[np.int8] = field(default_factory=lambda: np.zeros(64, np.int8))
+    lost_names: dict[int, str] = field(default_factory=dict)  # pod -> its deleted node's name
+    is_restoring: bool = False  # the cluster was restored and is not fully listed yet
+    unresolved: dict[int, bool] = field(default_factory=dict)
+    volumes: dict[int, tuple[Choice, ...]] = field(default_factory=dict)  # to bind before the pods
+    promises: dict[int, Promise] = field(default_factory=dict)  # by pod; only with several shards
+    # Numbers, and the position of their facts.
+    promises_over: list[tuple[int, int]] = field(default_factory=list)
+    last_promise: int = 0
+    # Pods whose volumes are promised to others -> why.
+    promise_conflicts: dict[int, str] = field(default_factory=dict)
+    # Open binds with users' plugins.
+    plugin_specs: Shared[dict[int, PodSpec]] = field(default_factory=dict)
+    pre_bind_rejections: dict[int, str] = field(default_factory=dict)  # rejected by a plugin -> why
+    # Pod -> (Permit plugin, whether it failed).
+    pre_bind_rejectors: dict[int, tuple[str, bool]] = field(default_factory=dict)
+    # Given up -> the Permit plugin to report.
+    permit_rejectors: dict[int, str] = field(default_factory=dict)
+    # Pods that their plugin or extender did not bind -> why.
+    bind_errors: dict[int, str] = field(default_factory=dict)
+    post_binds: dict[int, PostBind] = field(default_factory=dict)
+    # By ask: extenders must be asked, and what they said must be sent to preemption.
+    victims_to_ask: dict[int, VictimsAsked] = field(default_factory=dict)
+    victim_answers: dict[int, ExtendersPreempted] = field(default_factory=dict)
+    queued: deque[int | I64] = field(default_factory=deque)
+    due: Due = field(default_factory=Due)
+    next_effect: int = 1
+    effects: dict[int, BindingEvent] = field(default_factory=dict)
+    pods_left: dict[int, int] = field(default_factory=dict)
+    reports: dict[str, Column] = field(default_factory=_no_reports)
+    evictions: dict[int, Eviction] = field(default_factory=dict)
+    victims: dict[int, int] = field(default_factory=dict)
+    evict_reports: dict[tuple[int, str], list[int]] = field(default_factory=dict)
+    patches: Shared[dict[int, str]] = field(default_factory=dict)
+    patching: dict[int, bool] = field(default_factory=dict)
+    messages: Shared[dict[int, str]] = field(default_factory=dict)
+    refreshes: Shared[dict[int, str]] = field(default_factory=dict)
+    refresh_ms: int = 0
+    # The newest binds: when, which pods, which nodes.
+    recent: deque[tuple[int, bytes, bytes]] = field(default_factory=deque)
+    # Pod -> (message, when it was written).
+    written: Shared[dict[int, tuple[str, int]]] = field(default_factory=dict)
+    errors: Shared[dict[int, str]] = field(default_factory=dict)  # pod -> its message if an error
+
+    shards: Derived[int] = 0
+    node_ids: Derived[dict[str, int]] = field(default_factory=dict)
+    last_node: Derived[int] = 0
+    open: Derived[int] = 0
+    unannounced: Derived[dict[int, bool]] = field(default_factory=dict)  # shards do not know them
+    promised: Derived[dict[tuple[str, str], list[tuple[Promise, Choice]]]] = field(
+        default_factory=dict
+    )
+    post_new: Derived[dict[int, bool]] = field(default_factory=dict)  # not sent yet
+    has_reports: Derived[bool] = False
+    recent_bytes: Derived[int] = 0
+
+    def __post_init__(self, sources: tuple[JournalName, ...]) -> None:
         super().__init__(sources)
-        self.config = Config()
-        self.table = BindTable()
-        self.node_names: dict[int, str] = {}
-        self.node_ids: dict[str, int] = {}
-        self.node_marks: NDArray[np.int8] = np.zeros(64, np.int8)
-        self.last_node = 0
-        self.lost_names: dict[int, str] = {}  # pod -> the name of its deleted node
-        self.is_restoring = False  # the cluster was restored and is not fully listed yet
-        self.open = 0
-        self.unresolved: dict[int, bool] = {}
-        self.volumes: dict[int, tuple[Choice, ...]] = {}  # to be bound before their pods
         self.shards = sum(service_of(source) == "placement" for source in sources)
-        self.promises: dict[int, Promise] = {}  # by pod; only with several shards
-        self.unannounced: dict[int, bool] = {}  # promises that shards do not know yet; derived
-        self.promised: dict[tuple[str, str], list[tuple[Promise, Choice]]] = {}  # follows
-        self.promises_over: list[tuple[int, int]] = []  # numbers, and the position of their facts
-        self.last_promise = 0
-        self.promise_conflicts: dict[
-            int, str
-        ] = {}  # pods whose volumes are promised to others -> why
-        self.plugin_specs: dict[int, PodSpec] = {}  # open binds with users' plugins
-        self.pre_bind_rejections: dict[int, str] = {}  # rejected by a plugin -> why
-        self.pre_bind_rejectors: dict[
-            int, tuple[str, bool]
-        ] = {}  # (Permit plugin, whether it failed)
-        self.permit_rejectors: dict[int, str] = {}  # given up -> the Permit plugin to report
-        self.bind_errors: dict[
-            int, str
-        ] = {}  # pods that their plugin or extender did not bind -> why
-        self.post_binds: dict[int, PostBind] = {}
-        self.post_new: dict[int, bool] = {}  # not sent yet
-        self.victims_to_ask: dict[int, VictimsAsked] = {}  # by ask: extenders must be asked
-        self.victim_answers: dict[int, ExtendersPreempted] = {}  # by ask: to be sent to preemption
-        self.queued: deque[int | I64] = deque()
-        self.due = Due()
-        self.next_effect = 1
-        self.effects: dict[int, Event] = {}
-        self.pods_left: dict[int, int] = {}
-        self.reports = {end: Column() for end in ENDS}
-        self.has_reports = False
-        self.evictions: dict[int, Eviction] = {}
-        self.victims: dict[int, int] = {}
-        self.evict_reports: dict[tuple[int, str], list[int]] = {}
-        self.patches: dict[int, str] = {}
-        self.patching: dict[int, bool] = {}
-        self.messages: dict[int, str] = {}
-        self.refreshes: dict[int, str] = {}
-        self.refresh_ms = 0
-        # The newest binds: when, which pods, which nodes.
-        self.recent: deque[tuple[int, bytes, bytes]] = deque()
-        self.recent_bytes = 0
-        self.written: dict[int, tuple[str, int]] = {}  # pod -> (message, when it was written)
-        self.errors: dict[int, str] = {}  # pod -> its message if it is an error
 
     @property
     def has_messages(self) -> bool:
