@@ -111,18 +111,21 @@ class Runner:
         clock = asyncio.get_running_loop().time
         began_s = quiet_s = clock()
         progress = Progress(len(self._seen))
+        proven: set[int] = set()
         while True:
             await asyncio.sleep(TICK_S)
             check_mesh(mesh)
             progress.seconds = clock() - began_s
             if self._count(progress):
                 quiet_s = clock()
+                proven.clear()
             self.show(progress)
             late = progress.seconds > self.time_limit_s
             if late or (self.cluster.arrived and clock() - quiet_s > QUIET_S):
                 await tally.catch_up()
                 final = self.final(tally)
-                verdict = confirm(final, self.profiles)
+                gangs_wait = any(pod.gang for pod in final.waiting)
+                verdict = confirm(final, self.profiles, proven if gangs_wait else None)
                 all_came = self.cluster.arrived
                 done = all_came and not verdict.problems and not self._has_open_timeout(tally)
                 if done or late:

@@ -105,8 +105,14 @@ class Verdict:
     another_packing: int = 0
 
 
-def confirm(final: Final, profiles: Mapping[str, Profile] | None = None) -> Verdict:
+def confirm(
+    final: Final, profiles: Mapping[str, Profile] | None = None, proven: set[int] | None = None
+) -> Verdict:
     """Check every waiting pod and gang. `profiles` are by schedulerName.
+
+    `proven` are the pods (by number) whose messages were true at a check since the cluster last
+    changed; this check adds to them. A gang that waits for more room holds some for a while, and
+    the messages of other pods count the held room: perhaps they are never all true at once.
 
     Pods with volumes, and refusals by users' plugins or extenders, are not checked: their rules are
     not known here.
@@ -115,9 +121,10 @@ def confirm(final: Final, profiles: Mapping[str, Profile] | None = None) -> Verd
     _as_by_default(final, profiles or {})
     with_filters = {name for name, one in (profiles or {}).items() if has_own_filters(one)}
     shown: dict[tuple[PodSpec, str, bool], str | None] = {}
+    proven = set() if proven is None else proven
     for pod in final.waiting:
         verdict.reasons[_reason(pod)] += 1
-        if not pod.is_queued:
+        if not pod.is_queued or pod.number in proven:
             continue
         if not pod.message:
             verdict.problems.append(f"pod {pod.name} waits without a message")
@@ -125,7 +132,9 @@ def confirm(final: Final, profiles: Mapping[str, Profile] | None = None) -> Verd
             key = (pod.spec, pod.message, pod.other_words)
             if key not in shown:
                 shown[key] = _single_problem(final, pod)
-            if shown[key] is not None:
+            if shown[key] is None:
+                proven.add(pod.number)
+            else:
                 verdict.problems.append(f"pod {pod.name}: {shown[key]}")
     for gang, members in _waiting_gangs(final):
         if all(_is_checked(member, with_filters) for member in members):

@@ -10,7 +10,7 @@ from typing import Any
 from msgspec import Struct
 
 ROOT = Path(__file__).resolve().parents[2]
-TIMEOUT_S = 400
+TIMEOUT_S = 640
 
 
 class Ran(Struct, frozen=True):

@@ -46,10 +46,10 @@ class Mine(BindPlugin):
         if not pod["labels.mine"]:
             return False
         asked = dict(PodName=pod.name, PodNamespace=pod.namespace, PodUID=pod.uid, Node=node)
-        answer = await asyncio.to_thread(self.ask, json.dumps(asked).encode())
+        answer = await asyncio.to_thread(self._ask, json.dumps(asked).encode())
         return answer.get("Error") or True
 
-    def ask(self, body: bytes):
+    def _ask(self, body: bytes):
         with urlopen(Request("URL/bind", body), timeout=30) as answer:
             return json.load(answer)
 '''

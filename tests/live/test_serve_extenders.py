@@ -31,13 +31,13 @@ class Notes(BindPlugin):
     reads = ("labels.app",)
 
     async def pre_bind(self, pod: BoundPod, node: str):
-        self.write("wants", pod, node)
+        self._write("wants", pod, node)
         return None
 
     async def post_bind(self, pod: BoundPod, node: str):
-        self.write("has", pod, node)
+        self._write("has", pod, node)
 
-    def write(self, what: str, pod: BoundPod, node: str):
+    def _write(self, what: str, pod: BoundPod, node: str):
         with open("{notes}", "a") as file:
             file.write(f"{{what}} {{pod.name}} {{node}}\\n")
 '''

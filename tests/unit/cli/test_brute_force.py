@@ -110,6 +110,17 @@ def test_a_wrong_wait_or_message_is_a_problem(wait, loads, problem):
     assert problem in found
 
 
+def test_messages_need_not_be_true_at_the_same_time_while_gangs_hold_room():
+    held = "0/2 nodes are available: 1 Insufficient memory, 1 node(s) had untolerated taint(s)."
+    proven: set[int] = set()
+    first = final(waiting(number=1), waiting(held, number=2))
+    assert len(confirm(first, proven=proven).problems) == 1
+    assert proven == {1}
+    second = final(waiting(held, number=1), waiting(number=2))
+    assert confirm(second, proven=proven).problems == []
+    assert len(confirm(second).problems) == 1
+
+
 def test_without_nodes_only_one_message_is_right():
     assert confirm(final(waiting("no nodes available to schedule pods"), nodes=[])).problems == []
     assert confirm(final(waiting(), nodes=[])).problems != []
