@@ -26,7 +26,7 @@ from shared.model.ids import JournalName
 from shared.ports.bus import Bus
 from shared.ports.snapshots import SnapshotBad, SnapshotMeta, SnapshotStore
 
-SNAPSHOT_VERSION = 3
+SNAPSHOT_VERSION = 4
 _UNREADABLE = (msgspec.MsgspecError, ValueError, TypeError, LookupError)
 """The errors of a core's `load` for a dump of a later version."""
 Inputs = list[tuple[Consumed, list[tuple[int, Record]]]]

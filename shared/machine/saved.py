@@ -8,7 +8,10 @@ each type is made once, from its annotations:
 - Other structs and dataclasses become the list of their fields; later fields are added at the end.
 - A dict becomes its pairs, and a dict without values its keys. Both are sorted, so that equal
   states give equal bytes, unless the order is part of the state (`Ordered`). Sets are sorted too.
+  The key of a record comes before its fields.
 - `Shared` dicts have few distinct values for many numbers: each value is saved once.
+- An `Amount` beyond 64 bits becomes decimal text. The sum stays exact, so it is the same with or
+  without a snapshot in between; a saturating sum would depend on the order of changes.
 - An array becomes its bytes without the zeros at its end. Ids gathered as `int | I64` become one
   column.
 - A class with the methods `dump` and `load` decides for itself: tables drop dead rows.
@@ -22,7 +25,7 @@ from collections import deque
 from collections.abc import Callable
 from enum import Enum
 from functools import cache, partial, reduce
-from operator import or_
+from operator import attrgetter, or_
 from types import NoneType, UnionType
 from typing import (
     Annotated,
@@ -45,10 +48,12 @@ T = TypeVar("T")
 S = TypeVar("S")
 Change = Callable[[Any], Any]
 
-_DERIVED, _ORDERED, _SHARED = "derived", "ordered", "shared"
+_DERIVED, _ORDERED, _SHARED, _AMOUNT = "derived", "ordered", "shared", "amount"
 Derived = Annotated[T, _DERIVED]
 Ordered = Annotated[T, _ORDERED]
 Shared = Annotated[T, _SHARED]
+Amount = Annotated[int, _AMOUNT]
+INT64_MIN, INT64_MAX = -(1 << 63), (1 << 63) - 1
 _SCALARS = (int, str, bool, bytes, float, NoneType)
 _UNIONS = (Union, UnionType)
 
@@ -135,6 +140,8 @@ def _codec(kind: Any) -> _Codec:
         return _shared(get_args(kind)[0])
     if _is_marked(kind, _ORDERED):
         return _dict(get_args(kind)[0], _pairs)
+    if _is_marked(kind, _AMOUNT):
+        return _Codec(_amount, int)
     if kind in _SCALARS:
         return _Codec()
     if isinstance(kind, type) and hasattr(kind, "dump") and hasattr(kind, "load"):
@@ -156,9 +163,16 @@ def _codec(kind: Any) -> _Codec:
         return _optional(_codec(reduce(or_, (one for one in args if one is not NoneType))))
     if origin is np.ndarray:
         return _array(np.dtype(get_args(args[1])[0]))
-    if dataclasses.is_dataclass(kind) or _is_struct(kind):
+    if _is_record(kind):
         return _record(kind)
     raise TypeError(f"a snapshot cannot hold {kind}")
+
+
+def _is_record(kind: Any) -> bool:
+    """Return whether the values of a type are saved as lists of their fields."""
+    if not (dataclasses.is_dataclass(kind) or _is_struct(kind)) or _is_plain(kind):
+        return False
+    return not (hasattr(kind, "dump") and hasattr(kind, "load"))
 
 
 def _is_options(kind: Any) -> bool:
@@ -206,8 +220,8 @@ def _pairs(value: dict[Any, Any]) -> list[Any]:
     return list(value.items())
 
 
-def _sorted_pairs(value: dict[Any, Any]) -> list[Any]:
-    return sorted(value.items())  # keys differ, so no values are compared
+def _sorted_pairs(value: dict[Any, Any]) -> Any:
+    return sorted(value.items()) if value else ()  # keys differ, so no values are compared
 
 
 def _dict(kind: Any, pairs: Change) -> _Codec:
@@ -223,8 +237,14 @@ def _dict(kind: Any, pairs: Change) -> _Codec:
         whole = list[tuple[key, of]]  # type: ignore[valid-type]
         return _Codec(pairs, lambda saved: dict(msgspec.convert(saved, whole)))
     loaded, save_one, load_one = _codec(key).loads(), values.saves(), values.loads()
+    if _is_record(of):
+        fields = _Fields(of)
+        return _Codec(
+            lambda value: [fields.values(one, [key]) for key, one in pairs(value)] if value else (),
+            lambda saved: {loaded(key): fields.record(values) for key, *values in saved},
+        )
     return _Codec(
-        lambda value: [(one, save_one(of)) for one, of in pairs(value)],
+        lambda value: [(one, save_one(of)) for one, of in pairs(value)] if value else (),
         lambda saved: {loaded(one): load_one(of) for one, of in saved},
     )
 
@@ -247,6 +267,10 @@ def _shared(kind: Any) -> _Codec:
         return found
 
     return _Codec(grouped, ungrouped)
+
+
+def _amount(value: int) -> int | str:
+    return value if INT64_MIN <= value <= INT64_MAX else str(value)
 
 
 def _first(pair: tuple[int, Any]) -> int:
@@ -298,25 +322,43 @@ def _array(dtype: "np.dtype[Any]") -> _Codec:
 
 def _record(kind: type) -> _Codec:
     """Save a record as the list of its fields. Missing last fields have their defaults."""
-    saved = _saved_fields(kind)
-    names = [name for name, _codec in saved]
-    changed = [(at, codec) for at, (_name, codec) in enumerate(saved) if codec != _Codec()]
-    savers = [(at, codec.save) for at, codec in changed if codec.save is not None]
-    loaders = [(at, codec.load) for at, codec in changed if codec.load is not None]
+    fields = _Fields(kind)
+    return _Codec(lambda record: fields.values(record, []), fields.record)
 
-    def as_list(record: Any) -> list[Any]:
-        values = [getattr(record, name) for name in names]
-        for at, change in savers:
-            values[at] = change(values[at])
-        return values
 
-    def as_record(values: list[Any]) -> Any:
-        if len(values) > len(names):
-            raise ValueError(f"{kind.__name__} has no field {len(values)}")
-        values = list(values)
-        for at, change in loaders:
+class _Fields:
+    """The saved fields of a record. Some states have tens of thousands of records, so one costs a
+    list and few calls.
+    """
+
+    def __init__(self, kind: Any) -> None:
+        self._kind = kind
+        positional: Any = kind.__match_args__
+        saved = _saved_fields(kind)
+        self._names = [name for name, _codec in saved]
+        self._get = attrgetter(*self._names, self._names[0])  # one more, as one alone is no tuple
+        codecs = [(at, codec) for at, (_name, codec) in enumerate(saved)]
+        self._savers = [(at, one.save) for at, one in codecs if one.save is not None]
+        self._loaders = [(at, one.load) for at, one in codecs if one.load is not None]
+        self._in_order = list(positional[: len(self._names)]) == self._names
+
+    def values(self, record: Any, begin: list[Any]) -> list[Any]:
+        """Return the values after those of `begin`."""
+        start = len(begin)
+        begin += self._get(record)
+        begin.pop()
+        for at, change in self._savers:
+            begin[start + at] = change(begin[start + at])
+        return begin
+
+    def record(self, saved: Any) -> Any:
+        """Return the record with these values. Raises ValueError if there are too many."""
+        values = list(saved)
+        if len(values) > len(self._names):
+            raise ValueError(f"{self._kind.__name__} has no field {len(values)}")
+        for at, change in self._loaders:
             if at < len(values):
                 values[at] = change(values[at])
-        return kind(**dict(zip(names, values, strict=False)))
-
-    return _Codec(as_list, as_record)
+        if self._in_order:
+            return self._kind(*values)
+        return self._kind(**dict(zip(self._names, values, strict=False)))

@@ -9,7 +9,6 @@ from muster.app.mesh import make_core
 from muster.simulation.scenario import PLACEMENTS
 from services.permit.core import core as permit
 from services.permit.core.config import Config
-from services.permit.core.state import PermitState
 from shared.bus.memory import MemoryBus
 from shared.events.permit import GangReleased
 from shared.events.placement import Reserved
@@ -142,9 +141,13 @@ async def test_an_assertion_in_a_decision_is_named_and_not_raised(run, monkeypat
 
 def in_a_new_form(monkeypatch) -> None:
     """Permit's dumps have one part more, as in a later version."""
-    restore = PermitState.restore
-    monkeypatch.setattr(permit.PermitCore, "dump", lambda _core, state: [*state.dump(), 1])
-    monkeypatch.setattr(PermitState, "restore", lambda state, body: restore(state, body[:5]))
+    dump, load = permit.PermitCore.dump, permit.PermitCore.load
+
+    def without_it(core, body):
+        return load(core, {name: value for name, value in body.items() if name != "later"})
+
+    monkeypatch.setattr(permit.PermitCore, "dump", lambda *given: {**dump(*given), "later": 1})
+    monkeypatch.setattr(permit.PermitCore, "load", without_it)
 
 
 def with_another_state(monkeypatch) -> None:

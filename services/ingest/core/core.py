@@ -8,8 +8,9 @@ decided exactly once, and folding needs no decisions. Ingest does not place or o
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
-from services.ingest.core import cluster_events, snapshot
+from services.ingest.core import cluster_events
 from services.ingest.core.config import Config
+from services.ingest.core.derived import check, derive
 from services.ingest.core.groups import remove_budgets, remove_gangs, update_budgets, update_gangs
 from services.ingest.core.lists import on_list_began, on_list_ended
 from services.ingest.core.nodes import remove_nodes, update_nodes
@@ -54,6 +55,7 @@ from shared.events.observed import (
     WatchAdvanced,
     WorldOpened,
 )
+from shared.machine.saved import load, save
 from shared.model.columns import split
 from shared.model.ids import INGEST, SHARDS_MAX, JournalName
 from shared.model.options import read_options
@@ -132,16 +134,16 @@ class IngestCore:
         return state.effects
 
     def dump(self, state: IngestState) -> Any:
-        """Return canonical plain values; see snapshot.py."""
-        return snapshot.dump(state)
+        """Return canonical plain values."""
+        return save(state)
 
     def load(self, body: Any) -> IngestState:
         """Restore what `dump` returned."""
-        return snapshot.load(body, self.placements)
+        return derive(load(self.new(), body))
 
     def check(self, state: IngestState) -> None:
         """Check that reference counts and reverse indexes agree with the table."""
-        snapshot.check(state)
+        check(state)
 
 
 def _on_configured(state: IngestState, event: Configured) -> None:

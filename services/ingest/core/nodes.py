@@ -46,11 +46,11 @@ def update_nodes(state: IngestState, nodes: list[Node]) -> None:
         else:
             if known.node.images != node.images:
                 images += count(state, known.node, -1) + count(state, node, 1)
-            _count_zone(state, known.node, known.shard, -1)
+            count_node(state, known.node, known.shard, -1)
             if state.config.wakes:
                 note(state, *node_changes(known.node, node))
             known.node = node
-            _count_zone(state, node, known.shard, 1)
+            count_node(state, node, known.shard, 1)
         published.setdefault(known.shard, []).append(known)
     if state.images and (images or added):
         publish_counts(state, images)
@@ -86,7 +86,7 @@ def remove_nodes(state: IngestState, uids: list[str]) -> None:
         if known is None:
             continue
         del state.node_by_id[known.id]
-        _count_zone(state, known.node, known.shard, -1)
+        count_node(state, known.node, known.shard, -1)
         if state.node_names[known.node.name] >> SHARD_BITS == known.id:
             del state.node_names[known.node.name]
         published.setdefault(known.shard, []).append(known.id)
@@ -131,11 +131,12 @@ def _add(state: IngestState, node: Node) -> NodeRecord:
     state.nodes[node.uid] = known
     state.node_by_id[known.id] = known
     state.node_names[node.name] = known.id << SHARD_BITS | known.shard
-    _count_zone(state, node, known.shard, 1)
+    count_node(state, node, known.shard, 1)
     return known
 
 
-def _count_zone(state: IngestState, node: Node, shard: int, change: int) -> None:
+def count_node(state: IngestState, node: Node, shard: int, change: int) -> None:
+    """Count a node that was added (1) or deleted (-1), by shard and by zone."""
     state.shard_nodes[shard] += change
     zone = node.labels.get(ZONE, "")
     left = state.zone_nodes.get(zone, 0) + change

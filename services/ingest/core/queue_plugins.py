@@ -1,6 +1,6 @@
 """Users' queue plugins (PreEnqueue, QueueSort): asked here once for each signature, and published.
 
-The answer follows from the spec and the configuration, so snapshots do not contain it.
+The answer follows from the spec and the configuration; the signature keeps it.
 """
 
 import msgspec

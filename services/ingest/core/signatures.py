@@ -61,7 +61,10 @@ def acquire_labels(
     """Return the interned label set; a new one is matched with everything that selects pods."""
     found = state.labelsets.get((namespace, labels, owner))
     if found is None:
-        found = add_labels(state, namespace, labels, owner)
+        found = LabelSet(state.next_labelset, namespace, labels, owner)
+        state.next_labelset += 1
+        state.labelset_by_number[found.number] = found
+        index_labels(state, found)
         if state.spreads:
             found.spread_by = state.spreaders.selector(namespace, labels, owner)
         found.budgets = tuple(
@@ -75,14 +78,10 @@ def acquire_labels(
     return found
 
 
-def add_labels(state: IngestState, namespace: str, labels: Labels, owner: str) -> LabelSet:
-    """Add a new label set without matching it."""
-    found = LabelSet(state.next_labelset, namespace, labels, owner)
-    state.next_labelset += 1
-    state.labelsets[namespace, labels, owner] = found
-    state.labelset_by_number[found.number] = found
-    state.labelsets_in.setdefault(namespace, {})[found.number] = found
-    return found
+def index_labels(state: IngestState, labels: LabelSet) -> None:
+    """Index a label set by its values and by its namespace."""
+    state.labelsets[labels.namespace, labels.labels, labels.owner] = labels
+    state.labelsets_in.setdefault(labels.namespace, {})[labels.number] = labels
 
 
 def release_labels(state: IngestState, number: int, pods: int) -> None:

@@ -1,14 +1,15 @@
 """Ingest's state: live objects, interned signatures and label sets, open lists, the outbox."""
 
 from collections import deque
+from dataclasses import InitVar, dataclass, field
 
 from msgspec import Struct
 
 from services.ingest.core.config import Config
 from services.ingest.core.pods.table import PodTable
-from shared.events.base import Event
-from shared.events.ingest import ListAsked
+from shared.events.ingest import IngestEvent, ListAsked
 from shared.machine.core import MachineState
+from shared.machine.saved import Derived, Ordered
 from shared.model.cluster_objects import ClusterObject
 from shared.model.default_spread import Spreaders
 from shared.model.objects import Budget, Gang, Node, Selector
@@ -108,56 +109,68 @@ class Bracket(Struct):
     marks: tuple[tuple[str, int], ...] = ()
 
 
+@dataclass(eq=False, repr=False)
 class IngestState(MachineState):
     """The state of ingest. Slots, label set numbers and waiting codes are private encodings."""
 
-    def __init__(self, placements: int) -> None:
-        """Create an empty world without a cluster."""
+    placements: InitVar[int]
+    config: Config = field(default_factory=Config)
+    cluster: str = ""
+    revision: int = 0
+    seen_revision: int = 0
+    marks: dict[str, int] = field(default_factory=dict)  # how far each part of the cluster was seen
+    is_restored: bool = False  # the cluster was restored and is not fully listed yet
+    is_rewound: bool = False  # the open list shows pods older than seen before
+    rejected: int = 0
+    next_pod: int = 1
+    next_node: int = 1
+    next_sig: int = 1
+    next_gang: int = 1
+    next_budget: int = 1
+    next_effect: int = 1
+    pods: PodTable = field(default_factory=PodTable)
+    sigs: dict[bytes, Signature] = field(default_factory=dict)
+    labelset_by_number: dict[int, LabelSet] = field(default_factory=dict)
+    next_labelset: int = 1
+    # See the module `identity`.
+    interest: dict[str, frozenset[str]] = field(default_factory=dict)
+    node_by_id: dict[int, NodeRecord] = field(default_factory=dict)
+    node_names: dict[str, int] = field(default_factory=dict)
+    images: dict[int, ImageRecord] = field(default_factory=dict)  # by number
+    waiting: dict[str, UnknownNode] = field(default_factory=dict)
+    next_waiting: int = OVERFLOW - 1
+    zone_shards: dict[str, int] = field(default_factory=dict)
+    # Name -> shard of deleted nodes, oldest first.
+    left_shards: Ordered[dict[str, int]] = field(default_factory=dict)
+    budgets: Ordered[dict[str, BudgetRecord]] = field(default_factory=dict)  # oldest first
+    gangs: dict[str, GangRecord] = field(default_factory=dict)
+    objects: dict[str, ClusterObject] = field(default_factory=dict)
+    # Signature -> selector of its default spread.
+    spread_sigs: dict[int, Selector] = field(default_factory=dict)
+    brackets: dict[str, Bracket] = field(default_factory=dict)
+    broken_off: dict[str, bool] = field(default_factory=dict)  # kinds whose list broke off
+    mark: int = 0
+    doubts: dict[str, bool] = field(default_factory=dict)
+    unlisted: list[str] = field(default_factory=list)  # kinds whose first list is not applied yet
+    listed_pods: int = 0
+    listed_objects: int = 0
+    effects: dict[int, ListAsked] = field(default_factory=dict)
+    outbox: deque[IngestEvent] = field(default_factory=deque)
+    events_to_publish: dict[str, None] = field(default_factory=dict)  # kinds of events
+
+    queue_plugins: Derived[QueuePlugins | None] = None  # as configured
+    sig_keys: Derived[dict[int, bytes]] = field(default_factory=dict)
+    labelsets: Derived[dict[tuple[str, Labels, str], LabelSet]] = field(default_factory=dict)
+    labelsets_in: Derived[dict[str, dict[int, LabelSet]]] = field(default_factory=dict)
+    nodes: Derived[dict[str, NodeRecord]] = field(default_factory=dict)
+    zone_nodes: Derived[dict[str, int]] = field(default_factory=dict)
+    shard_nodes: Derived[list[int]] = field(default_factory=list)
+    gang_keys: Derived[dict[int, str]] = field(default_factory=dict)
+    spreaders: Derived[Spreaders] = field(default_factory=Spreaders)  # of the objects
+
+    def __post_init__(self, placements: int) -> None:
         super().__init__(())
-        self.config = Config()
-        self.queue_plugins: QueuePlugins | None = None  # as configured
-        self.cluster = ""
-        self.revision = 0
-        self.seen_revision = 0
-        self.marks: dict[str, int] = {}  # how far each part of the cluster was seen
-        self.is_restored = False  # the cluster was restored and is not fully listed yet
-        self.is_rewound = False  # the open list shows pods older than seen before
-        self.rejected = 0
-        self.next_pod = self.next_node = self.next_sig = 1
-        self.next_gang = self.next_budget = self.next_effect = 1
-        self.pods = PodTable()
-        self.sigs: dict[bytes, Signature] = {}
-        self.sig_keys: dict[int, bytes] = {}
-        self.labelsets: dict[tuple[str, Labels, str], LabelSet] = {}
-        self.labelset_by_number: dict[int, LabelSet] = {}
-        self.labelsets_in: dict[str, dict[int, LabelSet]] = {}  # by namespace and number
-        self.next_labelset = 1
-        self.interest: dict[str, frozenset[str]] = {}  # see the module `identity`
-        self.nodes: dict[str, NodeRecord] = {}
-        self.node_by_id: dict[int, NodeRecord] = {}
-        self.node_names: dict[str, int] = {}
-        self.images: dict[int, ImageRecord] = {}  # by number; derived from signatures and nodes
-        self.waiting: dict[str, UnknownNode] = {}
-        self.next_waiting = OVERFLOW - 1
-        self.zone_shards: dict[str, int] = {}
-        self.left_shards: dict[str, int] = {}  # name -> shard of deleted nodes, oldest first
-        self.zone_nodes: dict[str, int] = {}
         self.shard_nodes = [0] * placements
-        self.budgets: dict[str, BudgetRecord] = {}
-        self.gangs: dict[str, GangRecord] = {}
-        self.gang_keys: dict[int, str] = {}
-        self.objects: dict[str, ClusterObject] = {}
-        self.spreaders = Spreaders()  # of the objects
-        self.spread_sigs: dict[int, Selector] = {}  # signature -> selector of its default spread
-        self.brackets: dict[str, Bracket] = {}
-        self.broken_off: dict[str, bool] = {}  # kinds whose list broke off
-        self.mark = 0
-        self.doubts: dict[str, bool] = {}
-        self.unlisted: list[str] = []  # kinds whose first list is not applied yet
-        self.listed_pods = self.listed_objects = 0
-        self.effects: dict[int, ListAsked] = {}
-        self.outbox: deque[Event] = deque()
-        self.events_to_publish: dict[str, None] = {}  # kinds of events to publish
 
     @property
     def spreads(self) -> bool:

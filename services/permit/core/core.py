@@ -27,6 +27,7 @@ from shared.events.ingest import GangGone, GangSet, PodsAssigned, PodsGone
 from shared.events.permit import GangCommitted, GangReleased, GangTimedOut, HoldAsked, OfferAsked
 from shared.events.placement import GangHeld, GangOffered, GangRefused, Shown
 from shared.events.queueing import GangDispatched, Members
+from shared.machine.saved import load, save
 from shared.model.columns import pack, unpack
 from shared.model.ids import BINDING, INGEST, PERMIT, QUEUEING, JournalName, placement
 from shared.model.options import read_options
@@ -102,13 +103,11 @@ class PermitCore:
 
     def dump(self, state: PermitState) -> Any:
         """Return canonical plain values."""
-        return state.dump()
+        return save(state)
 
     def load(self, body: Any) -> PermitState:
         """Restore what `dump` returned."""
-        state = self.new()
-        state.restore(body)
-        return state
+        return load(self.new(), body).derive()
 
     def check(self, state: PermitState) -> None:
         """Check the derived parts of the state."""

@@ -1,20 +1,20 @@
 """Permit's state: open attempts of gangs, their permit timeouts, and pods that are no members any
 more.
 
-Three parts are derived and never dumped: the gangs of each pod, the attempts with something to
+Three parts are derived: the gangs of each pod, the attempts with something to
 decide, and the timeouts in order of time.
 """
 
 from bisect import insort
 from collections.abc import Sequence
-from typing import Any
+from dataclasses import InitVar, dataclass, field
 
-import msgspec
 from msgspec import Struct
 
 from services.permit.core.config import Config
 from services.permit.core.transitions import Phase, following
 from shared.machine.core import MachineState
+from shared.machine.saved import Derived
 from shared.model.ids import JournalName
 from shared.model.objects import PodSpec
 from shared.model.podset import PodSet
@@ -24,7 +24,7 @@ Key = tuple[int, int]
 Reasons = tuple[tuple[str, int], ...]
 
 
-class ShardOffer(Struct, array_like=True):
+class ShardOffer(Struct):
     """A shard's latest offer to an attempt: how many members of each group fit, and why
     not more.
     """
@@ -34,14 +34,14 @@ class ShardOffer(Struct, array_like=True):
     nodes: int
 
 
-class Hold(Struct, frozen=True, gc=False, array_like=True):
+class Hold(Struct, frozen=True, gc=False):
     """A member's place, charged in the shard's ledger until this journal ends the hold."""
 
     node: int
     shard: int
 
 
-class PermitTimeout(Struct, array_like=True):
+class PermitTimeout(Struct):
     """The permit timeout of a gang from its first attempt on, kept until it commits or times out.
     `races`: attempts within it whose offered room was taken by others.
     """
@@ -57,7 +57,7 @@ class PermitTimeout(Struct, array_like=True):
         return self.start_ms + self.timeout_ms
 
 
-class Attempt(Struct, array_like=True):
+class Attempt(Struct):
     """One attempt of a gang. `groups`: the remaining members, (signature, ids) in order. `asked`:
     shard -> members to hold; `open_shards`: shards that have not answered yet. `bind_plugin_specs`:
     members at whose bind plugins act, ordered by the first of them; `with_volumes`: members with
@@ -118,55 +118,37 @@ class Attempt(Struct, array_like=True):
                 ids.remove(pod)
         self.held.pop(pod, None)
 
-    def dump(self) -> list[Any]:
-        """Return plain values in an order that does not depend on the order of answers."""
-        plain: list[Any] = msgspec.to_builtins(self)
-        if not self.preempts:
-            del plain[-2:]  # as in older snapshots
-        return [
-            sorted(value.items()) if isinstance(value, dict) else value
-            for value in [
-                *plain[:_OPEN_SHARDS],
-                sorted(self.open_shards),
-                *plain[_OPEN_SHARDS + 1 :],
-            ]
-        ]
 
-    @classmethod
-    def load(cls, plain: list[Any]) -> "Attempt":
-        """Restore what `dump` returned; old dumps lack the last fields."""
-        columns = [
-            dict(value) if name in _BY_NUMBER else value
-            for name, value in zip(cls.__struct_fields__, plain, strict=False)
-        ]
-        return msgspec.convert(columns, cls)
-
-
-_OPEN_SHARDS = Attempt.__struct_fields__.index("open_shards")
-_BY_NUMBER = {"offers", "asked", "held"}
 RACES_MAX = 4
 DECIDABLE = (Phase.NEW, Phase.OFFERED, Phase.ANSWERED)
 
 
+@dataclass(eq=False, repr=False)
 class PermitState(MachineState):
     """Permit's state; see the module docstring."""
 
-    def __init__(self, sources: Sequence[JournalName]) -> None:
-        """Create a state without gangs."""
+    sources: InitVar[Sequence[JournalName]]
+    config: Config = field(default_factory=Config)
+    versions: dict[int, int] = field(default_factory=dict)
+    timeouts: dict[int, PermitTimeout] = field(default_factory=dict)
+    attempts: dict[Key, Attempt] = field(default_factory=dict)
+    settled: PodSet = field(default_factory=PodSet)
+    # Groups, not pods; attempts for them may be under way.
+    deleted: PodSet = field(default_factory=PodSet)
+
+    member_of: Derived[dict[int, Key]] = field(default_factory=dict)
+    undecided: Derived[set[Key]] = field(default_factory=set)
+    timers: Derived[list[tuple[int, int]]] = field(default_factory=list)
+
+    def __post_init__(self, sources: Sequence[JournalName]) -> None:
         super().__init__(sources)
-        self.config = Config()
-        self.versions: dict[int, int] = {}
-        self.timeouts: dict[int, PermitTimeout] = {}
-        self.attempts: dict[Key, Attempt] = {}
-        self.settled = PodSet()
-        self.deleted = PodSet()  # groups, not pods; attempts for them may be under way
-        self.member_of: dict[int, Key] = {}
-        self.undecided: set[Key] = set()
-        self.timers: list[tuple[int, int]] = []
 
     def open(self, attempt: Attempt) -> None:
         """Add an attempt."""
         self.attempts[attempt.key] = attempt
+        self._index(attempt)
+
+    def _index(self, attempt: Attempt) -> None:
         for _sig, ids in attempt.groups:
             self.member_of.update(dict.fromkeys(ids, attempt.key))
         self.note(attempt)
@@ -213,26 +195,9 @@ class PermitState(MachineState):
         gate = self.timeouts.get(gang)
         return self.attempts.get((gang, gate.attempt)) if gate is not None else None
 
-    def dump(self) -> Any:
-        """See Core.dump."""
-        return [
-            msgspec.to_builtins(self.config),
-            sorted(self.versions.items()),
-            [[gang, msgspec.to_builtins(gate)] for gang, gate in sorted(self.timeouts.items())],
-            [attempt.dump() for _key, attempt in sorted(self.attempts.items())],
-            self.settled.dump(),
-            self.deleted.dump(),
-        ]
-
-    def restore(self, body: Any) -> None:
-        """Restore what `dump` returned."""
-        config, versions, gates, attempts, settled, *more = body
-        self.config = msgspec.convert(config, Config)
-        self.versions = dict(versions)
-        for gang, gate in gates:
-            self.set_timeout(gang, msgspec.convert(gate, PermitTimeout))
-        self.settled = PodSet.load(settled)
-        # Older snapshots have none.
-        self.deleted = PodSet.load(more[0] if more else b"")
-        for attempt in attempts:
-            self.open(Attempt.load(attempt))
+    def derive(self) -> "PermitState":
+        """Compute the derived fields of a loaded state; return it."""
+        self.timers = sorted((gate.due_ms, gang) for gang, gate in self.timeouts.items())
+        for attempt in self.attempts.values():
+            self._index(attempt)
+        return self

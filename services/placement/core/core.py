@@ -3,10 +3,13 @@
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from services.placement.core import decisions, snapshot
+from msgspec.msgpack import decode, encode
+
+from services.placement.core import decisions
 from services.placement.core.books import facts, identity
 from services.placement.core.books.charges import mark_improved
 from services.placement.core.config import Config
+from services.placement.core.derived import check, derive, derive_loaded, held
 from services.placement.core.extenders import retries
 from services.placement.core.gangs import holds, member_volumes
 from services.placement.core.placing import (
@@ -71,6 +74,7 @@ from shared.events.preemption import (
     NominationCleared,
 )
 from shared.events.queueing import Dispatched, ReasonsAsked
+from shared.machine.saved import load, save
 from shared.model.columns import size, unpack
 from shared.model.ids import JournalName, placement
 from shared.model.options import read_options
@@ -84,7 +88,7 @@ def _on_configured(state: PlacementState, event: Configured) -> None:
     config = state.config
     if (config.profiles, config.compatibility, config.extenders) != formulas:
         # Refused pods may fit now, and every score changes.
-        snapshot.derive(state)
+        derive(state)
         mark_improved(state, state.table.ids)
 
 
@@ -238,12 +242,13 @@ class PlacementCore:
 
     def dump(self, state: PlacementState) -> Any:
         """Return the true part of the state, in canonical form."""
-        return snapshot.dump(state)
+        return save(state, holds=held(state))
 
     def load(self, body: Any) -> PlacementState:
         """Restore the true part of the state and derive the rest."""
-        return snapshot.load(self.shard, self.placements, body)
+        return derive_loaded(load(self.new(), body))
 
     def check(self, state: PlacementState) -> None:
         """Check that everything derived equals what is recomputed."""
-        snapshot.check(state)
+        body = encode(self.dump(state), order="deterministic")
+        check(state, self.load(decode(body)))

@@ -7,6 +7,7 @@ sums, pods per priority and node, totals, the kernel's caches.
 """
 
 from collections import deque
+from dataclasses import dataclass, field
 
 import numpy as np
 from msgspec import Struct
@@ -18,6 +19,7 @@ from services.placement.core.placing.work_queue import WorkQueue
 from shared.events.observed import ExtendersAnswered
 from shared.events.placement import Refused
 from shared.machine.core import MachineState
+from shared.machine.saved import Derived
 from shared.model.cluster_objects import Pairs
 from shared.model.columns import I64
 from shared.model.ids import BINDING, INGEST, PERMIT, PREEMPTION, QUEUEING
@@ -127,58 +129,89 @@ class Totals(Struct):
     gpu_milli: int = 0
 
 
+@dataclass(eq=False, repr=False)
 class PlacementState(MachineState):
     """The state of one shard."""
 
-    def __init__(self, shard: int, shards: int = 1) -> None:
-        """Create the state before any event."""
+    shard: Derived[int]
+    shards: Derived[int] = 1
+    config: Config = field(default_factory=Config)
+    nodes: dict[int, Node] = field(default_factory=dict)
+    spread: Spread | None = None  # image counts of the cluster; only with several shards
+    # Labels by name; only once a rule selects by them.
+    namespaces: dict[str, Pairs] = field(default_factory=dict)
+    storage: Storage = field(default_factory=Storage)
+    volume_waits: dict[int, VolumeWait] = field(default_factory=dict)
+    # Pods that wait no longer -> why, if it failed.
+    volumes_over: dict[int, str] = field(default_factory=dict)
+    # By open attempt, and of committed members.
+    member_choices: dict[tuple[int, int], dict[int, MemberChoice]] = field(default_factory=dict)
+    choices_to_report: dict[int, MemberChoice] = field(default_factory=dict)
+    # By number of the promise.
+    other_shard_volumes: dict[int, OtherShardVolumes] = field(default_factory=dict)
+    specs: dict[int, PodSpec] = field(default_factory=dict)
+    orders: dict[int, int] = field(default_factory=dict)  # signature -> order by a user's QueueSort
+    retired: set[int] = field(default_factory=set)
+    last_sig: int = 0
+    ledger: Ledger = field(default_factory=Ledger)
+    budgets_more: dict[int, tuple[int, ...]] = field(default_factory=dict)
+    gone: deque[int] = field(default_factory=deque)
+    work_queue: WorkQueue = field(default_factory=WorkQueue)
+    deferred: dict[int, Deferred] = field(default_factory=dict)
+    failed: dict[int, None] = field(default_factory=dict)
+    holds: dict[tuple[int, int], I64] = field(default_factory=dict)
+    nominations: dict[int, Nomination] = field(default_factory=dict)
+    unsettled: dict[int, Unsettled] = field(default_factory=dict)
+    withheld: dict[int, Node] = field(default_factory=dict)
+    refused: set[int] = field(default_factory=set)
+    hopeless: set[int] = field(default_factory=set)  # refused, and preemption does not help them
+    improved_nodes: set[int] = field(default_factory=set)
+    extender_asks: int = 0  # number of extender calls so far
+    # (Gang, attempt) of open attempts -> extenders' answers about members, by signature.
+    member_answers: dict[tuple[int, int], dict[int, ExtendersAnswered]] = field(
+        default_factory=dict
+    )
+    # Refused by extenders: signature -> when to retry, and the last refusal.
+    extender_retry_ms: dict[int, int] = field(default_factory=dict)
+    extender_refusals: dict[int, Refused] = field(default_factory=dict)
+    # (Signature, node) -> until when preemption avoids the node: extenders refused it, ms.
+    extender_vetoes: dict[tuple[int, int], int] = field(default_factory=dict)
+    # Refused signatures whose reasons queueing asked for.
+    reasons_wanted: dict[int, None] = field(default_factory=dict)
+    tree: NodeTree | None = None  # the order of nodes; only if searches end early
+    start_index: int = 0
+    digest: tuple[int, int, int, int] = (0, 0, 0, 0)
+    digest_ms: int = 0
+
+    # By claim or volume, and those that a fact may end.
+    waits_on: Derived[dict[tuple[str, str], list[int]]] = field(default_factory=dict)
+    ended_other_shard_volumes: Derived[list[int]] = field(default_factory=list)
+    plugins: Derived[dict[str, Plugins]] = field(init=False)
+    plugins_else: Derived[Plugins] = field(init=False)
+    table: Derived[NodeTable] = field(init=False)
+    kernel: Derived[Kernel] = field(init=False)
+    sigs: Derived[dict[int, Signature]] = field(init=False)
+    loads: Derived[dict[int, tuple[int, int, int]]] = field(init=False)
+    row_by_node: Derived[I64] = field(init=False)
+    row_by_node_of: Derived[int] = field(init=False)
+    sig_pods: Derived[dict[int, int]] = field(init=False)
+    strays: Derived[dict[int, int]] = field(init=False)
+    unsettled_on: Derived[dict[str, int]] = field(init=False)
+    has_latest_sigs: Derived[bool] = field(init=False)  # the ledger may have latest signatures
+    levels: Derived[dict[int, NDArray[np.int32]]] = field(init=False)
+    capacity: Derived[Totals] = field(init=False)
+    used: Derived[Totals] = field(init=False)
+    nomination_of_pod: Derived[dict[int, int]] = field(init=False)
+    # Node, gang or victim -> asks, ascending.
+    nominations_on: Derived[dict[int, list[int]]] = field(init=False)
+    nominations_of: Derived[dict[int, list[int]]] = field(init=False)
+    victims_of: Derived[dict[int, list[int]]] = field(init=False)
+    # Nodes whose nominations changed since the last check.
+    changed_nomination_nodes: Derived[set[int]] = field(init=False)
+    table_mark: Derived[TableMark] = field(init=False)
+
+    def __post_init__(self) -> None:
         super().__init__(SOURCES)
-        self.shard, self.shards = shard, shards
-        self.config = Config()
-        self.nodes: dict[int, Node] = {}
-        self.spread: Spread | None = None  # image counts of the cluster; only with several shards
-        self.namespaces: dict[str, Pairs] = {}  # labels by name; only once a rule selects by them
-        self.storage = Storage()
-        self.volume_waits: dict[int, VolumeWait] = {}
-        self.volumes_over: dict[int, str] = {}  # pods that wait no longer -> why, if it failed
-        self.waits_on: dict[tuple[str, str], list[int]] = {}  # by claim or volume; derived
-        self.member_choices: dict[tuple[int, int], dict[int, MemberChoice]] = {}  # by open attempt
-        self.choices_to_report: dict[int, MemberChoice] = {}  # of committed members
-        self.other_shard_volumes: dict[int, OtherShardVolumes] = {}  # by number of the promise
-        self.ended_other_shard_volumes: list[int] = []  # those that a fact may end
-        self.specs: dict[int, PodSpec] = {}
-        self.orders: dict[int, int] = {}  # signature -> order set by a user's QueueSort
-        self.retired: set[int] = set()
-        self.last_sig = 0
-        self.ledger = Ledger()
-        self.budgets_more: dict[int, tuple[int, ...]] = {}
-        self.gone: deque[int] = deque()
-        self.work_queue = WorkQueue()
-        self.deferred: dict[int, Deferred] = {}
-        self.failed: dict[int, None] = {}
-        self.holds: dict[tuple[int, int], I64] = {}
-        self.nominations: dict[int, Nomination] = {}
-        self.unsettled: dict[int, Unsettled] = {}
-        self.withheld: dict[int, Node] = {}
-        self.refused: set[int] = set()
-        self.hopeless: set[int] = set()  # refused signatures that preemption does not help
-        self.improved_nodes: set[int] = set()
-        self.extender_asks = 0  # number of extender calls so far
-        self.member_answers: dict[tuple[int, int], dict[int, ExtendersAnswered]] = {}
-        """(gang, attempt) of open attempts -> extenders' answers about members, by signature."""
-        self.extender_retry_ms: dict[
-            int, int
-        ] = {}  # refused by extenders: signature -> when to retry
-        self.extender_refusals: dict[int, Refused] = {}  # their last refusals
-        self.extender_vetoes: dict[tuple[int, int], int] = {}
-        """(signature, node) -> until when preemption avoids the node: extenders refused it, ms."""
-        self.reasons_wanted: dict[
-            int, None
-        ] = {}  # refused signatures whose reasons queueing asked for
-        self.tree: NodeTree | None = None  # the order of nodes; only if searches end early
-        self.start_index = 0
-        self.digest: tuple[int, int, int, int] = (0, 0, 0, 0)
-        self.digest_ms = 0
         self.init_derived()
 
     def init_derived(self) -> None:
@@ -194,24 +227,22 @@ class PlacementState(MachineState):
             self.table.score_resources(plugins.scored)
             self.table.hand_out(plugins.reserving)
         self.kernel = Kernel()
-        self.sigs: dict[int, Signature] = {}
-        self.loads: dict[int, tuple[int, int, int]] = {}
-        self.row_by_node: I64 = np.zeros(0, np.int64)
+        self.sigs = {}
+        self.loads = {}
+        self.row_by_node = np.zeros(0, np.int64)
         self.row_by_node_of = -1
-        self.sig_pods: dict[int, int] = {}
-        self.strays: dict[int, int] = {}
-        self.unsettled_on: dict[str, int] = {}
-        self.has_latest_sigs = False  # whether the ledger may have latest signatures
-        self.levels: dict[int, NDArray[np.int32]] = {}
+        self.sig_pods = {}
+        self.strays = {}
+        self.unsettled_on = {}
+        self.has_latest_sigs = False
+        self.levels = {}
         self.capacity = Totals()
         self.used = Totals()
-        self.nomination_of_pod: dict[int, int] = {}
-        self.nominations_on: dict[int, list[int]] = {}  # node -> asks, ascending
-        self.nominations_of: dict[int, list[int]] = {}  # gang -> asks, ascending
-        self.victims_of: dict[int, list[int]] = {}  # victim -> asks
-        self.changed_nomination_nodes: set[int] = (
-            set()
-        )  # nodes whose nominations changed since the last check
+        self.nomination_of_pod = {}
+        self.nominations_on = {}
+        self.nominations_of = {}
+        self.victims_of = {}
+        self.changed_nomination_nodes = set()
         self.table_mark = TableMark()
 
     def plugins_of(self, spec: PodSpec) -> Plugins:

@@ -49,6 +49,7 @@ from shared.events.preemption import (
     VictimsAsked,
 )
 from shared.events.queueing import GangPreemptAsked, GangPreemptRecalled, PreemptAsked
+from shared.machine.saved import load, save
 from shared.model.columns import few, pack
 from shared.model.ids import BINDING, INGEST, PREEMPTION, QUEUEING, JournalName, placement
 from shared.model.options import read_options
@@ -136,13 +137,11 @@ class PreemptionCore:
 
     def dump(self, state: PreemptionState) -> Any:
         """Return canonical plain values."""
-        return state.dump()
+        return save(state)
 
     def load(self, body: Any) -> PreemptionState:
         """Restore what `dump` returned."""
-        state = self.new()
-        state.restore(body)
-        return state
+        return load(self.new(), body).derive()
 
     def check(self, state: PreemptionState) -> None:
         """Check the derived parts of the state."""

@@ -1,15 +1,12 @@
 """The ask of a gang for room; see gang_preemption.py for its decisions."""
 
-from typing import Any
-
-import msgspec
 from msgspec import Struct
 
 from services.preemption.core.transitions import GangPhase, gang_following
 from shared.events.placement import PlacesFound
 
 
-class GangAsk(Struct, array_like=True):
+class GangAsk(Struct):
     """One search for places for `needed` members of a gang. `groups`: (signature, pods). `asks`:
     those of the chosen members, each a preemption of its own from its nomination on. `open_shards`:
     shards that have not answered. `end`: why it must be closed. `needs_new_round`: places were
@@ -44,21 +41,3 @@ class GangAsk(Struct, array_like=True):
     def answers(self) -> list[PlacesFound]:
         """Return the shards' answers, by shard."""
         return [self.found[shard] for shard in sorted(self.found)]
-
-    def dump(self) -> list[Any]:
-        """Return plain values in an order that does not depend on the order of answers."""
-        plain: list[Any] = msgspec.to_builtins(self, builtin_types=(bytes,))
-        plain[_FOUND] = sorted(plain[_FOUND].items())
-        plain[_OPEN_SHARDS] = sorted(plain[_OPEN_SHARDS])
-        return plain
-
-    @classmethod
-    def load(cls, plain: list[Any]) -> "GangAsk":
-        """Restore what `dump` returned."""
-        columns = list(plain)
-        columns[_FOUND] = dict(columns[_FOUND])
-        return msgspec.convert(columns, cls)
-
-
-_FOUND = GangAsk.__struct_fields__.index("found")
-_OPEN_SHARDS = GangAsk.__struct_fields__.index("open_shards")

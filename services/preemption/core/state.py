@@ -1,14 +1,13 @@
 """Preemption's state: open asks, leaving victims, budgets, and pods that need nothing any more.
 
-Derived and never dumped: asks by pod, asks with something to decide, asks that search, and the
+Derived: asks by pod, asks with something to decide, asks that search, and the
 order of the times by which victims must be gone.
 """
 
 from bisect import bisect_left, insort
 from collections.abc import Sequence
-from typing import Any
+from dataclasses import InitVar, dataclass, field
 
-import msgspec
 from msgspec import Struct
 
 from services.preemption.core.budgets import Budgets
@@ -17,6 +16,7 @@ from services.preemption.core.gang_ask import GangAsk
 from services.preemption.core.transitions import GangPhase, Phase, following
 from shared.events.placement import CandidatesFound
 from shared.machine.core import MachineState
+from shared.machine.saved import Derived
 from shared.model.ids import JournalName
 from shared.model.podset import PodSet
 
@@ -27,14 +27,14 @@ FREED = "a victim left by itself"
 SUPERSEDED = "asked again"
 
 
-class Victim(Struct, array_like=True):
+class Victim(Struct):
     """A victim of `ask`; it belongs to no other ask until it is deleted or cannot be evicted."""
 
     ask: int
     evicted: bool = False
 
 
-class Ask(Struct, array_like=True):
+class Ask(Struct):
     """One search for victims for one pod. `end` says why it must be closed; empty while it is open.
 
     `allowances`: the budgets' allowances when the shards were asked, until a choice is made.
@@ -75,77 +75,51 @@ class Ask(Struct, array_like=True):
         """Return the shards' answers, by shard."""
         return [self.found[shard] for shard in sorted(self.found)]
 
-    def dump(self) -> list[Any]:
-        """Return plain values in an order that does not depend on the order of answers."""
-        plain: list[Any] = msgspec.to_builtins(self, builtin_types=(bytes,))
-        return [sorted(value.items()) if isinstance(value, dict) else value for value in plain]
 
-    @classmethod
-    def load(cls, plain: list[Any]) -> "Ask":
-        """Restore what `dump` returned. Older dumps keep the allowances to the end and have neither
-        gang ask nor priority.
-        """
-        columns = [
-            dict(value) if name in _BY_NUMBER else value
-            for name, value in zip(cls.__struct_fields__, plain, strict=False)
-        ]
-        ask = msgspec.convert(columns, cls)
-        if ask.phase not in ASKED:
-            ask.allowances = {}
-        return ask
-
-
-class Run(Struct, array_like=True):
+class Run(Struct):
     """A dry run for several asks, with the shards' answers so far."""
 
     asks: list[int]
     found: dict[int, CandidatesFound] = {}
-
-    def dump(self) -> list[Any]:
-        """Return plain values, in a fixed order."""
-        plain: dict[int, Any] = msgspec.to_builtins(self.found, builtin_types=(bytes,))
-        return [self.asks, sorted(plain.items())]
-
-    @classmethod
-    def load(cls, plain: list[Any]) -> "Run":
-        """Inverse of dump."""
-        asks, found = plain
-        return cls(asks, msgspec.convert(dict(found), dict[int, CandidatesFound]))
-
-
-_BY_NUMBER = {"allowances", "found"}
-ASKED = (Phase.DRY_RUN, Phase.ANSWERED, Phase.ASKING_EXTENDERS)
 
 
 def _turn(ask: Ask) -> tuple[int, int]:
     return -ask.priority, ask.ask
 
 
+@dataclass(eq=False, repr=False)
 class PreemptionState(MachineState):
     """Preemption's state; see the module docstring."""
 
-    def __init__(self, sources: Sequence[JournalName]) -> None:
-        """Create a state without asks."""
+    sources: InitVar[Sequence[JournalName]]
+    config: Config = field(default_factory=Config)
+    last_ask: int = 0
+    fruitless_dry_runs: int = 0  # dry runs since the last one that led to a choice
+    asks: dict[int, Ask] = field(default_factory=dict)
+    runs: dict[int, Run] = field(default_factory=dict)  # by the first of their asks
+    gang_asks: dict[int, GangAsk] = field(default_factory=dict)
+    victims: dict[int, Victim] = field(default_factory=dict)
+    budgets: Budgets = field(default_factory=Budgets)
+    gone: PodSet = field(default_factory=PodSet)
+    placed: PodSet = field(default_factory=PodSet)  # deleted pods are in both
+
+    by_pod: Derived[dict[int, int]] = field(default_factory=dict)
+    # Have something to decide, whatever others do; want a dry run or a choice, in turn; being
+    # searched by shards or extenders.
+    undecided: Derived[set[int]] = field(default_factory=set)
+    search_queue: Derived[set[int]] = field(default_factory=set)
+    searching: Derived[set[int]] = field(default_factory=set)
+    timers: Derived[list[tuple[int, int]]] = field(default_factory=list)
+
+    def __post_init__(self, sources: Sequence[JournalName]) -> None:
         super().__init__(sources)
-        self.config = Config()
-        self.last_ask = 0
-        self.fruitless_dry_runs = 0  # dry runs since the last one that led to a choice
-        self.asks: dict[int, Ask] = {}
-        self.runs: dict[int, Run] = {}  # by the first of their asks
-        self.gang_asks: dict[int, GangAsk] = {}
-        self.victims: dict[int, Victim] = {}
-        self.budgets = Budgets()
-        self.gone = PodSet()
-        self.placed = PodSet()  # deleted pods are in both
-        self.by_pod: dict[int, int] = {}
-        self.undecided: set[int] = set()  # have something to decide, whatever others do
-        self.search_queue: set[int] = set()  # want a dry run or a choice, in turn
-        self.searching: set[int] = set()  # being searched by shards or extenders
-        self.timers: list[tuple[int, int]] = []
 
     def open(self, ask: Ask) -> None:
         """Add an ask."""
         self.asks[ask.ask] = ask
+        self._index(ask)
+
+    def _index(self, ask: Ask) -> None:
         if ask.end != SUPERSEDED:
             self.by_pod[ask.pod] = ask.ask
         if ask.due_ms:
@@ -234,33 +208,8 @@ class PreemptionState(MachineState):
         found = (self.victims.get(pod) for pod in ask.victims)
         return any(one is not None and one.ask == ask.ask and not one.evicted for one in found)
 
-    def dump(self) -> Any:
-        """Return canonical plain values."""
-        return [
-            msgspec.to_builtins(self.config),
-            self.last_ask,
-            [ask.dump() for _number, ask in sorted(self.asks.items())],
-            [[pod, one.ask, one.evicted] for pod, one in sorted(self.victims.items())],
-            self.budgets.dump(),
-            self.gone.dump(),
-            self.placed.dump(),
-            [[number, *run.dump()] for number, run in sorted(self.runs.items())],
-            [gang_ask.dump() for _number, gang_ask in sorted(self.gang_asks.items())],
-            self.fruitless_dry_runs,
-        ]
-
-    def restore(self, body: Any) -> None:
-        """Restore what `dump` returned."""
-        config, self.last_ask, asks, victims, budgets, gone, placed, *more = body
-        self.config = msgspec.convert(config, Config)
-        lacking: list[Any] = [[], [], 0]  # missing in older snapshots
-        runs, bodies, self.fruitless_dry_runs = more + lacking[len(more) :]
-        bands = [GangAsk.load(band) for band in bodies]
-        self.gang_asks = {gang_ask.ask: gang_ask for gang_ask in bands}
-        for ask in asks:
-            self.open(Ask.load(ask))
-        self.victims = {pod: Victim(ask, evicted) for pod, ask, evicted in victims}
-        self.budgets = Budgets.load(budgets)
-        self.gone = PodSet.load(gone)
-        self.placed = PodSet.load(placed)
-        self.runs = {number: Run.load(run) for number, *run in runs}
+    def derive(self) -> "PreemptionState":
+        """Compute the derived fields of a loaded state; return it."""
+        for ask in self.asks.values():
+            self._index(ask)
+        return self

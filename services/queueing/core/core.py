@@ -16,11 +16,12 @@ from typing import Any
 from services.queueing.core import decisions, scheduling_queue
 from services.queueing.core.check import check
 from services.queueing.core.config import Config
+from services.queueing.core.derived import derive, reindex
 from services.queueing.core.gangs import attempts, members, preemption
 from services.queueing.core.inputs import answers, own_events, world
 from services.queueing.core.pods import moves, relabel
 from services.queueing.core.preemption import asks
-from services.queueing.core.snapshot import dump, load, reindex
+from services.queueing.core.preemption.asks import lives
 from services.queueing.core.state import QueueingState
 from services.queueing.core.waiting import message_refresh, permit_rejections
 from shared.events.base import Configured, Event
@@ -69,6 +70,7 @@ from shared.events.queueing import (
     TryFailed,
     Woken,
 )
+from shared.machine.saved import load, save
 from shared.model.ids import (
     BINDING,
     INGEST,
@@ -190,13 +192,11 @@ class QueueingCore:
 
     def dump(self, state: QueueingState) -> Any:
         """Return canonical plain values."""
-        return dump(state)
+        return save(state, asks={pod: ask for pod, ask in state.asks.items() if lives(state, pod)})
 
     def load(self, body: Any) -> QueueingState:
         """Restore what `dump` returned."""
-        state = self.new()
-        load(state, body)
-        return state
+        return derive(load(self.new(), body))
 
     def check(self, state: QueueingState) -> None:
         """Check every counter and index; see check.py."""

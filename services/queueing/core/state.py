@@ -6,7 +6,9 @@ records, so nothing here may depend on the order of past events.
 
 from array import array
 from collections.abc import Iterable, Sequence
+from dataclasses import InitVar, dataclass, field
 from heapq import heappush
+from typing import TYPE_CHECKING
 
 import numpy as np
 from msgspec import Struct
@@ -25,6 +27,7 @@ from services.queueing.core.pods.table import Pods, Rows
 from services.queueing.core.transitions import Pod
 from shared.events.placement import Refused
 from shared.machine.core import MachineState
+from shared.machine.saved import Amount, Derived
 from shared.model.columns import I64
 from shared.model.ids import JournalName
 
@@ -46,22 +49,30 @@ class Refusal(Struct, frozen=True, array_like=True):
     rejected: bool = False
 
 
+if TYPE_CHECKING:
+    Ids = array[int]
+else:
+    Ids = array  # takes no parameter in Python 3.11
+
+
+def _no_ids() -> Ids:
+    return array("q")
+
+
 def refusal_of(event: Refused) -> Refusal:
     """Return the part of a shard's answer that is kept."""
     helps = event.resolvable, event.preemptible, event.rejected
     return Refusal(event.reasons, event.nodes, event.world, *helps)
 
 
+@dataclass(slots=True, eq=False)
 class Leftovers:
     """The leftovers of one attempt. `tried`: this round's shards, as bits."""
 
-    __slots__ = ("ids", "live", "rounds", "tried")
-
-    def __init__(self, tried: int, rounds: int) -> None:
-        """Start without pods."""
-        self.tried, self.rounds = tried, rounds
-        self.ids = array("q")
-        self.live = 0
+    tried: int
+    rounds: int
+    ids: Derived[Ids] = field(default_factory=_no_ids)
+    live: Derived[int] = 0
 
 
 class Bucket:
@@ -78,6 +89,7 @@ class Bucket:
         self.line: I64 | None = None
 
 
+@dataclass(slots=True, eq=False)
 class Sig:
     """A signature: the part of its spec that queueing needs, its queue, and the shards that refused
     it.
@@ -91,79 +103,65 @@ class Sig:
     answer; `is_refreshed`: all have answered. `parked`, `leftovers`: indexes over the pods.
     """
 
-    __slots__ = (
-        *(
-            "retry_mask",
-            "ask_ms",
-            "askable",
-            "cpu_milli",
-            "fifo",
-            "flush_ms",
-            "gpu_milli",
-            "lane",
-            "leftovers",
-        ),
-        *(
-            "refresh_ms",
-            "is_refreshed",
-            "refresh_mask",
-            "mask",
-            "memory_bytes",
-            "never_preempts",
-            "note",
-            "parked",
-            "parked_live",
-            "priority",
-        ),
-        *("refusals", "scheduler", "sent", "sig", "stays"),
-    )
+    sig: int
+    priority: int
+    never_preempts: bool
+    scheduler: str = ""
+    cpu_milli: int = 0
+    memory_bytes: int = 0
+    gpu_milli: int = 0
+    mask: int = 0
+    retry_mask: int = 0
+    sent: int = 0
+    refusals: dict[int, Refusal] = field(default_factory=dict)
+    leftovers: dict[int, Leftovers] = field(default_factory=dict)
+    note: str = ""
+    ask_ms: int = 0
+    refresh_ms: int = 0
+    refresh_mask: int = 0
+    is_refreshed: bool = False
 
-    def __init__(self, sig: int, priority: int, never_preempts: bool, scheduler: str = "") -> None:
-        """Create a signature without pods and refusals. Old snapshots lack the scheduler's name."""
-        self.sig, self.priority, self.never_preempts = sig, priority, never_preempts
-        self.scheduler = scheduler
-        self.cpu_milli = self.memory_bytes = self.gpu_milli = 0
-        self.fifo = Fifo(sig)
-        self.mask = self.retry_mask = self.sent = 0
-        self.stays: dict[int, int] = {}
-        self.refusals: dict[int, Refusal] = {}
-        self.note = ""
-        self.parked = array("q")
-        self.parked_live = self.askable = 0
-        self.ask_ms = self.flush_ms = 0
-        self.refresh_ms = self.refresh_mask = 0
-        self.is_refreshed = False
-        self.leftovers: dict[int, Leftovers] = {}
-        self.lane = -1  # key of the heap with the queue's valid entry
+    fifo: Derived[Fifo] = field(init=False)
+    parked: Derived[Ids] = field(default_factory=_no_ids)
+    parked_live: Derived[int] = 0
+    askable: Derived[int] = 0
+    stays: Derived[dict[int, int]] = field(default_factory=dict)
+    flush_ms: Derived[int] = 0
+    lane: Derived[int] = -1  # key of the heap with the queue's valid entry
+
+    def __post_init__(self) -> None:
+        self.fifo = Fifo(self.sig)
 
     def blocked_mask(self) -> int:
         """Return the shards at which its pods are not tried now, as bits."""
         return self.mask & ~self.retry_mask
 
 
+@dataclass(slots=True, eq=False)
 class Attempt:
     """Pods of one signature at one shard; `fixed`: work units besides one per open pod."""
 
-    __slots__ = ("attempt", "fixed", "open", "rounds", "shard", "sig", "tried")
+    attempt: int
+    shard: int
+    sig: int
+    fixed: int
+    tried: int = 0
+    rounds: int = 0
+    open: Derived[int] = 0
 
-    def __init__(self, attempt: int, shard: int, sig: int, fixed: int) -> None:
-        """Start without pods."""
-        self.attempt, self.shard, self.sig, self.fixed = attempt, shard, sig, fixed
-        self.open = self.tried = self.rounds = 0
 
-
+@dataclass(slots=True, eq=False)
 class Shard:
     """Work in flight at one shard, and its free amounts after that: its last digest minus what was
     dispatched since and not refused (`nodes` -1: no digest yet).
     """
 
-    __slots__ = ("free_cpu_milli", "free_gpu_milli", "free_memory_bytes", "nodes", "open", "units")
-
-    def __init__(self) -> None:
-        """Create an idle shard without a digest."""
-        self.units = self.open = 0
-        self.nodes = -1
-        self.free_cpu_milli = self.free_memory_bytes = self.free_gpu_milli = 0
+    nodes: int = -1
+    free_cpu_milli: Amount = 0
+    free_memory_bytes: Amount = 0
+    free_gpu_milli: Amount = 0
+    open: Derived[int] = 0
+    units: Derived[int] = 0
 
     def add_load(self, sig: Sig, count: int) -> None:
         """Count `count` pods of a signature dispatched to it, or, if negative, returned."""
@@ -172,6 +170,7 @@ class Shard:
         self.free_gpu_milli -= sig.gpu_milli * count
 
 
+@dataclass(slots=True, eq=False)
 class Gang:
     """A pod group and its members. `attempt` 0: none open. `seq`: its age.
 
@@ -185,85 +184,69 @@ class Gang:
     room was made and the gang not tried since.
     """
 
-    __slots__ = (
-        *("ask_ms", "attempt", "committed", "due_ms", "exists", "failed_ms", "failures", "gang"),
-        *(
-            "asks",
-            "has_workload",
-            "improved",
-            "key",
-            "note",
-            "preempting",
-            "has_room",
-            "ask_closed_ms",
-        ),
-        *(
-            "refresh_ms",
-            "is_refreshed",
-            "members",
-            "members_max",
-            "message",
-            "min_count",
-            "place",
-            "priority",
-            "running",
-            "seq",
-            "sigs",
-            "timeout_ms",
-        ),
-        *("message_ms", "timer_ms", "tried_ms", "until_ms", "verdict", "version", "waiting"),
-    )
+    gang: int
+    seq: int
+    key: str = ""
+    exists: bool = False
+    committed: bool = False
+    improved: bool = False
+    min_count: int = 0
+    version: int = 0
+    timeout_ms: int = 0
+    attempt: int = 0
+    failures: int = 0
+    tried_ms: int = 0
+    failed_ms: int = 0
+    until_ms: int = 0
+    priority: int = -(1 << 62)
+    message: str = ""
+    verdict: str = ""
+    message_ms: int = 0
+    running: int = 0
+    refresh_ms: int = 0
+    is_refreshed: bool = False
+    sigs: tuple[int, ...] = ()
+    preempting: int = NOT_ASKED
+    ask_ms: int = 0
+    has_room: bool = False
+    note: str = ""
+    asks: int = 0
+    ask_closed_ms: int = 0
 
-    def __init__(self, gang: int, seq: int) -> None:
-        """Create a group that only a member has named so far."""
-        self.gang, self.seq = gang, seq
-        self.key = ""
-        self.exists = self.committed = self.improved = self.has_workload = False
-        self.min_count = self.version = self.timeout_ms = 0
-        self.attempt = self.failures = self.tried_ms = self.failed_ms = self.until_ms = 0
-        self.preempting, self.ask_ms, self.has_room, self.note = NOT_ASKED, 0, False, ""
-        self.asks = self.ask_closed_ms = 0
-        self.priority = -(1 << 62)
-        self.message = self.verdict = ""
-        self.refresh_ms = self.message_ms = 0
-        self.due_ms: int | None = None
-        self.timer_ms: int | None = None
-        self.place: tuple[int, int, int] | None = None
-        self.is_refreshed = False
-        self.sigs: tuple[int, ...] = ()
-        self.members, self.members_max = array("q"), MEMBERS_KEPT_MIN
-        self.waiting = self.running = 0
+    members: Derived[Ids] = field(default_factory=_no_ids)
+    members_max: Derived[int] = MEMBERS_KEPT_MIN
+    waiting: Derived[int] = 0
+    has_workload: Derived[bool] = False
+    due_ms: Derived[int | None] = None
+    timer_ms: Derived[int | None] = None
+    place: Derived[tuple[int, int, int] | None] = None
 
 
+@dataclass(slots=True, eq=False)
 class Ask:
     """A pod's asks of preemption. `ended`: the highest ask known to have ended."""
 
-    __slots__ = ("ended", "sig")
-
-    def __init__(self, sig: int, ended: int = 0) -> None:
-        """Create the record at the first ask."""
-        self.sig, self.ended = sig, ended
+    sig: int
+    ended: int = 0
 
 
+@dataclass(slots=True, eq=False)
 class Lane:
     """The lane: the one gang that nothing of its priority may pass; gang 0: free."""
 
-    __slots__ = ("gang", "priority", "until_ms")
-
-    def __init__(self) -> None:
-        """Create a free lane."""
-        self.gang = self.priority = self.until_ms = 0
+    gang: int = 0
+    priority: int = 0
+    until_ms: int = 0
 
 
+@dataclass(slots=True, eq=False)
 class BindRate:
     """Binds in the present and in the last full second of the journal's time."""
 
-    __slots__ = ("at_ms", "count", "last", "since_ms")
-
-    def __init__(self) -> None:
-        """Start without measurements."""
-        self.since_ms = self.count = self.last = 0
-        self.at_ms = -(1 << 40)  # of the last bind
+    since_ms: int = 0
+    count: int = 0
+    last: int = 0
+    at_ms: int = -(1 << 40)  # of the last bind
 
     def add(self, now_ms: int, count: int) -> None:
         """Count binds."""
@@ -279,67 +262,84 @@ class BindRate:
         return max(self.last, self.count)
 
 
+@dataclass(eq=False, repr=False)
 class QueueingState(MachineState):
     """Queueing's state; see the module docstring."""
 
-    def __init__(self, sources: Sequence[JournalName], placements: int) -> None:
-        """Create an empty queue for `placements` idle shards."""
+    sources: InitVar[Sequence[JournalName]]
+    placements: InitVar[int]
+    config: Config = field(default_factory=Config)
+    pods: Pods = field(default_factory=Pods)
+    sigs: dict[int, Sig] = field(default_factory=dict)
+    shards: list[Shard] = field(default_factory=list)
+    attempts: dict[int, Attempt] = field(default_factory=dict)
+    gangs: dict[int, Gang] = field(default_factory=dict)
+    asks: dict[int, Ask] = field(default_factory=dict)
+    lane: Lane = field(default_factory=Lane)
+    listing_ms: int = 0  # since when the first list is open; 0: it is complete
+    rate: BindRate = field(default_factory=BindRate)
+    next_attempt: int = 1
+    next_seq: int = 1
+    # Work added by inputs and removed by own events.
+    nominated: dict[int, int] = field(default_factory=dict)  # pod -> shard that made room for it
+    # Pods whose preemption found no victims, and pods whose victims are leaving.
+    closed_asks: dict[int, None] = field(default_factory=dict)
+    leaving: dict[int, None] = field(default_factory=dict)
+    room: dict[int, int] = field(default_factory=dict)  # in flight elsewhere -> shard with room
+    # Gated signatures -> reason of the PreEnqueue plugin.
+    gates: dict[int, str] = field(default_factory=dict)
+    retired: dict[int, None] = field(default_factory=dict)  # to forget with their last asking pod
+    gang_recalls: dict[int, None] = field(default_factory=dict)  # preemption must be recalled
+    # (World position, signature, signature made of it).
+    relabelled: list[tuple[int, int, int]] = field(default_factory=list)
+    # Tries that ended in an error, to be recorded: (signature, pods, message).
+    errors: list[tuple[int, bytes, str]] = field(default_factory=list)
+    # Plugin -> pods; see the module `permit_rejections`.
+    permit_rejected: dict[str, dict[int, None]] = field(default_factory=dict)
+    # Kind of event -> the first attempt after the last.
+    last_events: dict[str, int] = field(default_factory=dict)
+    # Those of them that are tried again, and for what.
+    woken_by_event: dict[int, str] = field(default_factory=dict)
+    looks_from_ms: int = 0  # the next steps that refresh or flush
+    flush_from_ms: int = 0
+
+    all_mask: Derived[int] = 0
+    asks_max: Derived[int] = ASKS_KEPT_MIN  # beyond it, asks of finished pods are dropped
+    # Shards that cannot be tried (bits) -> heap.
+    heaps: Derived[dict[int, list[Entry]]] = field(default_factory=dict)
+    backoff: Derived[dict[int, Bucket]] = field(default_factory=dict)  # see pods.backoff_ends
+    backoff_ends: Derived[list[int]] = field(default_factory=list)
+    flushes: Derived[list[tuple[int, int]]] = field(default_factory=list)
+    refresh_heap: Derived[list[tuple[int, int]]] = field(default_factory=list)  # (when, signature)
+    # Signatures and gangs with a message to confirm.
+    refreshed: Derived[dict[int, None]] = field(default_factory=dict)
+    gangs_refreshed: Derived[dict[int, None]] = field(default_factory=dict)
+    # Signatures with pods that wait and a shard to try.
+    wake: Derived[dict[int, None]] = field(default_factory=dict)
+    # Signatures in one of the two below, once each: (-priority, signature) that may ask, and
+    # (when, signature).
+    ask_next: Derived[dict[int, None]] = field(default_factory=dict)
+    ask_due: Derived[list[tuple[int, int]]] = field(default_factory=list)
+    ask_later: Derived[list[tuple[int, int]]] = field(default_factory=list)
+    # Signature -> pods whose preemption searches, and whose victims are leaving.
+    askers: Derived[dict[int, dict[int, None]]] = field(default_factory=dict)
+    preempting: Derived[dict[int, dict[int, None]]] = field(default_factory=dict)
+    messages_due: Derived[dict[int, None]] = field(default_factory=dict)  # gangs with a new message
+    # (-priority, age, gang).
+    gangs_ready: Derived[list[tuple[int, int, int]]] = field(default_factory=list)
+    gang_timers: Derived[list[tuple[int, int]]] = field(default_factory=list)
+    # (When members get the message, gang).
+    gang_message_heap: Derived[list[tuple[int, int]]] = field(default_factory=list)
+    gang_asks: Derived[dict[int, None]] = field(default_factory=dict)  # want to ask, or did
+    gangs_in_flight: Derived[dict[int, None]] = field(default_factory=dict)  # with an open attempt
+    workloads: Derived[dict[str, dict[int, None]]] = field(default_factory=dict)  # -> its gangs
+    # Signature -> gangs tried with it.
+    gangs_by_sig: Derived[dict[int, dict[int, None]]] = field(default_factory=dict)
+
+    def __post_init__(self, sources: Sequence[JournalName], placements: int) -> None:
         super().__init__(sources)
-        self.config = Config()
         self.all_mask = (1 << placements) - 1
-        self.pods = Pods()
-        self.sigs: dict[int, Sig] = {}
         self.shards = [Shard() for _ in range(placements)]
-        self.attempts: dict[int, Attempt] = {}
-        self.gangs: dict[int, Gang] = {}
-        self.asks: dict[int, Ask] = {}
-        self.asks_max = ASKS_KEPT_MIN  # beyond it, asks of finished pods are dropped
-        self.lane = Lane()
-        self.listing_ms = 0  # since when the first list is open; 0: it is complete
-        self.rate = BindRate()
-        self.next_attempt = self.next_seq = 1
-        # Work added by inputs and removed by own events.
-        self.nominated: dict[int, int] = {}  # pod -> shard that made room for it
-        self.closed_asks: dict[int, None] = {}  # pods whose preemption found no victims
-        self.leaving: dict[int, None] = {}  # pods whose victims are leaving
-        self.room: dict[int, int] = {}  # pods in flight elsewhere -> shard that made room
-        self.gates: dict[int, str] = {}  # gated signatures -> reason of the PreEnqueue plugin
-        self.retired: dict[int, None] = {}  # signatures to forget with their last asking pod
-        self.gang_recalls: dict[int, None] = {}  # gangs whose preemption must be recalled
-        self.relabelled: list[
-            tuple[int, int, int]
-        ] = []  # (world position, signature, signature made of it)
-        # Tries that ended in an error, to be recorded: (signature, pods, message).
-        self.errors: list[tuple[int, bytes, str]] = []
-        self.permit_rejected: dict[
-            str, dict[int, None]
-        ] = {}  # plugin -> pods; see the module `held`
-        self.last_events: dict[str, int] = {}  # kind of event -> the first attempt after the last
-        self.woken_by_event: dict[int, str] = {}  # those of them that are tried again, and for what
-        # Derived from the above.
-        self.heaps: dict[int, list[Entry]] = {}  # shards that cannot be tried (bits) -> heap
-        self.backoff: dict[int, Bucket] = {}  # see pods.backoff_ends
-        self.backoff_ends: list[int] = []
-        self.flushes: list[tuple[int, int]] = []
-        self.refresh_heap: list[tuple[int, int]] = []  # (when, signature)
-        self.looks_from_ms = self.flush_from_ms = 0  # the next steps that refresh or flush
-        self.refreshed: dict[int, None] = {}  # signatures with a message to confirm
-        self.gangs_refreshed: dict[int, None] = {}  # gangs with a message to confirm
-        self.wake: dict[int, None] = {}  # signatures with pods that wait and a shard to try
-        self.ask_next: dict[int, None] = {}  # signatures in one of these two, once each:
-        self.ask_due: list[tuple[int, int]] = []  # (-priority, signature) that may ask
-        self.ask_later: list[tuple[int, int]] = []  # (when, signature)
-        # Signature -> pods whose preemption searches, and whose victims are leaving.
-        self.askers: dict[int, dict[int, None]] = {}
-        self.preempting: dict[int, dict[int, None]] = {}
-        self.messages_due: dict[int, None] = {}  # gangs whose message changed
-        self.gangs_ready: list[tuple[int, int, int]] = []  # (-priority, age, gang)
-        self.gang_timers: list[tuple[int, int]] = []
-        self.gang_message_heap: list[tuple[int, int]] = []  # (when members get the message, gang)
-        self.gang_asks: dict[int, None] = {}  # gangs that want to ask preemption, or did
-        self.gangs_in_flight: dict[int, None] = {}  # gangs with an open attempt
-        self.workloads: dict[str, dict[int, None]] = {}  # workload -> its gangs
-        self.gangs_by_sig: dict[int, dict[int, None]] = {}  # signature -> gangs tried with it
 
     # ------------------------------------------------------------- signatures
 

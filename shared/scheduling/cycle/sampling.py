@@ -68,14 +68,14 @@ class NodeTree:
         """Return plain values by zone."""
         return [(zone, pack(nodes)) for zone, nodes in self._zones.items()]
 
-
-def load_tree(body: Iterable[tuple[str, bytes]]) -> NodeTree:
-    """Restore what `NodeTree.dump` returned."""
-    tree = NodeTree()
-    for zone, ids in body:
-        for one in unpack(ids).tolist():
-            tree._put(zone, one)
-    return tree
+    @classmethod
+    def load(cls, saved: Iterable[tuple[str, bytes]]) -> "NodeTree":
+        """Restore what `dump` returned."""
+        tree = cls()
+        for zone, ids in saved:
+            for one in unpack(ids).tolist():
+                tree._put(zone, one)
+        return tree
 
 
 def zone_key(node: Node) -> str:

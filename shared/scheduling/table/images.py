@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from shared.model.columns import pack, unpack
 from shared.model.images import number, size_bytes
 from shared.model.objects import Node
 from shared.scheduling.table.layout import I64
@@ -22,6 +23,17 @@ class Spread(NamedTuple):
 
     nodes: int
     holders: dict[int, int]
+
+    def dump(self) -> list[object]:
+        """Return the nodes, and images and holders as columns."""
+        images = sorted(self.holders)
+        return [self.nodes, pack(images), pack([self.holders[one] for one in images])]
+
+    @classmethod
+    def load(cls, saved: tuple[int, bytes, bytes]) -> "Spread":
+        """Restore what `dump` returned."""
+        nodes, images, holders = saved
+        return cls(nodes, dict(zip(unpack(images).tolist(), unpack(holders).tolist(), strict=True)))
 
 
 class ImageColumn:

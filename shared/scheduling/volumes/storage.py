@@ -6,6 +6,7 @@ The volume of a claim is looked up each time: claims get bound while pods use th
 from collections.abc import Iterable
 from typing import Any, TypeVar, assert_never
 
+from msgspec import convert
 from msgspec.structs import replace
 
 from shared.model.cluster_objects import (
@@ -107,9 +108,14 @@ class Storage:
             case _:
                 return fact
 
-    def objects(self) -> list[StorageObject]:
-        """Return all objects, in the order of kinds and names."""
+    def dump(self) -> list[StorageObject]:
+        """Return all objects, in the order of kinds and names, without what is assumed."""
         return [one for _, one in sorted(self._held.items(), key=lambda held: held[0])]
+
+    @classmethod
+    def load(cls, saved: Any) -> "Storage":
+        """Restore what `dump` returned."""
+        return cls(convert(saved, list[StorageObject]))
 
     def put(self, one: StorageObject) -> None:
         """Add or change an object."""

@@ -137,7 +137,7 @@ def test_in_whatever_order_they_came_the_snapshot_is_the_same():
 def test_a_snapshot_without_them_can_be_read():
     steps = ingest()
     body = msgspec.msgpack.decode(steps.dumped())
-    del body["objects"], body["counters"]["listed_objects"]
+    assert {"objects", "listed_objects"}.isdisjoint(body)
     steps.state = steps.core.load(body)
     assert (steps.state.objects, steps.state.listed_objects) == ({}, 0)
 

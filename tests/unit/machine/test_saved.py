@@ -10,7 +10,7 @@ import pytest
 from msgspec import Struct
 from numpy.typing import NDArray
 
-from shared.machine.saved import Derived, Ordered, Shared, load, save
+from shared.machine.saved import Amount, Derived, Ordered, Shared, load, save
 from shared.model.columns import I64
 from shared.model.podset import PodSet
 
@@ -33,6 +33,11 @@ class Ask(Struct):
     name: Name | None = None
     by_shard: dict[int, Name] = {}
     order: Derived[int] = 0
+
+
+class Config(Struct, frozen=True, forbid_unknown_fields=True):
+    limit: int = 5_000
+    names: tuple[str, ...] = ()
 
 
 @dataclass(slots=True)
@@ -60,6 +65,8 @@ class State:
     pair: tuple[int, Ask | None] = (0, None)
     next_ask: int = 1
     is_listed: bool = False
+    free: Amount = 0
+    config: Config = field(default_factory=Config)
     by_pod: Derived[dict[int, int]] = field(default_factory=dict)
 
 
@@ -79,6 +86,7 @@ def full() -> State:
     state.pods.add(np.array([1, 5_000]))
     state.pair = (1, Ask(9))
     state.by_pod[1] = 7
+    state.free, state.config = -(1 << 70), Config(names=("a",))
     return state
 
 
@@ -123,6 +131,17 @@ def test_equal_states_have_equal_bytes():
     assert encode(save(other)) == encode(save(state))
 
 
+@pytest.mark.parametrize("amount", [0, 1 << 63, (1 << 63) - 1, -(1 << 63), -(1 << 63) - 1])
+def test_an_amount_is_exact(amount):
+    assert through(State(free=amount)).free == amount
+
+
+def test_only_options_that_are_set_are_saved():
+    assert save(State(config=Config(limit=4_999 + 1))) == save(State())
+    assert save(full())["config"] == {"names": ("a",)}
+    assert through(full()).config == Config(names=("a",))
+
+
 def test_derived_fields_are_left_out():
     loaded = through(full())
     assert loaded.by_pod == {}
@@ -159,12 +178,12 @@ def test_empty_fields_are_left_out_unless_they_differ_from_the_default():
 
 
 def test_missing_fields_keep_their_defaults():
-    assert load(State(), {"asks": [[3, [2]]]}).asks == {3: Ask(2)}
+    assert load(State(), {"asks": [[3, 2]]}).asks == {3: Ask(2)}
 
 
 @pytest.mark.parametrize(
     "body",
-    [[1, 2], None, {"unknown": 1}, {"asks": [[1, [1, 0, None, [], 9]]]}, {"names": [[1, 2]]}],
+    [[1, 2], None, {"unknown": 1}, {"asks": [[1, 1, 0, None, [], 9]]}, {"names": [[1, 2]]}],
 )
 def test_the_body_of_another_version_is_refused(body):
     with pytest.raises((msgspec.ValidationError, ValueError, TypeError)):

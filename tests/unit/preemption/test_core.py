@@ -1,6 +1,5 @@
 """Preemption's decisions: ask the shards, choose, nominate, and only then evict; and undo."""
 
-import msgspec
 import pytest
 from msgspec.structs import replace
 
@@ -117,7 +116,7 @@ def is_over(mesh):
     return mesh.state.asks == {} and mesh.core.due_ms(mesh.state) is None
 
 
-def test_allowances_are_kept_until_the_choice_and_dropped_on_load_after_it():
+def test_allowances_are_kept_until_the_choice():
     mesh = preemption()
     asked = replace(wanted(), others=pack([51]))
     mesh.when(*(BudgetSet(budget, 1, f"default/b{budget}") for budget in (1, 2)), asked)
@@ -125,11 +124,8 @@ def test_allowances_are_kept_until_the_choice_and_dropped_on_load_after_it():
     assert mesh.state.asks[1].allowances == mesh.state.asks[2].allowances == {1: 1, 2: 1}
     mesh.when(replace(found(), series=(candidate(1, 2),), cut=True))
     assert mesh.state.asks[1].allowances == {}
-    written = mesh.dumped()
-    mesh.state.asks[1].allowances = {1: 1, 2: 1}
-    assert mesh.dumped() != written
-    mesh.state = mesh.core.load(msgspec.msgpack.decode(mesh.dumped()))
-    assert mesh.dumped() == written
+    mesh.reload()
+    assert mesh.state.asks[1].allowances == {}
 
 
 def test_an_ask_starts_a_dry_run_in_each_shard():

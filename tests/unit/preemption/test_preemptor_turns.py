@@ -95,5 +95,5 @@ def test_snapshots_from_before_the_turns_load():
     mesh = preemption()
     mesh.when(wanted(), wanted(51, 8))
     body = mesh.core.dump(mesh.state)
-    before = [*body[:2], [ask[:-1] for ask in body[2]], *body[3:-1]]
-    assert mesh.core.dump(mesh.core.load(before))[:-1] == body[:-1]
+    before = {**body, "asks": [ask[:-1] for ask in body["asks"]]}
+    assert mesh.core.dump(mesh.core.load(before)) == body

@@ -5,7 +5,7 @@ import pytest
 
 from shared.model.objects import Node
 from shared.model.profile import DEFAULT_SCORES, Profile
-from shared.scheduling.cycle.sampling import NodeTree, load_tree, samples, search, wanted, zone_key
+from shared.scheduling.cycle.sampling import NodeTree, samples, search, wanted, zone_key
 from tests.support.builders import model_node
 
 ZONE, REGION = "topology.kubernetes.io/zone", "topology.kubernetes.io/region"
@@ -76,7 +76,7 @@ def test_an_order_survives_a_snapshot():
     tree = NodeTree()
     tree.set((7, 3, 9), [node("b"), node("a"), node("b")])
     tree.remove((7,))
-    twin = load_tree(tree.dump())
+    twin = NodeTree.load(tree.dump())
     assert twin.listed().tolist() == tree.listed().tolist() == [9, 3]
     for one in (tree, twin):
         one.set((8, 9), [node("b"), node("a")])

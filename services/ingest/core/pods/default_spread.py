@@ -94,20 +94,6 @@ def respread(state: IngestState, labelsets: Iterable[LabelSet], *, all_anew: boo
         relabel(state, waiting)
 
 
-def load_spread(state: IngestState) -> None:
-    """Rebuild everything derived from objects, label sets and signatures."""
-    for one in state.objects.values():
-        replace_spreader(state, None, one)
-    if state.spreads:
-        for held in state.labelsets.values():
-            held.spread_by = state.spreaders.selector(held.namespace, held.labels, held.owner)
-    for sig, key in state.sig_keys.items():
-        if b"spread_by" in key:
-            selector = spec_of(state, sig).spread_by
-            if selector:
-                state.spread_sigs[sig] = selector
-
-
 def check_spread(state: IngestState) -> None:
     """Check that everything derived equals what is recomputed."""
     fresh = Spreaders()

@@ -6,11 +6,12 @@ encoding only: nothing that leaves the core depends on it.
 
 from collections.abc import Sequence
 from itertools import repeat
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from shared.model.columns import I64
+from shared.model.columns import I64, join, split
 
 I32 = NDArray[np.int32]
 
@@ -130,6 +131,23 @@ class PodTable:
         if np.count_nonzero(ids[1:] > ids[:-1]) == max(len(ids) - 1, 0):
             return uids
         return [uids[place] for place in np.argsort(ids, kind="stable").tolist()]
+
+    def dump(self) -> list[Any]:
+        """Return the live pods by ascending id: the joined uids and the columns."""
+        slots = self.live()
+        columns = [getattr(self, name)[slots].tobytes() for name, _dtype in COLUMNS]
+        return [join(self.uids()), columns]
+
+    @classmethod
+    def load(cls, saved: list[Any]) -> "PodTable":
+        """Restore what `dump` returned."""
+        uids, columns = saved
+        table = cls()
+        slots = table.allocate(split(uids))
+        for (name, dtype), column in zip(COLUMNS, columns, strict=True):
+            getattr(table, name)[slots] = np.frombuffer(column, dtype)
+        table.any_started = bool(table.started_s.any())
+        return table
 
     def on_node(self, code: int) -> I64:
         """Return the slots of pods whose node column holds `code`, by ascending id."""

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from services.placement.core.transitions import CHARGED, ILLEGAL, NEXT, VICTIMS, State
-from shared.model.columns import I64
+from shared.model.columns import I64, pack, unpack
 
 I8 = NDArray[np.int8]
 Mask = NDArray[np.bool_]
@@ -138,6 +138,27 @@ class Ledger:
         self.node[rows] = 0
         self.devices[rows] = 0
         self.start_ms[rows] = 0
+
+    def dump(self) -> list[Any]:
+        """Return the ids in use and their columns. Queued and remembered pods are in other parts of
+        the state.
+        """
+        rows = self.live()
+        elsewhere = np.isin(self.kind[rows], (State.QUEUED, State.GONE))
+        rows = rows[~elsewhere | (self.budget[rows] != 0) | (self.latest_sig[rows] != 0)]
+        columns = {name: getattr(self, name)[rows] for name in _COLUMNS}
+        columns["kind"][np.isin(columns["kind"], (State.QUEUED, State.GONE))] = 0
+        return [pack(self.ids(rows)), *(column.tobytes() for column in columns.values())]
+
+    @classmethod
+    def load(cls, saved: list[Any]) -> "Ledger":
+        """Restore what `dump` returned."""
+        ids, *columns = saved
+        ledger = cls()
+        rows = ledger.rows(unpack(ids))
+        for (name, dtype), column in zip(_COLUMNS.items(), columns, strict=True):
+            getattr(ledger, name)[rows] = np.frombuffer(column, dtype)
+        return ledger
 
     def live(self) -> I64:
         """Return the rows in use, ascending."""

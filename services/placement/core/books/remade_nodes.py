@@ -127,16 +127,3 @@ def settle(state: PlacementState, pods: list[int]) -> None:
     if free and state.withheld:
         ids = [node for node, value in sorted(state.withheld.items()) if value.name in free]
         set_nodes(state, ids, [state.withheld.pop(node) for node in ids])
-
-
-def dump_unsettled(state: PlacementState) -> list[object]:
-    """Return plain values by pod."""
-    return [
-        [pod, one.name, one.node, one.gang, one.attempt]
-        for pod, one in sorted(state.unsettled.items())
-    ]
-
-
-def load_unsettled(state: PlacementState, body: Iterable[list[object]]) -> None:
-    """Restore what `dump_unsettled` returned."""
-    remember(state, [(pod, Unsettled(*rest)) for pod, *rest in body])  # type: ignore[misc,arg-type]

@@ -5,10 +5,8 @@ for the shard's VolumesChosen. From then on it is as for a single pod: VolumesCh
 the same journal's VolumesBound or VolumesFailed, and the bind timeout of the claims starts with it.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-
-from msgspec import Struct
 
 from services.placement.core.books.charges import compiled
 from services.placement.core.gangs.trial_picks import NOTHING, joined
@@ -18,7 +16,6 @@ from shared.events.base import Event
 from shared.events.permit import GangCommitted
 from shared.events.placement import GangHeld, VolumesChosen
 from shared.model.columns import pack, unpack
-from shared.model.objects import PodSpec
 from shared.model.volumes import Choice
 from shared.scheduling.table.picks import Picks
 from shared.scheduling.table.table import NodeTable
@@ -70,17 +67,6 @@ def place_each(
     return joined(picks) if picks else NOTHING, choices
 
 
-class Saved(Struct, array_like=True):
-    """A member's choices in the dump; attempt 0: still to be sent."""
-
-    gang: int
-    attempt: int
-    pod: int
-    node: int
-    choices: Choices
-    spec: PodSpec | None
-
-
 def hold_choices(state: PlacementState, event: GangHeld) -> None:
     """Hold the choices until permit ends the attempt."""
     if not event.volumes:
@@ -128,25 +114,3 @@ def on_volumes_chosen(state: PlacementState, event: VolumesChosen) -> None:
         sig = int(state.ledger.sig[state.ledger.row(pod)])
         wait.until_ms = state.now_ms + reservations.bind_timeout_ms(state, sig)
         reservations.check_claims(state, [pod])
-
-
-def dump(state: PlacementState) -> list[Saved]:
-    """Return plain values by gang, attempt and pod."""
-    kept = sorted((*key, members) for key, members in state.member_choices.items())
-    kept.append((0, 0, state.choices_to_report))
-    return [
-        Saved(gang, attempt, pod, one.node, one.choices, one.spec)
-        for gang, attempt, members in kept
-        for pod, one in sorted(members.items())
-    ]
-
-
-def load(state: PlacementState, saved: Iterable[Saved]) -> None:
-    """Restore what `dump` returned; the held volumes are restored with the waits for volumes."""
-    for one in saved:
-        choice = MemberChoice(one.node, one.choices, one.spec)
-        if one.attempt:
-            members = state.member_choices.setdefault((one.gang, one.attempt), {})
-            members[one.pod] = choice
-        else:
-            state.choices_to_report[one.pod] = choice

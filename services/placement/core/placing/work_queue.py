@@ -228,13 +228,31 @@ class WorkQueue:
         """Return plain values, in the order of work."""
         return [
             self.arrivals,
-            [dump_batch(batch) for batch in self.batches],
-            [dump_task(task) for task in self.tasks],
+            [_dump_batch(batch) for batch in self.batches],
+            [_dump_task(task) for task in self.tasks],
             [
-                [sig, [dump_batch(o) if isinstance(o, Batch) else dump_task(o) for o in waiting]]
+                [sig, [_dump_batch(o) if isinstance(o, Batch) else _dump_task(o) for o in waiting]]
                 for sig, waiting in sorted(self.unknown.items())
             ],
+            None if self.extender_call is None else _dump_call(self.extender_call),
+            self.member_call,
         ]
+
+    @classmethod
+    def load(cls, saved: list[Any]) -> "WorkQueue":
+        """Restore what `dump` returned."""
+        found = cls()
+        found.arrivals, works, asks, unknown, extender_call, member_call = saved
+        for one in works:
+            found.add(_load_work(one))
+        found.tasks.extend(_load_ask(one) for one in asks)
+        for sig, waiting in unknown:
+            found.unknown[sig] = [
+                _load_work(one) if one[0] == "work" else _load_ask(one) for one in waiting
+            ]
+        found.extender_call = None if extender_call is None else _load_call(extender_call)
+        found.member_call = msgspec.convert(member_call, ExtendersAsked | None)
+        return found
 
 
 def _without(batch: Batch, dropped: I64) -> bool:
@@ -247,7 +265,7 @@ def _without(batch: Batch, dropped: I64) -> bool:
     return len(batch.ids) > batch.start
 
 
-def dump_batch(batch: Batch) -> list[object]:
+def _dump_batch(batch: Batch) -> list[object]:
     """Return plain values of one dispatch."""
     fields = [
         batch.attempt,
@@ -260,36 +278,21 @@ def dump_batch(batch: Batch) -> list[object]:
     return ["work", *fields]
 
 
-def dump_task(task: Task) -> list[object]:
+def _dump_task(task: Task) -> list[object]:
     """Return plain values of one task."""
     return ["ask", task.event, task.void]
 
 
-def dump_call(call: ExtenderCall) -> list[object]:
+def _dump_call(call: ExtenderCall) -> list[object]:
     """Return plain values of one extender call."""
-    return [call.asked, dump_batch(call.work), call.answer]
+    return [call.asked, _dump_batch(call.work), call.answer]
 
 
-def load_call(body: list[Any]) -> ExtenderCall:
+def _load_call(body: list[Any]) -> ExtenderCall:
     """Restore what `dump_call` returned."""
     asked, work, answer = body
     answered = None if answer is None else msgspec.convert(answer, ExtendersAnswered)
     return ExtenderCall(msgspec.convert(asked, ExtendersAsked), _load_work(work), answered)
-
-
-def load_queue(body: list[Any]) -> WorkQueue:
-    """Restore what `WorkQueue.dump` returned."""
-    arrivals, works, asks, unknown = body
-    work_queue = WorkQueue()
-    work_queue.arrivals = arrivals
-    for one in works:
-        work_queue.add(_load_work(one))
-    work_queue.tasks.extend(_load_ask(one) for one in asks)
-    for sig, waiting in unknown:
-        work_queue.unknown[sig] = [
-            _load_work(one) if one[0] == "work" else _load_ask(one) for one in waiting
-        ]
-    return work_queue
 
 
 def _load_work(body: list[Any]) -> Batch:

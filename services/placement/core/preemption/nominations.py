@@ -14,7 +14,7 @@ from services.placement.core.books.charges import compiled, forget_if_unused
 from services.placement.core.books.ledger import IS_VICTIM
 from services.placement.core.state import Nomination, PlacementState, TableMark
 from shared.events.placement import NominationLost, NominationReady
-from shared.model.columns import I64, pack, unpack
+from shared.model.columns import I64, unpack
 from shared.model.victims import Nominee
 from shared.scheduling.cycle.inter_pod_rules import fits, rules_of
 from shared.scheduling.cycle.one_node import OneNode
@@ -324,14 +324,3 @@ def decide_nomination_news(state: PlacementState) -> Iterator[NominationReady | 
             yield NominationLost(state.shard, ask, one.pod, reason)
         elif not one.victims and not one.announced and _fits_now(state, one):
             yield NominationReady(state.shard, ask, one.pod, one.node)
-
-
-def dump(state: PlacementState) -> list[object]:
-    """Return plain values by ask."""
-    return [
-        [
-            *(o.ask, o.pod, o.sig, o.node, o.mask, pack(o.victims), o.announced, o.lost),
-            *((o.gang, o.is_used) if o.gang else ()),
-        ]
-        for _ask, o in sorted(state.nominations.items())
-    ]

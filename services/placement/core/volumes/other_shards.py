@@ -2,33 +2,20 @@
 outcome. This shard's own choices are in reservations.py.
 """
 
-from collections.abc import Iterable
-
-from msgspec import Struct
-
 from services.placement.core.state import OtherShardVolumes, PlacementState
 from services.placement.core.volumes.reservations import wake_volume_users
 from shared.events.binding import VolumesGranted, VolumesOver
 from shared.model.columns import unpack
-from shared.model.volumes import Choice
-
-
-class Saved(Struct, array_like=True):
-    """One promise in the dump."""
-
-    number: int
-    name: str
-    choices: tuple[Choice, ...]
-    world: int
 
 
 def on_volumes_granted(state: PlacementState, event: VolumesGranted) -> None:
     """Assume the volumes of another shard's pod: no pod of this shard gets them."""
     if event.shard != state.shard:
-        _assume(state, event.number, OtherShardVolumes(event.node, event.volumes))
+        assume_theirs(state, event.number, OtherShardVolumes(event.node, event.volumes))
 
 
-def _assume(state: PlacementState, number: int, one: OtherShardVolumes) -> None:
+def assume_theirs(state: PlacementState, number: int, one: OtherShardVolumes) -> None:
+    """Assume the volumes of one promise."""
     state.other_shard_volumes[number] = one
     for choice in one.choices:
         state.storage.assume(choice, one.name)
@@ -60,19 +47,3 @@ def release_ended(state: PlacementState) -> None:
             state.storage.release(choice, one.name)
         wake_volume_users(state)
     state.ended_other_shard_volumes = late
-
-
-def dump(state: PlacementState) -> list[Saved]:
-    """Return plain values by number."""
-    return [
-        Saved(number, one.name, one.choices, one.world)
-        for number, one in sorted(state.other_shard_volumes.items())
-    ]
-
-
-def load(state: PlacementState, saved: Iterable[Saved]) -> None:
-    """Restore what `dump` returned; the storage must be loaded before."""
-    for one in saved:
-        _assume(state, one.number, OtherShardVolumes(one.name, one.choices, one.world))
-        if one.world >= 0:
-            state.ended_other_shard_volumes.append(one.number)

@@ -9,8 +9,6 @@ rules follow kube-scheduler's BindPodVolumes.
 from collections.abc import Iterable, Iterator, Sequence
 from typing import assert_never
 
-from msgspec import Struct
-
 from services.placement.core.books.charges import mark_improved
 from services.placement.core.state import PlacementState, VolumeWait
 from shared.events.base import Event
@@ -32,17 +30,6 @@ from shared.scheduling.plugins.volume_binding import VolumeBinding, reached_from
 VOLUME_BINDING = "VolumeBinding"
 PRE_BIND = 'running PreBind plugin "VolumeBinding": '
 TIMED_OUT = "binding volumes: context deadline exceeded"
-
-
-class Saved(Struct, array_like=True):
-    """One waiting pod in the dump."""
-
-    pod: int
-    node: int
-    name: str
-    choices: tuple[Choice, ...]
-    until_ms: int | None
-    shown: tuple[str, ...]
 
 
 def chooses(state: PlacementState, sig: int) -> bool:
@@ -223,18 +210,3 @@ def due_ms(state: PlacementState) -> int | None:
         return state.now_ms
     times = [one.until_ms for one in state.volume_waits.values() if one.until_ms is not None]
     return min(times, default=None)
-
-
-def dump(state: PlacementState) -> list[Saved]:
-    """Return plain values by pod."""
-    return [
-        Saved(pod, one.node, one.name, one.choices, one.until_ms, one.shown)
-        for pod, one in sorted(state.volume_waits.items())
-    ]
-
-
-def load(state: PlacementState, saved: Iterable[Saved]) -> None:
-    """Restore what `dump` returned; nodes and storage must be loaded before."""
-    for one in saved:
-        wait = VolumeWait(one.node, one.name, one.choices, one.until_ms, one.shown)
-        assume_volumes(state, one.pod, wait)

@@ -2,11 +2,11 @@
 
 import numpy as np
 
+from services.queueing.core.derived import reindex
 from services.queueing.core.gangs import members
 from services.queueing.core.pods import moves
 from services.queueing.core.pods.table import SMALL, backoff_ends
 from services.queueing.core.scheduling_queue import enqueue, enqueue_few
-from services.queueing.core.snapshot import reindex
 from services.queueing.core.state import QueueingState, Sig
 from services.queueing.core.transitions import Pod
 from services.queueing.core.waiting import permit_rejections

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from services.queueing.core.snapshot import reindex
+from services.queueing.core.derived import reindex
 from services.queueing.core.state import Leftovers, QueueingState, Sig, by_number
 from services.queueing.core.transitions import Pod
 from shared.events.ingest import PodsRelabelled

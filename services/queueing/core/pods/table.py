@@ -42,6 +42,14 @@ COLUMNS: dict[str, type[np.generic]] = {
 }
 
 
+SAVED = tuple(name for name in COLUMNS if name != "state")
+
+
+def open_rows(codes: Small) -> I64:
+    """Return the rows of known pods that are not finished."""
+    return np.flatnonzero((codes != Pod.UNKNOWN) & (codes < Pod.BOUND))
+
+
 def _ascend(ids: I64) -> bool:
     count = len(ids)
     return count <= 2 or int(np.count_nonzero(ids[1:] > ids[:-1])) == count - 1
@@ -96,6 +104,34 @@ class Pods:
         self.attempt_at = _cells_of(self.attempt)
         self.order_ms_at = _cells_of(self.order_ms)
         self.seq_at = _cells_of(self.seq)
+
+    def dump(self) -> list[Any]:
+        """Return the base, the top, the states, and the other columns of unfinished pods. Finished
+        pods below the first unfinished one are left out.
+        """
+        first, stop = self.settled(), self.top - self.base
+        codes = self.state[first:stop]
+        rows = open_rows(codes)
+        columns = [getattr(self, name)[first:stop][rows].tobytes() for name in SAVED]
+        return [self.base + first, self.top, codes.tobytes(), *columns]
+
+    @classmethod
+    def load(cls, saved: list[Any]) -> "Pods":
+        """Restore what `dump` returned."""
+        base, top, states, *columns = saved
+        codes = np.frombuffer(states, np.int8)
+        capacity = CAPACITY_MIN
+        while capacity < len(codes) * 2:
+            capacity *= 2
+        pods = cls(base, capacity)
+        pods.top = top
+        pods.state[: len(codes)] = codes
+        rows = open_rows(codes)
+        for name, column in zip(SAVED, columns, strict=True):
+            getattr(pods, name)[rows] = np.frombuffer(column, COLUMNS[name])
+        pods.counts = np.bincount(codes, minlength=STATES).tolist()
+        assert len(codes) == top - base
+        return pods
 
     # ------------------------------------------------------------------ rows
 
