@@ -80,13 +80,21 @@ class MeshMember(Member):
     With `config` it refuses journals of another cluster and warns about other schedulers.
     """
 
-    outage_term = -1
+    outage = ""
+    standing_by_s = 0.0
     config: Mapping[str, Any] = MappingProxyType({})
 
     def on_bus_failed(self, error: Exception) -> None:
-        if self.outage_term != self.terms:
-            self.outage_term = self.terms
+        if not self.outage:
             log.warning("%s: no answer from the bus, retrying: %s", self.journal, error)
+        self.outage = str(error) or type(error).__name__
+
+    def on_standing_by(self) -> None:
+        self.outage, self.standing_by_s = "", time.monotonic()
+        log.info("stands by for %s (owner %s)", self.journal, self.standing_by)
+
+    def on_lost(self) -> None:
+        log.warning("%s: another process has claimed it", self.journal)
 
     def on_folded(self, owner: Owner[Any]) -> None:
         """Check that the journal belongs to this cluster. Raises WrongCluster."""
@@ -113,6 +121,10 @@ class MeshMember(Member):
                 )
 
     def on_claimed(self, owner: Owner[Any]) -> None:
+        self.outage = ""
+        if self.standing_by:
+            seconds = time.monotonic() - self.standing_by_s
+            log.info("took over %s from %s after %.1f s", self.journal, self.standing_by, seconds)
         for text in owner.stats.bad_snapshots:
             log.warning("%s: skipped a snapshot: %s", self.journal, text)
 
@@ -136,9 +148,9 @@ class Mesh:
     host: Host | None = None
     extender_calls: ExtenderCalls | None = None
     binders: Binders | None = None
-    members: dict[str, Member] = field(default_factory=dict)
+    members: dict[str, MeshMember] = field(default_factory=dict)
 
-    def member(self, journal: JournalName) -> Member:
+    def member(self, journal: JournalName) -> MeshMember:
         """Return a member for one journal. Its owner starts with empty memory in each term."""
         bus = self.bus_of(journal)
         host = self.host or Host(WallClock(), self.owner, lambda: uuid.uuid4().hex)

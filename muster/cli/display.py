@@ -1,7 +1,8 @@
 """Shows the progress of a run: lines that are redrawn in a terminal, a line every few seconds
-elsewhere. It writes to standard error and decides nothing.
+elsewhere (for a live cluster log lines). It writes to standard error and decides nothing.
 """
 
+import logging
 from typing import TYPE_CHECKING, Self, TextIO
 
 from muster.app.live import Standing, line_of
@@ -14,6 +15,14 @@ if TYPE_CHECKING:
     from rich.progress import Progress as Bar
 
 EVERY_S = 3.0
+LINE_MAX = 160
+
+log = logging.getLogger("muster.run")
+
+
+def shorten(line: str) -> str:
+    """Return the line with at most LINE_MAX characters."""
+    return line if len(line) <= LINE_MAX else f"{line[: LINE_MAX - 3]}..."
 
 
 class Lines:
@@ -88,7 +97,7 @@ class LiveDisplay(Lines):
     def __init__(self, out: TextIO, quiet: bool = False) -> None:
         """`quiet` shows nothing (for output that programs read)."""
         self._quiet = quiet
-        self._last = ""
+        self._last: list[str] = []
         self._live: Live | None = None
         if out.isatty() and not quiet:
             from rich.console import Console
@@ -99,15 +108,19 @@ class LiveDisplay(Lines):
 
     def show(self, standing: Standing) -> None:
         """Show the state if it is time to and something changed."""
-        reasons = [f"{pods:,} pods: {one_line(text)}" for pods, text in standing.reasons]
+        reasons = [
+            f"{pods:,} {'pod' if pods == 1 else 'pods'}: {one_line(text)}"
+            for pods, text in standing.reasons
+        ]
         if self._live is not None:
             from rich.text import Text
 
             lines = [f"{standing.seconds:6.1f} s  {line_of(standing)}", *reasons]
             self._live.update(Text("\n".join(lines), overflow="ellipsis"), refresh=True)
             return
-        text = "; ".join([line_of(standing), *reasons])
-        if self._quiet or standing.seconds < self._next_s or text == self._last:
+        lines = [line_of(standing), *(f"  {reason}" for reason in reasons)]
+        if self._quiet or standing.seconds < self._next_s or lines == self._last:
             return
-        self._last = text
-        self._print(standing.seconds, text)
+        self._last, self._next_s = lines, standing.seconds + EVERY_S
+        for line in lines:
+            log.info("%s", shorten(line))

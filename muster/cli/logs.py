@@ -1,10 +1,11 @@
 """Where log lines go: the product's own to standard error, those of libraries nowhere.
 
-Libraries' warnings repeat what our errors say in one line; MUSTER_LOG=debug shows them too.
+Libraries' warnings repeat what our errors say in one line; --verbose shows them too.
 """
 
+import json
 import logging
-import os
+from datetime import UTC, datetime
 from typing import Any
 
 from shared.model.text import one_line
@@ -30,21 +31,41 @@ class OneLine(logging.Formatter):
         return _indented(super().formatStack(stack_info))
 
 
+class JsonLine(logging.Formatter):
+    """Formats each record as one JSON object: time, level, logger, message, and the traceback."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return the object as one line of ASCII."""
+        value = {
+            "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
+            "level": record.levelname,
+            "logger": record.name,
+            "message": record.getMessage(),
+        }
+        if record.exc_info:
+            value["traceback"] = self.formatException(record.exc_info)
+        return json.dumps(value)
+
+
 def _indented(text: str) -> str:
     lines = (one_line(line.rstrip()) for line in text.splitlines())
     return "\n".join(f"  {line}" for line in lines)
 
 
-def set_up() -> None:
-    """Set up logging, once per process, before anything runs."""
-    handler = logging.StreamHandler()
-    handler.setFormatter(OneLine(FORMAT))
-    if os.environ.get("MUSTER_LOG", "").lower() == "debug":
-        logging.basicConfig(level=logging.DEBUG, handlers=[handler])
-        return
+def set_up(form: str = "text") -> None:
+    """Set up logging, or change its form (text or json)."""
     logging.basicConfig(handlers=[logging.NullHandler()])
     ours = logging.getLogger("muster")
     if not ours.handlers:
-        ours.addHandler(handler)
+        ours.addHandler(logging.StreamHandler())
         ours.setLevel(logging.INFO)
         ours.propagate = False
+    for handler in ours.handlers:
+        handler.setFormatter(JsonLine() if form == "json" else OneLine(FORMAT))
+
+
+def show_debug() -> None:
+    """Show debug lines, and those of libraries."""
+    ours = logging.getLogger("muster")
+    ours.setLevel(logging.DEBUG)
+    logging.basicConfig(level=logging.DEBUG, handlers=ours.handlers, force=True)

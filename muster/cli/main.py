@@ -125,6 +125,9 @@ def _one_of(name: str, value: str, known: Sequence[str]) -> str:
 @options.compatibility_version
 @options.leader_elect
 @options.cut_journals
+@options.metrics_port
+@options.log_format
+@options.verbose
 @click.option(
     "--time-limit",
     "time_limit_s",
@@ -151,6 +154,7 @@ def run(  # noqa: PLR0913 (one parameter per option)
     compatibility_version: str,
     leader_elect: bool | None,
     cut_journals: bool,
+    metrics_port: str,
     time_limit_s: float,
     output: str,
 ) -> None:
@@ -165,6 +169,7 @@ def run(  # noqa: PLR0913 (one parameter per option)
         for option, given in (("--plain", plain), ("--speed", speed), ("--seed", seed)):
             if given not in (None, False):
                 raise UsageFault(f"{option}: cannot be combined with --kubeconfig")
+        from muster.cli.bus_address import parse_metrics
         from muster.cli.commands.live import LiveOptions, run_live
 
         run_live(
@@ -178,6 +183,7 @@ def run(  # noqa: PLR0913 (one parameter per option)
                 config,
                 leader_elect,
                 cut_journals,
+                parse_metrics(metrics_port),
             ),
             output,
         )
@@ -185,6 +191,7 @@ def run(  # noqa: PLR0913 (one parameter per option)
     live_only = {
         "--leader-elect": bool(leader_elect),
         "--cut-journals": cut_journals,
+        "--metrics-port": metrics_port != "0",
         "--scheduler-name": bool(scheduler_name),
     }
     for option, is_given in live_only.items():
@@ -227,13 +234,7 @@ def run(  # noqa: PLR0913 (one parameter per option)
 @options.config
 @options.plugin
 @options.compatibility_version
-@click.option(
-    "--metrics-port",
-    default="0",
-    show_default=True,
-    metavar="[HOST:]PORT",
-    help="Serve metrics at this address (default host 127.0.0.1); 0 = none.",
-)
+@options.metrics_port
 @click.option(
     "--snapshot-seconds",
     type=click.IntRange(1),
@@ -242,6 +243,8 @@ def run(  # noqa: PLR0913 (one parameter per option)
     help="Time between snapshots of a journal.",
 )
 @options.cut_journals
+@options.log_format
+@options.verbose
 def serve(  # noqa: PLR0913 (one parameter per option)
     services: Sequence[str],
     bus: str,

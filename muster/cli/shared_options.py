@@ -6,6 +6,7 @@ from typing import Any
 
 import click
 
+from muster.cli import logs
 from shared.model.ids import SHARDS_MAX
 
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
@@ -69,6 +70,30 @@ scheduler_name = click.option(
     multiple=True,
     metavar="NAME",
     help="Schedule pods with this spec.schedulerName (muster); may be given several times.",
+)
+metrics_port = click.option(
+    "--metrics-port",
+    default="0",
+    show_default=True,
+    metavar="[HOST:]PORT",
+    help="Serve /livez, /readyz and /metrics at this address (default host 127.0.0.1); 0 = none.",
+)
+log_format = click.option(
+    "--log-format",
+    type=click.Choice(["text", "json"]),
+    default="text",
+    show_default=True,
+    expose_value=False,
+    callback=lambda _context, _option, value: logs.set_up(value),
+    help="Form of the log lines.",
+)
+verbose = click.option(
+    "--verbose",
+    "-v",
+    is_flag=True,
+    expose_value=False,
+    callback=lambda _context, _option, value: logs.show_debug() if value else None,
+    help="Log more, also of libraries.",
 )
 leader_elect = click.option(
     "--leader-elect/--no-leader-elect",

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from prometheus_client import CollectorRegistry, start_http_server
+from prometheus_client import CollectorRegistry
 from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
@@ -104,15 +104,3 @@ def registry_of(
     registry.register(PluginCollector())
     registry.register(LeftOutCollector(left_out))
     return registry
-
-
-def serve(registry: CollectorRegistry, address: str, port: int) -> Callable[[], None]:
-    """Serve /metrics in a thread; return a function that stops it."""
-    server, thread = start_http_server(port, address, registry)
-
-    def stop() -> None:
-        server.shutdown()
-        server.server_close()
-        thread.join()
-
-    return stop

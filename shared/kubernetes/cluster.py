@@ -55,6 +55,8 @@ from shared.ports.cluster import (
 )
 
 KUBE_SYSTEM = "/api/v1/namespaces/kube-system"
+STALE_S = 15.0
+"""A watch that fails for longer is reported."""
 QUIET_S = (8, 12)
 """A watch sends its last bookmark just before it ends. Short watches of kinds that seldom change
 therefore keep the joint revision close behind the server's.
@@ -100,6 +102,7 @@ class KubeCluster:
         # Set when the first watch has delivered everything that existed when it began.
         self.caught_up = asyncio.Event()
         self.left_out = LeftOut()
+        self._watches: dict[str, ResourceWatch] = {}
 
     @property
     def client(self) -> KubeClient:
@@ -175,6 +178,7 @@ class KubeCluster:
             watch = ResourceWatch(self._client, source, reader, begin, self._silent_s)
             watches[kind] = watch, reader
         merged = MergedWatch(watches, since)
+        self._watches = {kind: watch for kind, (watch, _) in watches.items()}
         looking = asyncio.create_task(self._look(merged))
         deliveries = merged.run()
         try:
@@ -184,6 +188,11 @@ class KubeCluster:
         finally:
             looking.cancel()
             await deliveries.aclose()  # type: ignore[attr-defined]
+
+    def stale_watches(self) -> dict[str, float]:
+        """Return for how long each failing watch has failed, s, by kind."""
+        failing = {kind: watch.failing_s for kind, watch in self._watches.items()}
+        return {kind: seconds for kind, seconds in failing.items() if seconds > STALE_S}
 
     async def _look(self, merged: MergedWatch) -> None:
         """Ask for the newest revision until this watch has caught up."""

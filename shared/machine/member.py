@@ -29,6 +29,7 @@ class Member:
         self.owner: Owner[Any] | None = None
         self.first: Owner[Any] | None = None  # made and read ahead before `serve`
         self.terms = 0
+        self.standing_by = ""
 
     async def serve(self) -> None:
         """Own the journal whenever this member should; run until cancelled or halted."""
@@ -44,10 +45,11 @@ class Member:
                 self.on_folded(owner)
                 await owner.claim()
                 self.on_claimed(owner)
-                self.owner = owner
+                self.owner, self.standing_by = owner, ""
                 self.terms += 1
                 await owner.run()
             except OwnershipLost:
+                self.on_lost()
                 await owner.close()
                 self.owner, waits = None, True
             except (AppendUnknown, BusUnavailable) as error:
@@ -58,6 +60,12 @@ class Member:
 
     def on_bus_failed(self, error: Exception) -> None:
         """Hook: the bus does not answer and is tried again."""
+
+    def on_lost(self) -> None:
+        """Hook: another process has claimed the journal."""
+
+    def on_standing_by(self) -> None:
+        """Hook: `standing_by` owns the journal, and this member waits until it is silent."""
 
     def on_folded(self, owner: Owner[Any]) -> None:
         """Hook: the journal was folded and may be claimed; raise to refuse it."""
@@ -70,8 +78,11 @@ class Member:
         for three heartbeats. Return whether that took any time.
         """
         first, end = await self.bus.bounds(self.journal)
-        if end == 0 or (at_start and await self._was_ours(first, end)):
+        holder = await self._holder(first, end) if end else ""
+        if end == 0 or (at_start and holder == self.host.owner):
             return False
+        self.standing_by = holder or "unknown"
+        self.on_standing_by()
         silent_ms = 0
         while silent_ms < MISSED_HEARTBEATS * HEARTBEAT_MS:
             await asyncio.sleep(HEARTBEAT_MS / 1000)
@@ -80,9 +91,9 @@ class Member:
             end = now_end
         return True
 
-    async def _was_ours(self, first: int, end: int) -> bool:
-        """Return whether this member made the newest claim that the last records were written under
-        (an older owner's void records may be among them).
+    async def _holder(self, first: int, end: int) -> str:
+        """Return the owner in the newest claim that the last records were written under (an older
+        owner's void records may be among them); empty if it was cut away.
         """
         start, claimed = max(first, end - LAST_RECORDS), -1
         while start < end and (batch := await self._records(start)):
@@ -90,9 +101,9 @@ class Member:
                 claimed = max(claimed, position if record.claim is not None else record.term)
                 start = position + 1
         if claimed < first:
-            return False
+            return ""
         claim = (await self._records(claimed, limit_bytes=1))[0][1].claim
-        return claim is not None and claim.owner == self.host.owner
+        return "" if claim is None else claim.owner
 
     async def _records(self, start: int, limit_bytes: int = 1 << 20) -> list[tuple[int, Record]]:
         batch = await self.bus.read(self.journal, start, limit_bytes)

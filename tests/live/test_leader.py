@@ -3,6 +3,8 @@
 import signal
 from pathlib import Path
 from typing import Any
+from urllib.error import HTTPError
+from urllib.request import urlopen
 
 import pytest
 
@@ -26,6 +28,7 @@ from tests.live.support.objects import (
 from tests.support.kube_api import KubeApi
 from tests.support.kube_options import KubeOptions
 from tests.support.kube_server import KubeServers
+from tests.support.server_process import free_ports
 
 pytestmark = [pytest.mark.kube, pytest.mark.slow, pytest.mark.xdist_group("kube")]
 LEASE = f"{LEASES}/muster"
@@ -57,6 +60,15 @@ def leads(api: KubeApi, folder: Path) -> bool:
     return lease(api).get("holderIdentity") == own
 
 
+def ready(port: int) -> str:
+    """Return the answer of /readyz; empty unless it is 200."""
+    try:
+        with urlopen(f"http://127.0.0.1:{port}/readyz", timeout=5) as answer:
+            return str(answer.read(), "utf-8")
+    except HTTPError:
+        return ""
+
+
 def binds(api: KubeApi, name: str, limit_s: float = PATIENCE_S) -> None:
     api.create(PODS, pod(name)).ok()
     until(f"{name} is bound", lambda: nodes_of(api)[name] != "", limit_s)
@@ -66,17 +78,22 @@ def test_one_decides_and_the_other_stands_by(servers: KubeServers, case: Case, t
     api = servers.api
     (tmp_path / "config.yaml").write_text(CONFIG, encoding="utf-8")
     folders = [tmp_path / name for name in ("a", "b")]
+    ports = dict(zip(folders, free_ports(2), strict=True))
 
     def start(folder: Path) -> Running:
         folder.mkdir(exist_ok=True)
         config = str(tmp_path / "config.yaml")
-        return muster_run(servers.kubeconfig, folder, "-o", "json", "--config", config)
+        port = str(ports[folder])
+        words = ("-o", "json", "--config", config, "--metrics-port", port)
+        return muster_run(servers.kubeconfig, folder, *words)
 
     with start(folders[0]) as first:
         binds(api, "by-first")
         assert leads(api, folders[0])
         with start(folders[1]) as second:
             until("it stands by", lambda: "stands by (kube-system/muster)" in second.said())
+            assert "[+]leader stands by (kube-system/muster): " in ready(ports[folders[1]])
+            assert "[+]watches fresh" in ready(ports[folders[0]])
             api.request("DELETE", LEASE).ok()
             # By the owner that has created a new one.
             binds(api, "without-lease", here(SOON_S))
@@ -84,6 +101,7 @@ def test_one_decides_and_the_other_stands_by(servers: KubeServers, case: Case, t
             assert [wrongly_gone(case, folder) for folder in folders] == [[], []]
             first.kill()
             until("the second leads", lambda: leads(api, folders[1]))
+            until("it is ready", lambda: "[+]leader leads" in ready(ports[folders[1]]))
             binds(api, "by-second")
             with start(folders[0]) as again:
                 until("it stands by", lambda: "stands by" in again.said())

@@ -2,16 +2,21 @@
 
 import asyncio
 import json
+import logging
 import sys
+from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from muster import __version__
 from muster.app.embedded_bus import embedded_bus
 from muster.app.event_loop import loop_factory
+from muster.app.journals import all_journals
 from muster.app.leader_election import Candidate, election_of, identity_in
 from muster.app.live import LiveRunner, Standing, line_of, result_of
 from muster.app.mesh import Mesh
+from muster.cli.commands.serve import health_server
 from muster.cli.display import LiveDisplay
 from muster.cli.errors import Fault, UsageFault
 from muster.cli.kube_address import kube_cluster, kube_config, open_kube
@@ -30,9 +35,10 @@ from shared.kubernetes.cluster import KubeCluster
 from shared.machine.reset import EpochBus, EpochStore, epochs
 from shared.machine.snapshots import SnapshotPolicy
 from shared.model.ids import INGEST
-from shared.model.text import one_line
 from shared.ports.bus import Bus
 from shared.snapshots.directory import DirectorySnapshots
+
+log = logging.getLogger("muster.run")
 
 SNAPSHOT_MS = 30_000
 DEFAULT_FOLDER = Path("runs/live")
@@ -51,6 +57,7 @@ class LiveOptions:
     config: Path | None = None
     leader_elect: bool | None = None
     cut_journals: bool = False
+    metrics: tuple[str, int] | None = None
 
     def meta(self) -> dict[str, Any]:
         """Return the settings that must not change while a run continues in its folder."""
@@ -86,19 +93,45 @@ def run_live(options: LiveOptions, output: str) -> None:
                 extender_calls=extender_calls_of(profiles, cluster),
                 binders=binders_of(profiles, writes=True),
             )
-            standing = loop.run(_schedule(cluster, mesh, candidate, quiet=output == "json"))
+            standing = loop.run(
+                _schedule(cluster, mesh, candidate, options, quiet=output == "json")
+            )
     except WrongCluster as error:
         raise UsageFault(f"{error}; or name another --run-dir than {folder}") from error
     _sum_up(standing, folder, output)
 
 
 async def _schedule(
-    cluster: KubeCluster, mesh: Mesh, candidate: Candidate, quiet: bool
+    cluster: KubeCluster, mesh: Mesh, candidate: Candidate, options: LiveOptions, quiet: bool
 ) -> Standing:
     await open_kube(cluster, candidate.election)
-    async with candidate.leading(
-        cluster, lambda why: print(one_line(why), file=sys.stderr)
-    ) as check:
+    log.info(
+        "muster %s for pods of %s on %s: %s, Lease %s, run directory %s",
+        __version__,
+        ", ".join(mesh.config["ingest"]["schedulers"]),
+        cluster.client.credentials.host,
+        "default profile" if options.config is None else f"profiles of {options.config}",
+        candidate.election or "none",
+        options.run_dir or DEFAULT_FOLDER,
+    )
+    leader = "stands by"
+
+    def stand_by(why: str) -> None:
+        nonlocal leader
+        leader = f"stands by ({candidate.election}): {why}"
+        log.info("%s", leader)
+
+    async with AsyncExitStack() as stack:
+        if options.metrics is not None:
+            journals = all_journals(mesh.placements)
+            server = health_server(mesh, journals, *options.metrics, lambda: leader)
+            await stack.enter_async_context(server)
+        check = await stack.enter_async_context(candidate.leading(cluster, stand_by))
+        if candidate.election is not None:
+            leader = f"leads ({candidate.election})"
+            log.info("%s as %s", leader, candidate.identity)
+        else:
+            leader = "no election"
         client = mesh.bus_of
         epoch = await _epoch(client(INGEST))
         mesh.epoch, mesh.store = epoch, EpochStore(mesh.store, epoch)

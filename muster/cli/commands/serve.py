@@ -2,12 +2,13 @@
 
 import asyncio
 import signal
-from collections.abc import Callable, Sequence
-from contextlib import AsyncExitStack
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from muster import __version__
 from muster.app.event_loop import loop_factory
 from muster.app.journals import all_journals, partitions, topics
 from muster.app.mesh import OUTSIDE, Mesh, default_owner
@@ -185,10 +186,10 @@ async def _until_stopped(
         mesh.epoch, mesh.store = epoch, EpochStore(store, epoch)
         mesh.bus_of = lambda journal: EpochBus(clients.opened[journal], epoch)
         if metrics is not None:
-            stack.callback(_serve_metrics(mesh, *metrics))
+            await stack.enter_async_context(health_server(mesh, journals, *metrics))
         work = asyncio.create_task(mesh.serve(journals))
         stop = asyncio.create_task(told.wait())
-        print(f"serving {' '.join(journals)} as {mesh.owner}", flush=True)
+        print(f"muster {__version__} serving {' '.join(journals)} as {mesh.owner}", flush=True)
         await asyncio.wait((work, stop), return_when=asyncio.FIRST_COMPLETED)
         stop.cancel()
         if work.done() and _epoch_over(work):
@@ -228,14 +229,27 @@ async def _epoch(address: BusAddress, placements: int, told: asyncio.Event) -> i
         await clients.close()
 
 
-def _serve_metrics(mesh: Mesh, host: str, port: int) -> Callable[[], None]:
+@asynccontextmanager
+async def health_server(
+    mesh: Mesh,
+    journals: Sequence[JournalName],
+    host: str,
+    port: int,
+    leader: Callable[[], str] | None = None,
+) -> AsyncIterator[None]:
+    """Serve health and metrics of the mesh. Raises UsageFault."""
+    # Imported here: most commands serve nothing.
+    from muster.app.health import checks_of, served
     from shared.adapters.metrics import registry_of
-    from shared.adapters.metrics import serve as serve_metrics
 
     # A simulated cluster has no objects that cannot be used.
     left_out = getattr(mesh.cluster, "left_out", None)
     counts = dict if left_out is None else left_out.counts
-    try:
-        return serve_metrics(registry_of(mesh.owners, counts), host, port)
-    except OSError as error:
-        raise UsageFault(f"--metrics-port {host}:{port}: {error.strerror}") from error
+    async with AsyncExitStack() as stack:
+        checks = checks_of(mesh, journals, leader)
+        try:
+            server = served(registry_of(mesh.owners, counts), checks, host, port)
+            await stack.enter_async_context(server)
+        except OSError as error:
+            raise UsageFault(f"--metrics-port {host}:{port}: {error.strerror}") from error
+        yield

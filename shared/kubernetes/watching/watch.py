@@ -8,6 +8,7 @@ passed on, in the server's order.
 import asyncio
 import logging
 import random
+import time
 from collections.abc import AsyncIterator
 
 import aiohttp
@@ -65,6 +66,13 @@ class ResourceWatch:
         self._typed = msgspec.json.Decoder(Change[reader.item])  # type: ignore[name-defined]
         self._decode = msgspec.json.Decoder(reader.item).decode
         self._tries = 0
+        self._failing_since_s: float | None = None
+
+    @property
+    def failing_s(self) -> float:
+        """Return for how long the watch has failed, s; 0 while it is served."""
+        since_s = self._failing_since_s
+        return 0.0 if since_s is None else time.monotonic() - since_s
 
     async def run(self) -> AsyncIterator[None]:
         """Yield after each chunk that the reader took. Raises Gone, Restored."""
@@ -76,6 +84,7 @@ class ResourceWatch:
                 # Watches end routinely; back off only if they end in a row.
                 self._tries = max(self._tries, 1)
             except (OSError, TimeoutError) as error:
+                self._failing_since_s = self._failing_since_s or time.monotonic()
                 level = logging.INFO if self._tries < QUIET_TRIES else logging.WARNING
                 log.log(level, "%s: watching again: %s", self._source.path, error)
             await self._pause()
@@ -98,6 +107,7 @@ class ResourceWatch:
             if answer.status != 200:
                 await self._refused(answer)
             self.heard += 1
+            self._failing_since_s = None
             rest = b""
             async for chunk in answer.content.iter_any():
                 self.heard += 1

@@ -9,7 +9,7 @@ import pytest
 from muster.app import live
 from muster.app.live import LiveRunner, Standing, line_of, result_of
 from muster.app.runner import Progress
-from muster.cli.display import LiveDisplay, RunDisplay
+from muster.cli.display import LINE_MAX, LiveDisplay, RunDisplay
 from tests.support.terminal import Terminal
 
 
@@ -38,16 +38,22 @@ def test_output_for_programs_has_no_progress(terminal):
     assert shown(terminal, True, (3.0, 6.0)) == ""
 
 
-def test_a_live_run_prints_only_changes():
-    out = StringIO()
-    with LiveDisplay(out) as display:
+def test_a_live_run_logs_only_changes(caplog):
+    caplog.set_level("INFO", "muster.run")
+    with LiveDisplay(StringIO()) as display:
         for at_s, bound in ((0.0, 1), (3.0, 1), (4.0, 2), (5.0, 3), (7.0, 3)):
             display.show(standing(at_s, bound))
-    assert [line.split(" s  ")[0].strip() for line in out.getvalue().splitlines()] == [
-        "0.0",
-        "4.0",
-        "7.0",
-    ]
+    assert [line.split(" bound")[0].split()[-1] for line in caplog.messages] == ["1", "2", "3"]
+
+
+def test_log_lines_of_a_live_run_are_cut(caplog):
+    caplog.set_level("INFO", "muster.run")
+    with LiveDisplay(StringIO()) as display:
+        display.show(Standing(waiting=1, reasons=[(1, "long " * 100)]))
+    _counts, reason = caplog.messages
+    assert reason.startswith("  1 pod: long long")
+    assert reason.endswith("...")
+    assert len(reason) == LINE_MAX
 
 
 def test_a_live_run_reports_events_that_were_not_sent():

@@ -2,11 +2,13 @@
 
 import asyncio
 import gc
+import re
 import shutil
 from pathlib import Path
 
 import pytest
 
+from muster.app.health import checks_of
 from muster.app.journals import all_journals
 from muster.app.mesh import Mesh
 from muster.cli.commands.serve import of_cluster
@@ -55,8 +57,8 @@ async def test_an_outage_of_the_bus_is_reported_once(monkeypatch, caplog):
     await bus.is_back.wait()
     serving.cancel()
     (member,) = mesh.members.values()
-    member.terms += 1
-    for _again in range(3):
+    member.outage = ""
+    for _attempt in range(3):
         member.on_bus_failed(BusUnavailable("a later one"))
     said = [record.getMessage() for record in caplog.records]
     assert said == [
@@ -93,6 +95,29 @@ async def test_each_bad_snapshot_is_reported_and_counted(tmp_path: Path, caplog)
     ]
     registry = registry_of(mesh.owners)
     assert registry.get_sample_value("muster_snapshots_bad_total", {"journal": "permit/0"}) == 2
+    serving.cancel()
+
+
+async def test_standing_by_and_taking_over_are_logged(monkeypatch, caplog):
+    caplog.set_level("INFO", "muster.mesh")
+    monkeypatch.setattr(members, "HEARTBEAT_MS", 20)
+    log = MemoryLog()
+    first = await until_owned(mesh_of(log, "c", "one"), [PERMIT])
+    assert caplog.messages == [], "a new journal is owned at once"
+    second = mesh_of(log, "c", "two")
+    serving = asyncio.create_task(second.serve([PERMIT]))
+    async with asyncio.timeout(10):
+        while not caplog.messages:  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+        checks = checks_of(second, [PERMIT])
+        assert checks["journals"]() == (True, "stands by for permit/0 (owner one)")
+        first.cancel()
+        while not second.owners():  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+    assert checks["journals"]() == (True, "owns permit/0")
+    stands_by, took_over = caplog.messages
+    assert stands_by == "stands by for permit/0 (owner one)"
+    assert re.fullmatch(r"took over permit/0 from one after \d+\.\d s", took_over)
     serving.cancel()
 
 

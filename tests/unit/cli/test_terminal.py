@@ -85,27 +85,42 @@ def test_a_traceback_forges_no_line(log: io.StringIO):
     assert all(line.startswith("  ") and line.isprintable() for line in rest)
 
 
-@pytest.mark.parametrize("level", ["", "debug"])
-def test_the_products_log_is_written_so(level, monkeypatch):
+@pytest.mark.parametrize("form", ["text", "json"])
+def test_the_products_log_has_one_line_for_each_record(form, monkeypatch):
     ours, root = logging.getLogger("muster"), logging.getLogger()
-    monkeypatch.setenv("MUSTER_LOG", level)
     for logger in (ours, root):
         monkeypatch.setattr(logger, "handlers", [])
     for name in ("level", "propagate"):
         monkeypatch.setattr(ours, name, getattr(ours, name))
     monkeypatch.setattr(root, "level", root.level)
-    logs.set_up()
-    (handler,) = (root if level else ours).handlers
-    assert isinstance(handler.formatter, OneLine)
-
-
-def test_the_live_line_has_reasons_on_lines_of_their_own(terminal):
-    standing = Standing(seconds=9.0, waiting=3, reasons=[(3, FOREIGN)])
     out = io.StringIO()
-    with LiveDisplay(out) as display:
-        display.show(standing)
+    monkeypatch.setattr(sys, "stderr", out)
+    logs.set_up()
+    logs.set_up(form)
+    logging.getLogger("muster.test").info(FOREIGN)
+    logging.getLogger("other").warning("not ours")
     (line,) = out.getvalue().splitlines()
-    assert line.endswith(f"3 pods: {SHOWN}")
+    assert line.isprintable()
+    if form == "text":
+        assert line.endswith(f"INFO muster.test: {SHOWN}")
+    else:
+        found = json.loads(line)
+        assert (found["level"], found["logger"], found["message"]) == (
+            "INFO",
+            "muster.test",
+            FOREIGN,
+        )
+    logs.show_debug()
+    logging.getLogger("other").warning("shown")
+    assert "shown" in out.getvalue()
+
+
+def test_the_live_line_has_reasons_on_lines_of_their_own(terminal, caplog):
+    caplog.set_level("INFO", "muster.run")
+    standing = Standing(seconds=9.0, waiting=3, reasons=[(3, FOREIGN)])
+    with LiveDisplay(io.StringIO()) as display:
+        display.show(standing)
+    assert caplog.messages[-1] == f"  3 pods: {SHOWN}"
     with LiveDisplay(terminal) as display:
         display.show(standing)
         assert f"3 pods: {SHOWN}" in terminal.getvalue()

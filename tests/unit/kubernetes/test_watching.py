@@ -261,6 +261,23 @@ async def test_an_unavailable_server_is_asked_again(watch: Watch, api: FakeApi):
     assert not api.faults
 
 
+async def test_a_watch_that_fails_is_stale_until_it_is_served(
+    watch: Watch, cluster: KubeCluster, api: FakeApi, monkeypatch
+):
+    monkeypatch.setattr(kube_cluster, "STALE_S", 0.0)
+    found: list[set[str]] = []
+
+    async def unavailable(_request: web.Request) -> web.Response:
+        found.append(set(cluster.stale_watches()))
+        return status(503, "not now")
+
+    api.faults.extend([("GET /api/v1/pods?watch", unavailable)] * 2)
+    api.pod("a")
+    await watch.until(lambda: "a" in watch.names())
+    assert found == [set(), {"pods"}]
+    assert cluster.stale_watches() == {}
+
+
 async def test_a_line_in_pieces_is_one_line(watch: Watch, api: FakeApi):
     api.pod("a")
     await watch.until(lambda: "a" in watch.names())
