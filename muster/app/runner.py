@@ -38,7 +38,9 @@ GATE_MS_MAX = 30_000
 
 @dataclass
 class Progress:
-    """Progress of a run, counted from the cluster's history."""
+    """Progress of a run, counted from the cluster's history. `bound` is how many pods have a node
+    now, as in the summary.
+    """
 
     total: int
     created: int = 0
@@ -141,7 +143,9 @@ class Runner:
             matters = matters or kind != "touch"
             progress.created += kind == "create"
             progress.bound += kind in ("bind", "late-bind", "foreign-bind")
-            progress.gone += kind == "delete"
+            if kind == "delete":
+                progress.gone += 1
+                progress.bound -= bool(happened.node)
             progress.evicted += kind == "evict"
         self._read = len(history)
         return matters

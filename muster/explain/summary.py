@@ -114,19 +114,23 @@ def rows(result: dict[str, Any]) -> list[tuple[str, str]]:
         ("pods", f"{result['pods']:,}"),
         ("bound", f"{result['bound']:,}"),
         ("waiting", f"{result['waiting']:,}" + (" (confirmed)" if result["confirmed"] else "")),
-        ("deleted (evicted, finished)", f"{result['gone']:,}"),
+        ("gone (evicted, finished)", f"{result['gone']:,}"),
         ("CPU allocated", _share(result["cpu_milli"], 1000, "cores")),
         ("memory allocated", _share(result["memory_bytes"], 1 << 30, "GiB")),
         ("GPU allocated", _share(result["gpu_milli"], 1000, "GPUs")),
         ("gangs committed", f"{result['gangs_committed']:,} of {result['gangs']:,}"),
         ("gangs timed out", f"{result['gangs_timed_out']:,}"),
-        ("preemptions", f"{result['preemptions']:,} ({result['victims']:,} victims)"),
+        ("preemptions", f"{result['preemptions']:,} ({_count(result['victims'], 'victim')})"),
         ("batches", f"{result['batches']:,}, pods in each {_spans(result['batch_size'])}"),
         ("speed", f"{result['pods_per_second']:,} pods/s over {result['seconds']:.1f} s"),
         ("busiest second", f"{result['busiest_second']:,} pods bound"),
         ("arrival to bound (ms)", _spans(result["latency_ms"])),
         ("journals", f"{result['records']:,} records, {result['journal_bytes'] / 1e6:.1f} MB"),
     ]
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def _share(amount: dict[str, int], unit: int, name: str) -> str:

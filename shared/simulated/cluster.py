@@ -173,9 +173,12 @@ class SimCluster:
 
     def delete(self, uids: Iterable[str], why: str = "deleted") -> None:
         """Delete pods at once."""
-        gone = [uid for uid in uids if self.pods.pop(uid, None) is not None]
-        for uid in gone:
-            self._happens("delete", uid, detail=why)
+        gone = []
+        for uid in uids:
+            pod = self.pods.pop(uid, None)
+            if pod is not None:
+                gone.append(uid)
+                self._happens("delete", uid, pod.node, why)
         if gone:
             self._publish(PodsDeletedSeen(join(gone)))
 
