@@ -5,7 +5,7 @@ A process that stands by is ready: it takes over when it has to.
 """
 
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from typing import NamedTuple
 
 from aiohttp import web
@@ -13,6 +13,8 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
 
 from muster.app.mesh import Mesh
+from muster.cli.errors import UsageFault
+from shared.adapters.metrics import registry_of
 from shared.model.ids import INGEST, JournalName
 from shared.model.text import one_line
 
@@ -76,6 +78,28 @@ def _watches(mesh: Mesh) -> Check:
     if not late:
         return Check(True, "fresh")
     return Check(False, ", ".join(f"{kind} fails for {late[kind]:.0f} s" for kind in sorted(late)))
+
+
+@asynccontextmanager
+async def health_server(
+    mesh: Mesh,
+    journals: Sequence[JournalName],
+    address: tuple[str, int],
+    leader: Callable[[], str] | None = None,
+) -> AsyncIterator[None]:
+    """Serve health and metrics of a mesh while the context is open. Raises UsageFault."""
+    host, port = address
+    # A simulated cluster has no objects that cannot be used.
+    left_out = getattr(mesh.cluster, "left_out", None)
+    counts = dict if left_out is None else left_out.counts
+    registry = registry_of(mesh.owners, counts)
+    async with AsyncExitStack() as stack:
+        try:
+            server = served(registry, checks_of(mesh, journals, leader), host, port)
+            await stack.enter_async_context(server)
+        except OSError as error:
+            raise UsageFault(f"--metrics-port {host}:{port}: {error.strerror}") from error
+        yield
 
 
 @asynccontextmanager

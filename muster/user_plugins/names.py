@@ -1,5 +1,5 @@
-"""Names in a user's plugin that would do nothing or fail later: methods that nobody calls, parts of
-a pod that `reads` does not list, imports that do not exist.
+"""Finds wrong names in a user's plugin: methods that nothing calls, parts of a pod that `reads`
+does not list, imports that do not exist.
 """
 
 import ast

@@ -41,9 +41,9 @@ def muster(*words: str | Path, cwd: Path = ROOT, **environ: str) -> Ran:
 
 
 def complaint(ran: Ran, code: int) -> str:
-    """The one line that a failed command printed on standard error."""
+    """The one line that a failed command printed on standard error, log lines (INFO) aside."""
     assert ran.code == code, ran
-    (line,) = ran.err.splitlines()
+    (line,) = (line for line in ran.err.splitlines() if " INFO muster." not in line)
     return line
 
 

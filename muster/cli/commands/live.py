@@ -16,7 +16,6 @@ from muster.app.journals import all_journals
 from muster.app.leader_election import Candidate, election_of, identity_in
 from muster.app.live import LiveRunner, Standing, line_of, result_of
 from muster.app.mesh import Mesh
-from muster.cli.commands.serve import health_server
 from muster.cli.display import LiveDisplay
 from muster.cli.errors import Fault, UsageFault
 from muster.cli.kube_address import kube_cluster, kube_config, open_kube
@@ -114,7 +113,7 @@ async def _schedule(
         candidate.election or "none",
         options.run_dir or DEFAULT_FOLDER,
     )
-    leader = "stands by"
+    leader = "not known yet"
 
     def stand_by(why: str) -> None:
         nonlocal leader
@@ -123,8 +122,11 @@ async def _schedule(
 
     async with AsyncExitStack() as stack:
         if options.metrics is not None:
+            # Imported here: most processes serve nothing.
+            from muster.app.health import health_server
+
             journals = all_journals(mesh.placements)
-            server = health_server(mesh, journals, *options.metrics, lambda: leader)
+            server = health_server(mesh, journals, options.metrics, lambda: leader)
             await stack.enter_async_context(server)
         check = await stack.enter_async_context(candidate.leading(cluster, stand_by))
         if candidate.election is not None:

@@ -2,8 +2,8 @@
 
 import asyncio
 import signal
-from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import Sequence
+from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -186,7 +186,10 @@ async def _until_stopped(
         mesh.epoch, mesh.store = epoch, EpochStore(store, epoch)
         mesh.bus_of = lambda journal: EpochBus(clients.opened[journal], epoch)
         if metrics is not None:
-            await stack.enter_async_context(health_server(mesh, journals, *metrics))
+            # Imported here: most processes serve nothing.
+            from muster.app.health import health_server
+
+            await stack.enter_async_context(health_server(mesh, journals, metrics))
         work = asyncio.create_task(mesh.serve(journals))
         stop = asyncio.create_task(told.wait())
         print(f"muster {__version__} serving {' '.join(journals)} as {mesh.owner}", flush=True)
@@ -227,29 +230,3 @@ async def _epoch(address: BusAddress, placements: int, told: asyncio.Event) -> i
             await asyncio.sleep(EPOCH_POLL_S)
     finally:
         await clients.close()
-
-
-@asynccontextmanager
-async def health_server(
-    mesh: Mesh,
-    journals: Sequence[JournalName],
-    host: str,
-    port: int,
-    leader: Callable[[], str] | None = None,
-) -> AsyncIterator[None]:
-    """Serve health and metrics of the mesh. Raises UsageFault."""
-    # Imported here: most commands serve nothing.
-    from muster.app.health import checks_of, served
-    from shared.adapters.metrics import registry_of
-
-    # A simulated cluster has no objects that cannot be used.
-    left_out = getattr(mesh.cluster, "left_out", None)
-    counts = dict if left_out is None else left_out.counts
-    async with AsyncExitStack() as stack:
-        checks = checks_of(mesh, journals, leader)
-        try:
-            server = served(registry_of(mesh.owners, counts), checks, host, port)
-            await stack.enter_async_context(server)
-        except OSError as error:
-            raise UsageFault(f"--metrics-port {host}:{port}: {error.strerror}") from error
-        yield

@@ -57,7 +57,7 @@ def check(state: BindingState) -> None:
     assert set(before) <= set(state.volumes) <= {*before, *waiting, *earlier}, "volumes of binds"
     if state.shards > 1:
         held = {*state.promises, *state.promise_conflicts}
-        assert held == set(state.volumes), "volumes that are promised to nobody"
+        assert held == set(state.volumes), "volumes without a promise, or promises without volumes"
     queued = still_queued(state)
     expected = pods[phases == Phase.QUEUED].tolist()
     assert sorted(queued.tolist()) == expected, "queued binds"
@@ -65,7 +65,8 @@ def check(state: BindingState) -> None:
     due = sorted(set(state.due).difference(written))  # older snapshots have no second write
     assert pods[np.isin(phases, SLOW)].tolist() == due, "binds that are due"
     given_up = np.isin(phases, (Phase.FENCE, Phase.FENCING))
-    assert set(state.lost_names) <= set(pods[given_up].tolist()), "names of nodes lost for nobody"
+    fenced = set(pods[given_up].tolist())
+    assert set(state.lost_names) <= fenced, "lost nodes' names without a fence"
     left = dict.fromkeys(state.effects, 0)
     out = np.isin(phases, OUT)
     for effect in table.effects[rows][out].tolist():

@@ -82,7 +82,7 @@ def check(state: PlacementState, twin: PlacementState) -> None:
     assert state.unsettled_on == twin.unsettled_on, "unsettled pods by name differ from the pods"
     for node, value in sorted(state.withheld.items()):
         assert node not in state.nodes, f"node {node} is withheld and there"
-        assert value.name in state.unsettled_on, f"node {node} is withheld for nobody"
+        assert value.name in state.unsettled_on, f"node {node} is withheld without unsettled binds"
     if state.tree is not None:
         assert sorted(state.tree.listed().tolist()) == sorted(state.nodes), "the order of nodes"
     assert state.used == twin.used, f"used is {state.used}, the ledger gives {twin.used}"

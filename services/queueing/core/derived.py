@@ -96,13 +96,8 @@ def reindex(state: QueueingState) -> None:
         gang.members, gang.waiting = array("q"), 0
         gang.due_ms = gang.timer_ms = gang.place = None
     state.heaps, state.backoff, state.gangs_by_sig = {}, {}, {}
-    state.gangs_refreshed, state.wake, state.ask_next, state.messages_due, state.gangs_in_flight = (
-        {},
-        {},
-        {},
-        {},
-        {},
-    )
+    state.gangs_refreshed, state.wake, state.ask_next = {}, {}, {}
+    state.messages_due, state.gangs_in_flight = {}, {}
     state.askers, state.preempting, state.ask_due, state.ask_later = {}, {}, [], []
     state.gangs_ready, state.gang_timers, state.gang_message_heap, state.flushes = [], [], [], []
     _index_pods(state)
