@@ -1,5 +1,6 @@
 """`--config FILE`: the profiles of a KubeSchedulerConfiguration as options of the services."""
 
+import logging
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -12,14 +13,21 @@ from shared.extenders.calls import HttpBinders, HttpExtenders, ObjectSource
 from shared.extenders.port import Binders, ExtenderCalls
 from shared.extenders.values import CALLED, Extender
 from shared.model.cluster_event_kinds import KINDS
+from shared.model.cluster_objects import PersistentVolumeClaim
+from shared.model.columns import split
 from shared.model.objects import SpreadConstraint
 from shared.model.post_filter import LAST, NOWHERE
 from shared.model.profile import Configuration, CustomPlugin, Profile
+from shared.model.volumes import ClaimUse
 from shared.model.world import World
 from shared.ports.bind_plugin import BindPlugin
 from shared.scheduling.api.custom.plugin import PLUGINS, registered
+from shared.scheduling.plugins import volume_restrictions
+from shared.scheduling.plugins.volume_restrictions import ONE_POD
 
 PLUGIN = "PodTopologySpread"
+NAMED_MAX = 3
+log = logging.getLogger("muster.worlds")
 
 Options = dict[str, dict[str, Any]]
 """The options of each service that differ from their defaults."""
@@ -183,3 +191,41 @@ def require_profiles(world: World, config: Configuration | None) -> None:
                 f"--config: no profile {name!r}, which pod {first} names: there is "
                 f"{', '.join(known)}"
             )
+
+
+def warn_of_one_shard(world: World, config: Configuration | None, placements: int) -> None:
+    """Log a warning that names the pods which so many shards cannot decide about."""
+    if placements > 1 and (found := needs_one_shard(world, config)):
+        first = ", ".join(found[:NAMED_MAX]) + (", ..." if len(found) > NAMED_MAX else "")
+        log.warning(
+            "%d pod%s will wait for ever: their rules reach further than one of %d shards sees; "
+            "--placements 1 can keep them: %s",
+            len(found),
+            "" if len(found) == 1 else "s",
+            placements,
+            first,
+        )
+
+
+def needs_one_shard(world: World, config: Configuration | None) -> list[str]:
+    """Return the names of pods without a node that no shard of several can decide about
+    (services/placement/core/placing/unsupported.py).
+    """
+    exclusive = {
+        (one.namespace, one.name)
+        for one in world.objects
+        if isinstance(one, PersistentVolumeClaim) and ONE_POD in one.access_modes
+    }
+    ignoring = (
+        {one.name for one in config.profiles if volume_restrictions.NAME not in one.filters}
+        if config is not None
+        else set()
+    )
+    found: list[str] = []
+    for arrival in world.arrivals:
+        pods, spec = arrival.pods, arrival.pods.spec
+        claims = {(pods.namespace, one.name) for one in spec.volumes if isinstance(one, ClaimUse)}
+        shares_none = bool(claims & exclusive) and spec.scheduler not in ignoring
+        if not pods.nodes and (spec.has_cross_node_rules or shares_none):
+            found += (f"{pods.namespace}/{name}" for name in split(pods.names))
+    return found

@@ -4,22 +4,16 @@ does not list, imports that do not exist.
 
 import ast
 import importlib.util
-from collections.abc import Collection, Iterator
-from difflib import get_close_matches
+from collections.abc import Iterator
 from types import FunctionType
 
 from muster.user_plugins.modules import MODULES
+from shared.model.text import did_you_mean
 from shared.scheduling.api.custom.plugin import METHODS, Plugin
 
 MISSING = ("muster.plugin has no ", "there is no module ")
 """How the answers of `missing_import` begin."""
 CALLED = {*(method for methods in METHODS.values() for method in methods), "room"}
-
-
-def did_you_mean(name: str, known: Collection[str]) -> str:
-    """Return "; did you mean X?" with the closest known name, or nothing if none is close."""
-    found = get_close_matches(name, sorted(known), n=1)
-    return f"; did you mean {found[0]}?" if found else ""
 
 
 def missing_import(node: ast.Import | ast.ImportFrom) -> str:

@@ -4,6 +4,9 @@ API servers, webhooks, extenders, brokers, plugins and files write texts that pe
 line break in such a text forges a line of ours, and an escape sequence commands the terminal.
 """
 
+from collections.abc import Collection
+from functools import lru_cache
+
 QUOTED_MAX = 200
 CUT = " ..."
 
@@ -28,6 +31,22 @@ def quoted(text: str) -> str:
     An escape counts as one character.
     """
     return one_line(text if len(text) <= QUOTED_MAX else text[: QUOTED_MAX - len(CUT)] + CUT)
+
+
+def did_you_mean(name: str, known: Collection[str], likeness: float = 0.6) -> str:
+    """Return "; did you mean X?" with the closest known name, or nothing if none is close.
+
+    `likeness` is the least one, from 0 to 1 for equal names.
+    """
+    return _did_you_mean(name[:QUOTED_MAX], tuple(sorted(known)), likeness)
+
+
+@lru_cache(1024)
+def _did_you_mean(name: str, known: tuple[str, ...], likeness: float) -> str:
+    from difflib import get_close_matches
+
+    found = get_close_matches(name, known, n=1, cutoff=likeness)
+    return f"; did you mean {found[0]}?" if found else ""
 
 
 def _shown(character: str) -> str:

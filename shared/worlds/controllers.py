@@ -22,12 +22,10 @@ from shared.kubernetes.objects.pod_templates import (
 from shared.kubernetes.objects.pod_volumes import has_own_claims, volumes_of_pod
 from shared.model.objects import Node
 from shared.scheduling.api.custom.plugin import metadata_read, shown
+from shared.worlds.api_rules import ARRIVES_AFTER, RUNS_FOR, check_requests, check_template
 from shared.worlds.arrivals import Pod
 from shared.worlds.claim_templates import template_names, uses_of, without_replaced
 from shared.worlds.daemon_sets import DaemonNodes
-
-ARRIVES_AFTER = "muster.io/arrives-after"
-RUNS_FOR = "muster.io/runs-for"
 
 SPEC_FIELDS = {
     "Deployment": {
@@ -99,6 +97,7 @@ class Expansion:
         pod.only(("metadata", "spec"))
         inner = pod.child("metadata")
         inner.only(METADATA_FIELDS)
+        check_template(spec, kind)
         claims = template_names(spec)
         inside = without_replaced(pod.child("spec"), claims)
         template = self._template(inner, inside, namespace)
@@ -120,6 +119,7 @@ class Expansion:
     def _template(
         self, metadata: Fields, spec: Fields, namespace: str, status: Fields | None = None
     ) -> Template:
+        check_requests(spec)
         labels, annotations = metadata.mapping("labels"), metadata.notes("annotations")
         seen = shown(metadata_read(), namespace, labels, annotations)
         return template_of(metadata, spec, self._classes, self._default, seen, status)

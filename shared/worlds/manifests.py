@@ -8,6 +8,7 @@ import msgspec
 
 from shared.kubernetes.objects import affinity
 from shared.kubernetes.objects.cluster_objects import (
+    WORKLOAD_VERSION,
     BudgetRule,
     Group,
     budget_of,
@@ -25,8 +26,9 @@ from shared.kubernetes.objects.pod_templates import PriorityClass
 from shared.kubernetes.objects.volume_objects import READERS, TIMES, storage_object
 from shared.model.cluster_objects import ClusterObject, Namespace, PersistentVolumeClaim
 from shared.model.objects import Budget, Gang, Node, PodSpec
-from shared.model.text import quoted
+from shared.model.text import did_you_mean, quoted
 from shared.model.world import Rejection, World
+from shared.worlds.api_rules import check_annotations, check_node
 from shared.worlds.arrivals import Pod, arrivals_of
 from shared.worlds.capacity import check_gangs
 from shared.worlds.claim_templates import claims_of
@@ -44,7 +46,7 @@ API_VERSIONS = {
     "Job": "batch/v1",
     "PriorityClass": "scheduling.k8s.io/v1",
     "PodDisruptionBudget": "policy/v1",
-    "Workload": "scheduling.k8s.io/v1alpha1",
+    "Workload": WORKLOAD_VERSION,
     "Namespace": "v1",
     "Service": "v1",
     "ReplicationController": "v1",
@@ -55,6 +57,9 @@ API_VERSIONS = {
 }
 DECIDES_NOTHING = "objects of this kind do not affect scheduling"
 IGNORED = {"CronJob": "schedules are not played; give the Jobs that they would make"}
+POD_GROUP = ("PodGroup", "scheduling.k8s.io")
+ALIKE = 0.8
+"""How like a known kind an unknown one must be for a suggestion: ServiceAccount is no Service."""
 NAME_LABEL = "kubernetes.io/metadata.name"
 CLUSTER_KINDS = (
     *("Node", "PriorityClass", "Namespace"),
@@ -89,6 +94,7 @@ class Object:
         self.document = Fields(what, "", document.values)
         self.metadata = self.document.child("metadata")
         self.metadata.only(METADATA_FIELDS)
+        check_annotations(self.metadata, self.kind, self.kind in POD_KINDS)
         for key in TIMES:
             self.metadata.time_ms(key)
         check_version(self.document)
@@ -110,8 +116,13 @@ class _Reading:
     def add(self, document: Fields) -> None:
         kind = document.text("kind")
         if kind not in API_VERSIONS:
+            if (kind, document.text("apiVersion").partition("/")[0]) == POD_GROUP:
+                raise document.error(
+                    "kind", f"a world takes gangs from a Workload of {WORKLOAD_VERSION}"
+                )
             name = document.child("metadata").text("name")
-            rule = f"{quoted(kind)} {quoted(name)} is ignored: {IGNORED.get(kind, DECIDES_NOTHING)}"
+            why = IGNORED.get(kind, DECIDES_NOTHING) + did_you_mean(kind, API_VERSIONS, ALIKE)
+            rule = f"{quoted(kind)} {quoted(name)} is ignored: {why}"
             self.rejected.append(Rejection(document.what, "kind", rule))
             return
         found = Object(document)
@@ -131,9 +142,7 @@ def manifests_world(paths: Sequence[Path]) -> World:
         for document in read_objects(path):
             reading.add(document)
     groups = _groups(reading)
-    nodes = tuple(
-        node_as_registered(node_of(found.metadata, found.document)) for found in reading.of("Node")
-    )
+    nodes = tuple(_node(found) for found in reading.of("Node"))
     pods = _with_known_images(_pods(reading, groups, nodes), nodes)
     world = World(
         name=" ".join(path.resolve().name for path in paths),
@@ -146,6 +155,11 @@ def manifests_world(paths: Sequence[Path]) -> World:
     )
     check_gangs(world, lambda gang: _place_of(gang, reading))
     return world
+
+
+def _node(found: Object) -> Node:
+    check_node(found.document.child("status"))
+    return node_as_registered(node_of(found.metadata, found.document))
 
 
 def _objects(reading: _Reading) -> Iterator[ClusterObject]:

@@ -6,6 +6,7 @@ import pytest
 
 from tests.support.kube_objects import binding, pod
 from tests.support.kube_server import KubeServers
+from tests.unit.worlds.test_api_rules import API_REFUSES, API_TAKES
 
 pytestmark = [pytest.mark.kube, pytest.mark.xdist_group("kube")]
 PODS = "/api/v1/namespaces/default/pods"
@@ -100,3 +101,28 @@ def test_workloads_are_served_as_v1alpha1_and_nothing_newer(cluster: KubeServers
     reference = {"name": "training", "podGroup": "workers"}
     member = cluster.api.create(PODS, pod("member", workloadRef=reference)).ok()
     assert member["spec"]["workloadRef"] == reference
+
+
+COLLECTIONS = {
+    "v1": "/api/v1",
+    "apps/v1": "/apis/apps/v1",
+    "batch/v1": "/apis/batch/v1",
+}
+
+
+def tried(servers: KubeServers, made: dict[str, Any]) -> int:
+    """The status of creating an object as kubectl does, without storing it."""
+    kind = made["kind"]
+    folder = COLLECTIONS[made["apiVersion"]] + ("" if kind == "Node" else "/namespaces/default")
+    path = f"{folder}/{kind.lower()}s?dryRun=All&fieldValidation=Strict"
+    return servers.api.create(path, made).status
+
+
+@pytest.mark.parametrize("made", [made for made, _ in API_REFUSES])
+def test_what_a_world_refuses_by_an_api_servers_rules_it_refuses(cluster: KubeServers, made):
+    assert tried(cluster, made) in (400, 422)
+
+
+@pytest.mark.parametrize("made", API_TAKES)
+def test_what_it_takes_a_world_takes(cluster: KubeServers, made):
+    assert tried(cluster, made) == 201

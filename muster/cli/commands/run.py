@@ -19,6 +19,7 @@ from muster.cli.profiles import (
     extender_calls_of,
     read_profiles,
     require_profiles,
+    warn_of_one_shard,
     with_profiles,
 )
 from muster.cli.run_directory import (
@@ -103,6 +104,7 @@ def run(options: Options, output: str) -> None:
     new_run(folder, options.meta())
     for rejected in options.chosen.world.rejected:
         print(one_line(f"{rejected.what}: {rejected.rule}"), file=sys.stderr)
+    warn_of_one_shard(options.chosen.world, options.profiles, options.placements)
     with RunDisplay(sys.stderr, options.chosen.world.name, quiet=output == "json") as display:
         outcome = _play(options, folder, display)
     result = summarise(options.chosen.world.name, outcome.tally, outcome.final, outcome.verdict) | {

@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 from shared.kubernetes.objects import quantities, times
 from shared.kubernetes.objects.errors import WorldError, shown
+from shared.model.text import did_you_mean
 
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)")
 T = TypeVar("T")
@@ -48,7 +49,8 @@ class Fields:
         allowed = frozenset(known)
         for key in self.values:
             if key not in allowed:
-                raise self.error(str(key), "is an unknown field")
+                more = did_you_mean(str(key), allowed)
+                raise self.error(str(key), f"is an unknown field{more}")
 
     def has(self, key: str) -> bool:
         """Return whether the field is present and not null."""

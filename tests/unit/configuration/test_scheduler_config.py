@@ -213,7 +213,7 @@ def test_several_profiles_and_the_backoff_of_all():
 
 
 def test_errors_name_file_field_and_rule():
-    assert _error(profile=[]) == "file: profile: is an unknown field"
+    assert _error(profile=[]) == "file: profile: is an unknown field; did you mean profiles?"
     assert _error(profiles=[{"plugins": {"filter": {"enabled": [{"name": "Foo"}]}}}]) == (
         "file: profiles[0].plugins.filter.enabled[0].name: there is no plugin 'Foo'"
     )

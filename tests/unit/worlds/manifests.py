@@ -29,12 +29,14 @@ def pod(name: str = "p", **spec: Any) -> dict[str, Any]:
 
 def controller(kind: str, name: str, **spec: Any) -> dict[str, Any]:
     """A controller whose pods are labelled app=<name>."""
-    template = {"metadata": {"labels": {"app": name}}, "spec": {"containers": [container()]}}
+    labels = {"app": name}
+    template = {"metadata": {"labels": labels}, "spec": {"containers": [container()]}}
+    selector = {"selector": {"matchLabels": labels}} if kind not in API else {}
     return {
         "apiVersion": API.get(kind, "apps/v1"),
         "kind": kind,
         "metadata": {"name": name},
-        "spec": {"template": template, **spec},
+        "spec": {"template": template, **selector, **spec},
     }
 
 

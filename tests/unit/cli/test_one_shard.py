@@ -1,0 +1,77 @@
+"""Pods that only a single shard can decide about are named before a run with several."""
+
+from typing import Any
+
+import msgspec
+import pytest
+import yaml
+
+from muster.cli.profiles import needs_one_shard
+from shared.model.profile import Configuration, Profile
+from shared.scheduling.plugins import volume_restrictions
+from shared.worlds.manifests import manifests_world
+from tests.support.kube_objects import deployment, node, pod
+
+LABELS = {"matchLabels": {"app": "x"}}
+HOST = "kubernetes.io/hostname"
+CLAIM = {
+    "apiVersion": "v1",
+    "kind": "PersistentVolumeClaim",
+    "metadata": {"name": "c"},
+    "spec": {
+        "accessModes": ["ReadWriteOncePod"],
+        "storageClassName": "",
+        "resources": {"requests": {"storage": "1Gi"}},
+    },
+}
+VOLUME = {"name": "v", "persistentVolumeClaim": {"claimName": "c"}}
+
+
+def spread(policy: str) -> dict[str, Any]:
+    """A Deployment of two pods that is spread by host."""
+    how = {"maxSkew": 1, "topologyKey": HOST, "whenUnsatisfiable": policy, "labelSelector": LABELS}
+    return deployment("x", 2, topologySpreadConstraints=[how])
+
+
+def apart(key: str) -> dict[str, Any]:
+    """A Deployment whose two pods keep apart."""
+    term = {"labelSelector": LABELS, "topologyKey": key}
+    rule = {"requiredDuringSchedulingIgnoredDuringExecution": [term]}
+    return deployment("x", 2, affinity={"podAntiAffinity": rule})
+
+
+@pytest.fixture
+def needing(tmp_path):
+    """The pods of a world that need one shard."""
+
+    def found(*objects, config=None):
+        path = tmp_path / "in.yaml"
+        path.write_text(yaml.safe_dump_all([node("n"), *objects]))
+        return needs_one_shard(manifests_world([path]), config)
+
+    return found
+
+
+@pytest.mark.parametrize(
+    ("objects", "names"),
+    [
+        ([spread("DoNotSchedule")], ["default/x-0", "default/x-1"]),
+        ([spread("ScheduleAnyway")], []),
+        ([apart("zone")], ["default/x-0", "default/x-1"]),
+        ([apart(HOST)], []),
+        ([CLAIM, pod("p", volumes=[VOLUME])], ["default/p"]),
+        ([CLAIM, pod("p", volumes=[VOLUME], nodeName="n")], []),
+        ([pod("p")], []),
+    ],
+)
+def test_pods_are_named_whose_rules_reach_further_than_a_shard_sees(needing, objects, names):
+    assert needing(*objects) == names
+
+
+def test_a_profile_that_does_not_look_at_claims_decides_about_them(needing):
+    usual = Profile()
+    filters = tuple(one for one in usual.filters if one != volume_restrictions.NAME)
+    config = Configuration(profiles=(msgspec.structs.replace(usual, filters=filters),))
+    claimed = [CLAIM, pod("p", volumes=[VOLUME])]
+    assert needing(*claimed, config=config) == []
+    assert needing(*claimed, config=Configuration(profiles=(usual,))) == ["default/p"]
