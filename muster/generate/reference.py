@@ -6,7 +6,6 @@ A test fails when a page is not what the code says. Run `make schemas` after a c
 import importlib
 import json
 import re
-import typing
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -16,7 +15,7 @@ from msgspec import NODEFAULT, Struct, to_builtins
 from msgspec.structs import FieldInfo, fields
 
 from muster.cli.main import app
-from shared.events import EVENTS, Observation
+from shared.events import EVENT_TYPES, EVENTS
 from shared.events.base import published
 from shared.simulated.config import SimConfig
 
@@ -98,12 +97,11 @@ def _default(field: FieldInfo) -> Any:
 
 
 def _events() -> str:
-    unions: dict[str, Any] = {**EVENTS, "observed": Observation}
     parts = [EVENTS_HEAD]
-    for name, union in unions.items():
+    for name, kinds in EVENT_TYPES.items():
         rows = [
             (f"`{published(event.__name__)}`", _first_sentence(event.__doc__ or ""))
-            for event in sorted(typing.get_args(union), key=lambda one: one.__name__)
+            for event in sorted(kinds, key=lambda one: one.__name__)
         ]
         parts.append(f"## {name}\n" + _table(("event", "meaning"), rows))
     return "\n".join(parts)

@@ -1,23 +1,36 @@
-"""One module per journal: its events and their union; `observed` holds what comes from outside."""
+"""One module per journal, with its events; `observed` holds what comes from outside.
 
-from typing import Any
+A class in one of these modules is an event of that journal: no list names it again.
+"""
 
-from shared.events.binding import BindingEvent
-from shared.events.ingest import IngestEvent
-from shared.events.observed import Observation
-from shared.events.permit import PermitEvent
-from shared.events.placement import PlacementEvent
-from shared.events.preemption import PreemptionEvent
-from shared.events.queueing import QueueingEvent
+from functools import reduce
+from importlib import import_module
+from operator import or_
+from typing import TYPE_CHECKING, Any, TypeAlias
 
-EVENTS: dict[str, Any] = {
-    "ingest": IngestEvent,
-    "queueing": QueueingEvent,
-    "placement": PlacementEvent,
-    "permit": PermitEvent,
-    "preemption": PreemptionEvent,
-    "binding": BindingEvent,
+from shared.events.base import Configured, Event
+from shared.model.ids import SERVICES
+
+
+def _types_in(module: str) -> tuple[type[Event], ...]:
+    """Return the event classes that a module of this package defines, in its order."""
+    name = f"{__name__}.{module}"
+    kinds = (one for one in vars(import_module(name)).values() if isinstance(one, type))
+    return tuple(one for one in kinds if issubclass(one, Event) and one.__module__ == name)
+
+
+EVENT_TYPES: dict[str, tuple[type[Event], ...]] = {
+    **{service: _types_in(service) for service in SERVICES},
+    "observed": (Configured, *_types_in("observed")),
 }
-"""Service -> union of the events its journals hold."""
+"""Service -> types of the events in its journals; `observed` -> those of observations."""
 
-__all__ = ["EVENTS", "Observation"]
+EVENTS: dict[str, Any] = {service: reduce(or_, EVENT_TYPES[service]) for service in SERVICES}
+"""Service -> union of the events in its journals."""
+
+if TYPE_CHECKING:
+    Fact: TypeAlias = Event
+    Observation: TypeAlias = Event
+else:
+    Fact = EVENTS["ingest"]
+    Observation = reduce(or_, EVENT_TYPES["observed"])

@@ -190,25 +190,3 @@ class EvictionFailed(Event, frozen=True, gc=False):
 
     def to(self) -> tuple[str, ...]:
         return ("preemption",)
-
-
-BindingEvent = (
-    BindsAsked
-    | ReadsAsked
-    | FencesAsked
-    | VolumesAsked
-    | VolumesGranted
-    | VolumesTaken
-    | VolumesOver
-    | PermitsAsked
-    | PreBindsAsked
-    | PreBindFailed
-    | PostBindsAsked
-    | EvictionsAsked
-    | ExtendersPreemptAsked
-    | VictimsJudged
-    | Bound
-    | BindFailed
-    | Evicted
-    | EvictionFailed
-)

@@ -1,7 +1,7 @@
-"""One short line for each event type, with names instead of numbers.
+"""One short line for each event, with names instead of numbers.
 
-The table is complete (a test compares it with the unions). If the event has many pods, the line is
-about the subject: its node, its score, its answer.
+An event without a line in the table is described by its name and fields. If an event has many pods,
+the line is about the subject: its node, its score, its answer.
 """
 
 from collections.abc import Callable
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from shared.events import binding, ingest, observed, permit, placement, preemption, queueing
-from shared.events.base import Configured, Event
+from shared.events.base import Configured, Event, published
 from shared.events.names import Names, Subject, column_of
 from shared.model.api_outcome import Answer
 from shared.model.columns import size, split, unpack_totals
@@ -464,4 +464,28 @@ TABLE: dict[type[Event], Line] = {**WORLD, **QUEUE, **SHARD, **GANGS, **PREEMPTI
 
 def describe(event: Event, view: View) -> str:
     """Return the event in one line."""
-    return TABLE[type(event)](event, view)
+    return TABLE.get(type(event), _by_fields)(event, view)
+
+
+def _by_fields(event: Event, view: View) -> str:
+    """Return the name of an event and those of its fields that are set and say something."""
+    name = published(type(event).__name__).replace("_", " ")
+    found = ((one, getattr(event, one)) for one in event.__struct_fields__)
+    parts = [_field(one, value, event, view) for one, value in found if value]
+    return f"{name}: {', '.join(filter(None, parts))}"
+
+
+def _field(name: str, value: object, event: Event, view: View) -> str:
+    match name, value:
+        case "ids", _:
+            return view.pods(column_of(event, "ids"))
+        case "sig", _:
+            return f"signature {value}"
+        case "pod" | "node" | "gang" as kind, int(number):
+            called = {"pod": view.names.pod, "node": view.names.node, "gang": view.names.gang}
+            return called[kind](number)
+        case _, True:
+            return name
+        case _, int() | str():
+            return f"{name} {value}"
+    return ""

@@ -314,36 +314,3 @@ class SourceAdvanced(Event, frozen=True, gc=False):
     """The revision up to which observations are consumed: the next owner resumes there."""
 
     revision: int
-
-
-IngestEvent = (
-    SignatureDefined
-    | SignaturesQueued
-    | SignatureRetired
-    | PodsPending
-    | PodsRelabelled
-    | PodsNamed
-    | PodsAssigned
-    | PodsStarted
-    | PodsGone
-    | NodesSet
-    | ImagesCounted
-    | NodesGone
-    | BudgetSet
-    | BudgetGone
-    | BudgetCovers
-    | GangSet
-    | GangGone
-    | ObjectsSet
-    | ObjectsGone
-    | StorageSet
-    | StorageGone
-    | NamespacesSet
-    | WorldListed
-    | WorldRestored
-    | ListApplied
-    | ListDoubted
-    | ListAsked
-    | SourceAdvanced
-    | Happened
-)

@@ -4,7 +4,7 @@ They are received, not decided: a record keeps them whole, beside the events dec
 Columns run over pods in parallel (`uids`, `names`, ... joined; `revisions` packed int64).
 """
 
-from shared.events.base import Configured, Event
+from shared.events.base import Event
 from shared.model.cluster_objects import ClusterObject
 from shared.model.objects import Budget, Gang, Node, PodSpec
 from shared.model.victims import NodeVictims
@@ -230,33 +230,3 @@ class ExtendersAnswered(Event, frozen=True, gc=False):
     resolvable: int = 0
     error: str = ""
     pod: int = 0
-
-
-Observation = (
-    Configured
-    | WorldOpened
-    | ClusterRestored
-    | PodsSeen
-    | PodsBoundSeen
-    | PodsStartedSeen
-    | PodsDeletedSeen
-    | NodesSeen
-    | NodesDeletedSeen
-    | BudgetsSeen
-    | BudgetsDeletedSeen
-    | GangsSeen
-    | GangsDeletedSeen
-    | ObjectsSeen
-    | ObjectsDeletedSeen
-    | ListBegan
-    | ListEnded
-    | WatchAdvanced
-    | InputRejected
-    | BindAnswers
-    | VolumeAnswers
-    | PreBindAnswers
-    | PostBindAnswers
-    | EvictAnswers
-    | ExtendersAnswered
-    | ExtendersPreempted
-)

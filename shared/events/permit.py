@@ -74,6 +74,3 @@ class GangTimedOut(Event, frozen=True, gc=False):
 
     def to(self) -> tuple[str, ...]:
         return ("queueing", "placement")
-
-
-PermitEvent = OfferAsked | HoldAsked | GangCommitted | GangReleased | GangTimedOut

@@ -385,27 +385,3 @@ class Released(Event, frozen=True, gc=False):
     """Reservations given back by this shard after an outcome that says so."""
 
     ids: bytes
-
-
-PlacementEvent = (
-    Reserved
-    | ExtendersAsked
-    | VolumesChosen
-    | VolumesBound
-    | VolumesFailed
-    | Refused
-    | Improved
-    | ShardDigest
-    | GangOffered
-    | GangHeld
-    | GangRefused
-    | CandidatesFound
-    | Nominated
-    | NominationStale
-    | PlacesFound
-    | GangNominated
-    | GangNominationStale
-    | NominationReady
-    | NominationLost
-    | Released
-)

@@ -169,19 +169,3 @@ class PreemptionClosed(Event, frozen=True, gc=False):
 
     def to(self) -> tuple[str, ...]:
         return ("queueing",)
-
-
-PreemptionEvent = (
-    DryRunAsked
-    | VictimsAsked
-    | NominateAsked
-    | GangDryRunAsked
-    | GangNominateAsked
-    | GangRoomMade
-    | GangPreemptionClosed
-    | NominationCleared
-    | EvictAsked
-    | EvictRecalled
-    | PreemptionOpened
-    | PreemptionClosed
-)

@@ -167,22 +167,3 @@ class LaneFreed(Event, frozen=True, gc=False):
     """The lane is open again."""
 
     gang: int
-
-
-QueueingEvent = (
-    Dispatched
-    | GangDispatched
-    | PreemptAsked
-    | GangPreemptAsked
-    | GangPreemptRecalled
-    | Parked
-    | ReasonsAsked
-    | Confirmed
-    | Woken
-    | Activated
-    | Settled
-    | GangWaits
-    | LaneTaken
-    | LaneFreed
-    | TryFailed
-)

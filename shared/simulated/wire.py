@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from shared.events.observed import Observation
+from shared.events import Observation
 from shared.model.api_outcome import Answer
 from shared.ports.cluster import BindRequest, Gone, PodRead, PodRef, Restored, VolumeRequest
 

@@ -9,7 +9,7 @@ from typing import Any, get_args, get_origin, get_type_hints
 
 import msgspec
 
-from shared.events import EVENTS, Observation
+from shared.events import EVENT_TYPES
 from shared.events.base import Event
 from shared.model.columns import pack
 
@@ -23,15 +23,9 @@ FIXED: dict[Any, Any] = {
 }
 
 
-def event_types(union: Any) -> list[type[Event]]:
-    """The members of an event union."""
-    return list(get_args(union))
-
-
 def all_event_types() -> list[tuple[str, type[Event]]]:
-    """(journal's service or "observed", event type), in the unions' order."""
-    unions = {**EVENTS, "observed": Observation}
-    return [(name, kind) for name, union in unions.items() for kind in event_types(union)]
+    """(journal's service or "observed", event type), in the order of their modules."""
+    return [(name, kind) for name, kinds in EVENT_TYPES.items() for kind in kinds]
 
 
 def example(kind: Any) -> Any:

@@ -12,11 +12,10 @@ import numpy as np
 from services.binding.core import status_patches
 from services.binding.core.bind_rows import has_permit, has_pre_bind, later, move, settle_rows, trim
 from services.binding.core.pod_table import FACT, MAYBE, NAMED, NEEDED
-from services.binding.core.state import NODE_GONE, NODE_LIVE, BindingState
+from services.binding.core.state import NODE_GONE, NODE_LIVE, BindingState, EffectAsked
 from services.binding.core.transitions import FOR_PLUGINS, FOR_VOLUMES, SLOW, Phase
 from shared.events.base import Event
 from shared.events.binding import (
-    BindingEvent,
     BindsAsked,
     FencesAsked,
     PermitsAsked,
@@ -257,7 +256,7 @@ def on_fences_asked(state: BindingState, event: FencesAsked) -> None:
             status_patches.note_patch_asked(state, event.effect, pod)
 
 
-def open_effect(state: BindingState, effect: int, event: BindingEvent) -> None:
+def open_effect(state: BindingState, effect: int, event: EffectAsked) -> None:
     """Open a new effect; its pods wait for answers."""
     assert effect >= state.next_effect, f"effect {effect} was used before"
     state.next_effect = effect + 1

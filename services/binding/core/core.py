@@ -4,7 +4,8 @@ It decides nothing about pods. Each requested bind ends in exactly one Bound or 
 before a BindFailed it is certain that no POST of ours can land any more.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+import sys
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -25,32 +26,14 @@ from services.binding.core.derived import check, derive, still_queued
 from services.binding.core.pod_table import MAYBE
 from services.binding.core.state import BindingState
 from services.binding.core.transitions import Phase
-from shared.events import ingest, observed
 from shared.events.base import Configured, Event
 from shared.events.binding import (
     BindFailed,
-    BindsAsked,
     Bound,
-    Evicted,
-    EvictionFailed,
-    EvictionsAsked,
-    ExtendersPreemptAsked,
-    FencesAsked,
-    PermitsAsked,
-    PostBindsAsked,
-    PreBindFailed,
-    PreBindsAsked,
-    ReadsAsked,
-    VictimsJudged,
-    VolumesAsked,
-    VolumesGranted,
-    VolumesOver,
-    VolumesTaken,
 )
 from shared.events.permit import GangCommitted
-from shared.events.placement import Reserved, VolumesBound, VolumesChosen, VolumesFailed
-from shared.events.preemption import EvictAsked, EvictRecalled, VictimsAsked
-from shared.events.queueing import Confirmed, Parked, TryFailed
+from shared.events.placement import Reserved, VolumesChosen
+from shared.machine.handlers import handlers
 from shared.machine.saved import load, save
 from shared.model.columns import gathered, pack, unpack
 from shared.model.ids import BINDING, INGEST, PERMIT, PREEMPTION, QUEUEING, placement
@@ -68,50 +51,6 @@ class BindingCore:
         """Create a core that reads this many placement shards."""
         shards = tuple(placement(shard) for shard in range(placements))
         self.sources = (INGEST, QUEUEING, *shards, PERMIT, PREEMPTION)
-        self._evolve: dict[type, Callable[[BindingState, Any], None]] = {
-            Configured: _on_configured,
-            ingest.PodsNamed: facts.on_pods_named,
-            ingest.PodsAssigned: facts.on_pods_assigned,
-            ingest.PodsGone: facts.on_pods_gone,
-            ingest.NodesSet: facts.on_nodes_set,
-            ingest.NodesGone: facts.on_nodes_gone,
-            ingest.WorldRestored: facts.on_world_restored,
-            Reserved: _on_reserved,
-            VolumesChosen: _on_reserved,
-            GangCommitted: _on_gang_committed,
-            VolumesBound: volumes.on_volumes_bound,
-            VolumesFailed: volumes.on_volumes_failed,
-            EvictAsked: evictions.on_evict_asked,
-            EvictRecalled: evictions.on_evict_recalled,
-            VictimsAsked: extender_victims.on_victims_asked,
-            Parked: status_patches.on_message,
-            Confirmed: status_patches.on_message,
-            TryFailed: status_patches.on_message,
-            observed.BindAnswers: binds.on_bind_answers,
-            observed.EvictAnswers: evictions.on_evict_answers,
-            observed.VolumeAnswers: volumes.on_volume_answers,
-            observed.PreBindAnswers: bind_plugins.on_pre_bind_answers,
-            observed.PostBindAnswers: bind_plugins.on_post_bind_answers,
-            observed.ExtendersPreempted: extender_victims.on_extenders_preempted,
-            BindsAsked: binds.on_binds_asked,
-            ReadsAsked: binds.on_reads_asked,
-            FencesAsked: binds.on_fences_asked,
-            VolumesAsked: volumes.on_volumes_asked,
-            VolumesGranted: promises.on_volumes_granted,
-            VolumesTaken: volumes.on_volumes_taken,
-            VolumesOver: promises.on_volumes_over,
-            PermitsAsked: bind_plugins.on_plugins_asked,
-            PreBindsAsked: bind_plugins.on_plugins_asked,
-            PreBindFailed: bind_plugins.on_pre_bind_failed,
-            PostBindsAsked: bind_plugins.on_post_binds_asked,
-            EvictionsAsked: evictions.on_evictions_asked,
-            ExtendersPreemptAsked: extender_victims.on_extenders_preempt_asked,
-            VictimsJudged: extender_victims.on_victims_judged,
-            Bound: _on_bound,
-            BindFailed: _on_bind_failed,
-            Evicted: evictions.on_evicted,
-            EvictionFailed: evictions.on_eviction_failed,
-        }
 
     def new(self) -> BindingState:
         """Return an empty state."""
@@ -119,7 +58,7 @@ class BindingCore:
 
     def evolve(self, state: BindingState, event: Event) -> None:
         """Apply one event; defined for every event addressed to binding."""
-        self._evolve[type(event)](state, event)
+        HANDLERS[type(event)](state, event)
 
     def decide(self, state: BindingState) -> Iterator[Event]:
         """Yield outcomes first, then binds in the order of decision, repeats, evictions and
@@ -258,3 +197,9 @@ def _on_bind_failed(state: BindingState, event: BindFailed) -> None:
 def _clear_report(state: BindingState, end: str) -> None:
     state.reports[end].clear()
     state.has_reports = any(column.ids for column in state.reports.values())
+
+
+HANDLERS = handlers(
+    sys.modules[__name__],
+    *(facts, binds, volumes, promises, bind_plugins, evictions, extender_victims, status_patches),
+)

@@ -2,6 +2,7 @@
 
 from collections import deque
 from dataclasses import InitVar, dataclass, field
+from typing import TypeAlias
 
 import numpy as np
 from msgspec import Struct
@@ -11,7 +12,17 @@ from services.binding.core.config import Config
 from services.binding.core.due_pods import Due
 from services.binding.core.pod_table import BindTable
 from services.binding.core.transitions import Evicting
-from shared.events.binding import BindingEvent
+from shared.events.binding import (
+    BindsAsked,
+    EvictionsAsked,
+    ExtendersPreemptAsked,
+    FencesAsked,
+    PermitsAsked,
+    PostBindsAsked,
+    PreBindsAsked,
+    ReadsAsked,
+    VolumesAsked,
+)
 from shared.events.observed import ExtendersPreempted
 from shared.events.preemption import VictimsAsked
 from shared.machine.core import MachineState
@@ -22,6 +33,9 @@ from shared.model.objects import PodSpec
 from shared.model.volumes import Choice
 
 ENDS = ("bound", "gone", "foreign", "abandoned", "failed", "refused")
+EffectAsked: TypeAlias = (BindsAsked | ReadsAsked | FencesAsked | VolumesAsked | EvictionsAsked) | (
+    PermitsAsked | PreBindsAsked | PostBindsAsked | ExtendersPreemptAsked
+)
 NODE_UNSEEN, NODE_LIVE, NODE_GONE = 0, 1, 2
 
 
@@ -111,7 +125,7 @@ class BindingState(MachineState):
     queued: deque[int | I64] = field(default_factory=deque)
     due: Due = field(default_factory=Due)
     next_effect: int = 1
-    effects: dict[int, BindingEvent] = field(default_factory=dict)
+    effects: dict[int, EffectAsked] = field(default_factory=dict)
     pods_left: dict[int, int] = field(default_factory=dict)
     reports: dict[str, Column] = field(default_factory=_no_reports)
     evictions: dict[int, Eviction] = field(default_factory=dict)

@@ -5,27 +5,24 @@
 decided exactly once, and folding needs no decisions. Ingest does not place or order pods.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+import sys
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from services.ingest.core import cluster_events
+from services.ingest.core import cluster_events, lists, restored
 from services.ingest.core.config import Config
 from services.ingest.core.derived import check, derive
 from services.ingest.core.groups import remove_budgets, remove_gangs, update_budgets, update_gangs
-from services.ingest.core.lists import on_list_began, on_list_ended
 from services.ingest.core.nodes import remove_nodes, update_nodes
 from services.ingest.core.other_objects import publish_storage, remove_objects, update_objects
-from services.ingest.core.pods.assigned import on_pods_bound_seen
+from services.ingest.core.pods import assigned, pods, start_times
 from services.ingest.core.pods.default_spread import respread
-from services.ingest.core.pods.pods import on_pods_deleted_seen, on_pods_seen
-from services.ingest.core.pods.start_times import on_pods_started_seen
 from services.ingest.core.queue_plugins import requeue
-from services.ingest.core.restored import on_cluster_restored
 from services.ingest.core.state import FIRST, IngestState, WrongCluster
+from shared.events import EVENT_TYPES
 from shared.events.base import Configured, Event
 from shared.events.ingest import (
     Happened,
-    IngestEvent,
     ListAsked,
     NamespacesSet,
     NodesSet,
@@ -38,29 +35,22 @@ from shared.events.ingest import (
 from shared.events.observed import (
     BudgetsDeletedSeen,
     BudgetsSeen,
-    ClusterRestored,
     GangsDeletedSeen,
     GangsSeen,
     InputRejected,
-    ListBegan,
-    ListEnded,
     NodesDeletedSeen,
     NodesSeen,
     ObjectsDeletedSeen,
     ObjectsSeen,
-    PodsBoundSeen,
-    PodsDeletedSeen,
-    PodsSeen,
-    PodsStartedSeen,
     WatchAdvanced,
     WorldOpened,
 )
+from shared.machine.handlers import handlers
 from shared.machine.saved import load, save
 from shared.model.columns import split
 from shared.model.ids import INGEST, SHARDS_MAX, JournalName
 from shared.model.options import read_options
 
-OWN_EVENTS = IngestEvent.__args__
 RECORD_FACTS_BYTES_MAX = 4 << 20
 NODE_BYTES = OBJECT_BYTES = 600
 
@@ -75,30 +65,6 @@ class IngestCore:
         """Create a core that routes nodes to shards 0..placements-1."""
         assert 1 <= placements <= SHARDS_MAX, f"{placements} placements"
         self.placements = placements
-        self._evolve: dict[type, Callable[[IngestState, Any], None]] = {
-            Configured: _on_configured,
-            WorldOpened: _on_world_opened,
-            ClusterRestored: on_cluster_restored,
-            PodsSeen: on_pods_seen,
-            PodsBoundSeen: on_pods_bound_seen,
-            PodsStartedSeen: on_pods_started_seen,
-            PodsDeletedSeen: on_pods_deleted_seen,
-            NodesSeen: _on_nodes_seen,
-            NodesDeletedSeen: _on_nodes_deleted_seen,
-            BudgetsSeen: _on_budgets_seen,
-            BudgetsDeletedSeen: _on_budgets_deleted_seen,
-            GangsSeen: _on_gangs_seen,
-            GangsDeletedSeen: _on_gangs_deleted_seen,
-            ObjectsSeen: _on_objects_seen,
-            ObjectsDeletedSeen: _on_objects_deleted_seen,
-            ListBegan: on_list_began,
-            ListEnded: on_list_ended,
-            WatchAdvanced: _on_watch_advanced,
-            InputRejected: _on_input_rejected,
-            **dict.fromkeys(OWN_EVENTS, _on_published),
-            Happened: cluster_events.on_happened,
-            SourceAdvanced: _on_source_advanced,
-        }
 
     def new(self) -> IngestState:
         """Return a state without a world."""
@@ -106,7 +72,7 @@ class IngestCore:
 
     def evolve(self, state: IngestState, event: Event) -> None:
         """Apply one event. Raises WrongCluster if the journal is of another cluster."""
-        self._evolve[type(event)](state, event)
+        HANDLERS[type(event)](state, event)
 
     def decide(self, state: IngestState) -> Iterator[Event]:
         """Yield the facts of the step in order, as many as fit one record well, then the position
@@ -204,7 +170,7 @@ def _size_bytes(event: Event) -> int:
     return 3 * len(getattr(event, "ids", b""))
 
 
-def _on_published(state: IngestState, event: Event) -> None:
+def _end_publishing(state: IngestState, event: Event) -> None:
     """Remove a published fact: it was the first in the outbox."""
     first = state.outbox.popleft() if state.outbox else None
     assert type(first) is type(event), f"{INGEST}: {event} told where {first} was next"
@@ -265,3 +231,11 @@ def _on_gangs_deleted_seen(state: IngestState, event: GangsDeletedSeen) -> None:
 
 def _on_objects_deleted_seen(state: IngestState, event: ObjectsDeletedSeen) -> None:
     remove_objects(state, split(event.uids))
+
+
+HANDLERS = {
+    **dict.fromkeys(EVENT_TYPES["ingest"], _end_publishing),
+    **handlers(
+        *(sys.modules[__name__], restored, pods, assigned, start_times, lists, cluster_events),
+    ),
+}

@@ -7,7 +7,8 @@ from msgspec import Struct
 
 from services.ingest.core.config import Config
 from services.ingest.core.pods.table import PodTable
-from shared.events.ingest import IngestEvent, ListAsked
+from shared.events import Fact
+from shared.events.ingest import ListAsked
 from shared.machine.core import MachineState
 from shared.machine.saved import Derived, Ordered
 from shared.model.cluster_objects import ClusterObject
@@ -155,7 +156,7 @@ class IngestState(MachineState):
     listed_pods: int = 0
     listed_objects: int = 0
     effects: dict[int, ListAsked] = field(default_factory=dict)
-    outbox: deque[IngestEvent] = field(default_factory=deque)
+    outbox: deque[Fact] = field(default_factory=deque)
     events_to_publish: dict[str, None] = field(default_factory=dict)  # kinds of events
 
     queue_plugins: Derived[QueuePlugins | None] = None  # as configured

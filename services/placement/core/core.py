@@ -1,6 +1,7 @@
 """PlacementCore: one shard's nodes as a state machine, with a handler for each event."""
 
-from collections.abc import Callable, Iterator, Mapping
+import sys
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from msgspec.msgpack import decode, encode
@@ -24,46 +25,16 @@ from services.placement.core.preemption import nominations
 from services.placement.core.state import SOURCES, PlacementState
 from services.placement.core.volumes import other_shards, reservations
 from shared.events.base import Configured, Event
-from shared.events.binding import BindFailed, Bound, VolumesGranted, VolumesOver
-from shared.events.ingest import (
-    BudgetCovers,
-    BudgetGone,
-    ImagesCounted,
-    NamespacesSet,
-    NodesGone,
-    NodesSet,
-    PodsAssigned,
-    PodsGone,
-    PodsRelabelled,
-    PodsStarted,
-    SignatureDefined,
-    SignatureRetired,
-    SignaturesQueued,
-    StorageGone,
-    StorageSet,
-)
-from shared.events.observed import ExtendersAnswered
-from shared.events.permit import GangCommitted, GangReleased, GangTimedOut, HoldAsked, OfferAsked
 from shared.events.placement import (
     CandidatesFound,
-    ExtendersAsked,
-    GangHeld,
     GangNominated,
     GangNominationStale,
-    GangOffered,
-    GangRefused,
-    Improved,
     Nominated,
     NominationLost,
     NominationReady,
     NominationStale,
     PlacesFound,
-    Refused,
-    Released,
-    Reserved,
-    ShardDigest,
     VolumesBound,
-    VolumesChosen,
     VolumesFailed,
 )
 from shared.events.preemption import (
@@ -73,7 +44,7 @@ from shared.events.preemption import (
     NominateAsked,
     NominationCleared,
 )
-from shared.events.queueing import Dispatched, ReasonsAsked
+from shared.machine.handlers import handlers
 from shared.machine.saved import load, save
 from shared.model.columns import size, unpack
 from shared.model.ids import JournalName, placement
@@ -148,61 +119,11 @@ def _on_volumes_failed(state: PlacementState, event: VolumesFailed) -> None:
     reservations.end_waits(state, [event.pod])
 
 
-HANDLERS: dict[type[Event], Callable[[PlacementState, Any], None]] = {
-    Configured: _on_configured,
-    SignatureDefined: facts.on_signature_defined,
-    SignaturesQueued: facts.on_signatures_queued,
-    SignatureRetired: facts.on_signature_retired,
-    NodesSet: facts.on_nodes_set,
-    ImagesCounted: facts.on_images_counted,
-    StorageSet: facts.on_storage_set,
-    StorageGone: facts.on_storage_gone,
-    NodesGone: facts.on_nodes_gone,
-    PodsAssigned: facts.on_pods_assigned,
-    PodsStarted: facts.on_pods_started,
-    PodsGone: facts.on_pods_gone,
-    PodsRelabelled: identity.on_pods_relabelled,
-    NamespacesSet: identity.on_namespaces_set,
-    BudgetCovers: facts.on_budget_covers,
-    BudgetGone: facts.on_budget_gone,
-    Dispatched: dispatches.on_dispatched,
-    ReasonsAsked: wakeups.on_reasons_asked,
-    OfferAsked: _on_task,
-    HoldAsked: _on_task,
-    DryRunAsked: _on_task,
-    NominateAsked: _on_task,
-    GangDryRunAsked: _on_task,
-    GangNominateAsked: _on_task,
-    NominationCleared: _on_nomination_cleared,
-    GangCommitted: holds.on_gang_committed,
-    GangReleased: holds.on_gang_released,
-    GangTimedOut: holds.on_gang_released,
-    Bound: dispatches.on_bound,
-    VolumesGranted: other_shards.on_volumes_granted,
-    VolumesOver: other_shards.on_volumes_over,
-    BindFailed: facts.on_bind_failed,
-    Reserved: dispatches.on_reserved,
-    ExtendersAsked: retries.on_extenders_asked,
-    ExtendersAnswered: retries.on_extenders_answered,
-    VolumesChosen: member_volumes.on_volumes_chosen,
-    VolumesBound: _on_volumes_bound,
-    VolumesFailed: _on_volumes_failed,
-    Refused: dispatches.on_refused,
-    Released: dispatches.on_released,
-    Improved: wakeups.on_improved,
-    ShardDigest: digest.on_shard_digest,
-    GangOffered: holds.on_gang_answer,
-    GangHeld: holds.on_gang_answer,
-    GangRefused: holds.on_gang_answer,
-    CandidatesFound: _on_preemption_answer,
-    Nominated: _on_preemption_answer,
-    NominationStale: _on_preemption_answer,
-    PlacesFound: _on_gang_preemption_answer,
-    GangNominated: _on_gang_preemption_answer,
-    GangNominationStale: _on_gang_preemption_answer,
-    NominationReady: _on_nomination_ready,
-    NominationLost: _on_nomination_lost,
-}
+HANDLERS = handlers(
+    sys.modules[__name__],
+    *(facts, identity, dispatches, wakeups, digest, retries, reservations, other_shards),
+    *(holds, member_volumes),
+)
 """A handler for every event addressed to a shard, and for the shard's own."""
 
 

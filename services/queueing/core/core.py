@@ -10,7 +10,8 @@ exactly if it came after the refusal, whether pods were parked or in flight by t
 while all bits are set (`check` tests it), and an improvement puts them on the wake list.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+import sys
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from services.queueing.core import decisions, scheduling_queue
@@ -25,51 +26,15 @@ from services.queueing.core.preemption.asks import lives
 from services.queueing.core.state import QueueingState
 from services.queueing.core.waiting import message_refresh, permit_rejections
 from shared.events.base import Configured, Event
-from shared.events.binding import BindFailed, Bound
 from shared.events.ingest import (
-    GangGone,
-    GangSet,
-    Happened,
     PodsAssigned,
     PodsGone,
-    PodsPending,
-    PodsRelabelled,
-    SignatureDefined,
-    SignatureRetired,
-    SignaturesQueued,
     WorldListed,
 )
-from shared.events.permit import GangCommitted, GangReleased, GangTimedOut
-from shared.events.placement import (
-    Improved,
-    NominationLost,
-    NominationReady,
-    Refused,
-    Reserved,
-    ShardDigest,
-)
-from shared.events.preemption import (
-    GangPreemptionClosed,
-    GangRoomMade,
-    PreemptionClosed,
-    PreemptionOpened,
-)
 from shared.events.queueing import (
-    Activated,
-    Confirmed,
-    Dispatched,
-    GangDispatched,
-    GangPreemptAsked,
-    GangPreemptRecalled,
-    GangWaits,
     LaneFreed,
-    LaneTaken,
-    Parked,
-    PreemptAsked,
-    ReasonsAsked,
-    TryFailed,
-    Woken,
 )
+from shared.machine.handlers import handlers
 from shared.machine.saved import load, save
 from shared.model.ids import (
     BINDING,
@@ -111,49 +76,11 @@ def _on_world_listed(state: QueueingState, event: WorldListed) -> None:
 
 
 # Events without a handler concern other services (Nominated) or are for people only.
-HANDLERS: dict[type[Event], Callable[[QueueingState, Any], None]] = {
-    Configured: _on_configured,
-    WorldListed: _on_world_listed,
-    Happened: permit_rejections.on_happened,
-    SignatureDefined: world.on_signature_defined,
-    SignaturesQueued: world.on_signatures_queued,
-    SignatureRetired: world.on_signature_retired,
-    PodsPending: world.on_pods_pending,
-    PodsRelabelled: relabel.on_pods_relabelled,
-    PodsAssigned: _on_pods_assigned,
-    PodsGone: _on_pods_gone,
-    GangSet: attempts.on_gang_set,
-    GangGone: attempts.on_gang_gone,
-    Reserved: answers.on_reserved,
-    Refused: answers.on_refused,
-    Improved: answers.on_improved,
-    ShardDigest: answers.on_shard_digest,
-    NominationReady: asks.on_nomination_ready,
-    NominationLost: asks.on_nomination_lost,
-    GangCommitted: attempts.on_gang_committed,
-    GangReleased: attempts.on_gang_released,
-    GangTimedOut: attempts.on_gang_timed_out,
-    PreemptionOpened: asks.on_preemption_opened,
-    PreemptionClosed: asks.on_preemption_closed,
-    GangRoomMade: preemption.on_gang_room_made,
-    GangPreemptionClosed: preemption.on_gang_preemption_closed,
-    Bound: answers.on_bound,
-    BindFailed: answers.on_bind_failed,
-    Dispatched: scheduling_queue.on_dispatched,
-    Parked: own_events.on_parked,
-    TryFailed: own_events.on_try_failed,
-    ReasonsAsked: message_refresh.on_reasons_asked,
-    Confirmed: message_refresh.on_confirmed,
-    Woken: own_events.on_woken,
-    Activated: own_events.on_activated,
-    PreemptAsked: asks.on_preempt_asked,
-    GangPreemptAsked: preemption.on_gang_preempt_asked,
-    GangPreemptRecalled: preemption.on_gang_preempt_recalled,
-    GangDispatched: attempts.on_gang_dispatched,
-    GangWaits: attempts.on_gang_waits,
-    LaneTaken: attempts.on_lane_taken,
-    LaneFreed: _on_lane_freed,
-}
+HANDLERS = handlers(
+    sys.modules[__name__],
+    *(scheduling_queue, answers, own_events, world, attempts, members, preemption),
+    *(relabel, asks, message_refresh, permit_rejections),
+)
 
 
 class QueueingCore:
