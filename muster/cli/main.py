@@ -109,7 +109,8 @@ def _one_of(name: str, value: str, known: Sequence[str]) -> str:
     "world",
     nargs=-1,
     metavar="[WORLD...]",
-    help="Folders or files of manifests, or openb:DIR, dlrm:DIR, flood:KEY=VALUE,...",
+    help="Folders or files of manifests (- is standard input), or openb:DIR, dlrm:DIR, "
+    "flood:KEY=VALUE,...",
 )
 @options.kubeconfig
 @options.scheduler_name
@@ -442,7 +443,11 @@ def why(
 
 @app.command()
 @click.argument(
-    "case", type=FILE, metavar="CASE.json", help='{"objects": [nodes, pods...], "pods": [...]}.'
+    "case",
+    type=FILE,
+    metavar="CASE",
+    help='{"objects": [nodes, pods...], "pods": [...]} as JSON or YAML, or manifests: their pods '
+    "without a node are asked about. - is standard input.",
 )
 @options.config
 @options.plugin

@@ -1,13 +1,17 @@
 """Splits files of Kubernetes manifests into single objects with their place; it knows YAML, JSON
 and lists.
 
-Multi-document YAML, JSON and `List` objects are split in the order they are written, files in the
-order of their names. A key written twice in one object is an error, not "the last wins".
+Multi-document YAML, streams of JSON and `List` objects are split in the order they are written,
+files in the order of their names. `-` is standard input. A key written twice in one object is an
+error, not "the last wins".
 """
 
 import json
 import os
+import re
+import sys
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +23,8 @@ from shared.kubernetes.objects.fields import Fields
 SUFFIXES = (".json", ".yaml", ".yml")
 FILE_BYTES_MAX = 256 << 20
 RUN_FILE = "journals.db"
+STDIN = Path("-")
+_NO_BLANK = re.compile(r"[^ \t\r\n]")
 
 
 class _DuplicateKey(Exception):
@@ -46,7 +52,7 @@ def manifest_files(paths: Sequence[Path]) -> list[Path]:
             if not inner:
                 raise WorldError(str(path), "", "holds no manifest (.yaml, .yml or .json)")
             found.extend(inner)
-        elif path.is_file():
+        elif path == STDIN or path.exists():
             found.append(path)
         else:
             raise WorldError(str(path), "", "does not exist")
@@ -62,38 +68,74 @@ def _below(folder: Path) -> Iterator[Path]:
         yield from (where / name for name in files if Path(name).suffix in SUFFIXES)
 
 
+def name_of(path: Path) -> str:
+    """Return the name of a file for messages."""
+    return "stdin" if path == STDIN else str(path)
+
+
 def read_objects(path: Path) -> Iterator[Fields]:
     """Yield every object of one file."""
+    for number, document in enumerate(read_documents(path), start=1):
+        yield from objects_of(f"{name_of(path)} document {number}", document)
+
+
+def read_documents(path: Path) -> list[Any]:
+    """Return the documents of a file that are not empty. Raises WorldError."""
+    what = name_of(path)
     try:
-        if path.stat().st_size > FILE_BYTES_MAX:
-            raise WorldError(str(path), "", f"is larger than {FILE_BYTES_MAX >> 20} MiB")
-        text = path.read_text(encoding="utf-8")
-        documents = _decode(path, text)
+        text = _read(path)
+        if len(text) > FILE_BYTES_MAX:
+            raise WorldError(what, "", f"is larger than {FILE_BYTES_MAX >> 20} MiB")
+        documents = _decode(path.suffix, text.decode())
     except OSError as error:
-        raise WorldError(str(path), "", f"cannot be read: {error.strerror}") from error
+        raise WorldError(what, "", f"cannot be read: {error.strerror}") from error
     except WorldError:
         raise
     except (YamlError, _DuplicateKey) as error:
-        raise WorldError(str(path), "", str(error)) from error
+        raise WorldError(what, "", str(error)) from error
     except (ValueError, RecursionError) as error:
-        raise WorldError(str(path), "", f"cannot be decoded: {error}") from error
-    for number, document in enumerate(documents, start=1):
-        if document is not None:
-            yield from _objects(f"{path} document {number}", document)
+        raise WorldError(what, "", f"cannot be decoded: {error}") from error
+    found = [document for document in documents if document is not None]
+    if not found and path == STDIN:
+        raise WorldError(what, "", "holds no object")
+    return found
 
 
-def _decode(path: Path, text: str) -> list[Any]:
-    if path.suffix == ".json":
-        return [json.loads(text, object_pairs_hook=_pairs)]
+def _read(path: Path) -> bytes:
+    """Return the bytes of a file, or one more than it may have."""
+    if path == STDIN:
+        return sys.stdin.buffer.read(FILE_BYTES_MAX + 1)
+    with path.open("rb") as file:
+        return file.read(FILE_BYTES_MAX + 1)
+
+
+def _decode(suffix: str, text: str) -> list[Any]:
+    """Return the documents of a text; without a known suffix it is JSON or YAML."""
+    if suffix == ".json":
+        return list(_json_documents(text))
+    if suffix not in SUFFIXES and text.lstrip()[:1] in ("{", "["):
+        with suppress(ValueError):
+            return list(_json_documents(text))
     return bounded_yaml.load_all(text)
 
 
-def _objects(what: str, document: object) -> Iterator[Fields]:
+def _json_documents(text: str) -> Iterator[Any]:
+    """Yield JSON values that follow each other, with blanks between them."""
+    decoder = json.JSONDecoder(object_pairs_hook=_pairs)
+    begin = _NO_BLANK.search(text)
+    while begin is not None:
+        value, end = decoder.raw_decode(text, begin.start())
+        yield value
+        begin = _NO_BLANK.search(text, end)
+
+
+def objects_of(what: str, document: object) -> Iterator[Fields]:
+    """Yield the objects of one document: itself, or those of a list."""
     fields = Fields.root(what, document)
     kind = fields.required_text("kind")
     fields.required_text("apiVersion")
     if kind.endswith("List") and fields.has("items"):
         for item in fields.children("items"):
-            yield from _objects(f"{what} {item.path}", item.values)
+            yield from objects_of(f"{what} {item.path}", item.values)
     else:
         yield fields

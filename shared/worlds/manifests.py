@@ -33,7 +33,7 @@ from shared.worlds.arrivals import Pod, arrivals_of
 from shared.worlds.capacity import check_gangs
 from shared.worlds.claim_templates import claims_of
 from shared.worlds.controllers import METADATA_FIELDS, POD_KINDS, Expansion, pod_names
-from shared.worlds.documents import manifest_files, read_objects
+from shared.worlds.documents import STDIN, manifest_files, read_objects
 from shared.worlds.known_images import KnownImages
 
 API_VERSIONS = {
@@ -145,7 +145,7 @@ def manifests_world(paths: Sequence[Path]) -> World:
     nodes = tuple(_node(found) for found in reading.of("Node"))
     pods = _with_known_images(_pods(reading, groups, nodes), nodes)
     world = World(
-        name=" ".join(path.resolve().name for path in paths),
+        name=" ".join("stdin" if path == STDIN else path.resolve().name for path in paths),
         nodes=nodes,
         arrivals=arrivals_of(pods),
         budgets=_budgets(reading, pods),

@@ -1,4 +1,4 @@
-"""`muster score CASE.json`: how each node fares for a pod, for people and for programs."""
+"""`muster score CASE`: how each node fares for a pod, for people and for programs."""
 
 import os
 import subprocess
@@ -15,8 +15,10 @@ from muster.cli.terminal import cell, print_json
 from muster.explain.scoring import score_case
 from shared.configuration.scheduler_config import read_config
 from shared.kubernetes.objects.errors import WorldError
+from shared.kubernetes.objects.fields import Fields
 from shared.scheduling.api.custom.failures import failures
-from shared.worlds.documents import FILE_BYTES_MAX
+from shared.worlds.case import ENDED
+from shared.worlds.documents import name_of, objects_of, read_documents
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -33,12 +35,13 @@ def print_scores(
     """
     profiles = None if config is None else read_config(config)
     case = _read(path)
-    answer = score_case(case, path.name, profiles, version)
+    what = name_of(path)
+    answer = score_case(case, what, profiles, version)
     if checked:
-        second = score_case(case, path.name, profiles, version)
+        second = score_case(case, what, profiles, version)
         _compare(answer, second, "asked again by the same process", "remembers something")
         for seed in HASH_SEEDS:
-            other = _under_hash_seed(seed, path, config, version, checked)
+            other = _under_hash_seed(seed, case, config, version, checked)
             _compare(answer, other, f"under PYTHONHASHSEED={seed}", "follows the order of a set")
     answer["pluginFailures"] = [asdict(failure) for failure in failures()]
     if output == "json":
@@ -64,17 +67,20 @@ def _show(answer: dict[str, Any]) -> None:
 
 
 def _under_hash_seed(
-    seed: int, path: Path, config: Path | None, version: str, plugins: Sequence[Path]
+    seed: int, case: Any, config: Path | None, version: str, plugins: Sequence[Path]
 ) -> Any:
-    command = [sys.executable, "-m", "muster", "score", str(path), "--output", "json"]
+    command = [sys.executable, "-m", "muster", "score", "-", "--output", "json"]
     command += ["--compatibility-version", version]
     command += [] if config is None else ["--config", str(config)]
     for plugin in plugins:
         command += ["--plugin", str(plugin)]
     environment = {**os.environ, "PYTHONHASHSEED": str(seed)}
-    found = subprocess.run(command, env=environment, capture_output=True, check=False, text=True)
+    found = subprocess.run(
+        command, env=environment, input=orjson.dumps(case), capture_output=True, check=False
+    )
     if found.returncode:
-        raise UsageFault(f"--check-plugin: under PYTHONHASHSEED={seed}: {found.stderr.strip()}")
+        told = found.stderr.decode(errors="replace").strip()
+        raise UsageFault(f"--check-plugin: under PYTHONHASHSEED={seed}: {told}")
     answer = orjson.loads(found.stdout)
     del answer["pluginFailures"]  # none, as the exit code is 0
     return answer
@@ -95,17 +101,27 @@ def _compare(answer: Any, other: Any, how: str, likely: str) -> None:
 
 
 def _read(path: Path) -> dict[str, Any]:
-    try:
-        if path.stat().st_size > FILE_BYTES_MAX:
-            raise WorldError(path.name, "", f"is larger than {FILE_BYTES_MAX >> 20} MiB")
-        value = orjson.loads(path.read_bytes())
-    except OSError as error:
-        raise WorldError(str(path), "", f"cannot be read: {error.strerror}") from error
-    except orjson.JSONDecodeError as error:
-        raise WorldError(path.name, "", f"is not JSON: {error}") from error
-    if not isinstance(value, dict):
-        raise WorldError(path.name, "", "must be an object with objects and pods")
-    return value
+    """Return the case in a file. Of manifests, the pods without a node are asked about."""
+    documents = read_documents(path)
+    first = documents[0] if documents else {}
+    if not isinstance(first, dict):
+        raise WorldError(name_of(path), "", "must be an object with objects and pods")
+    case = first if len(documents) < 2 and "kind" not in first else _of_manifests(path, documents)
+    if case.get("pods") in (None, []):
+        raise WorldError(name_of(path), "pods", "holds no Pod without a node to ask about")
+    return case
+
+
+def _of_manifests(path: Path, documents: Sequence[Any]) -> dict[str, Any]:
+    found = [one for document in documents for one in objects_of(name_of(path), document)]
+    asked = [one for one in found if _is_asked(one)]
+    there = [one for one in found if not _is_asked(one)]
+    return {"objects": [one.values for one in there], "pods": [one.values for one in asked]}
+
+
+def _is_asked(one: Fields) -> bool:
+    ended = one.text("kind") == "Pod" and one.child("status").text("phase") in ENDED
+    return one.text("kind") == "Pod" and not ended and not one.child("spec").has("nodeName")
 
 
 def _table(pod: dict[str, Any]) -> "Table":

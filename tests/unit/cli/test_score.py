@@ -361,7 +361,7 @@ def test_victims_of_preemption_are_printed(tmp_path, capsys):
 
 @pytest.mark.parametrize(
     ("text", "message"),
-    [("{", "is not JSON"), ("[]", "must be an object"), (None, "cannot be read")],
+    [("{", "cannot be decoded"), ("[]", "must be an object"), (None, "cannot be read")],
 )
 def test_a_file_that_is_no_case_ends_with_one_line_and_code_2(text, message, tmp_path, capsys):
     file = tmp_path / "case.json"
