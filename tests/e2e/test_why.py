@@ -1,5 +1,7 @@
 """`muster why pod` on a finished run: the state of each pod, and the record that decided it."""
 
+import re
+
 import pytest
 
 from tests.e2e.console import Ran, complaint, muster, run_of_examples
@@ -60,6 +62,20 @@ def test_a_gangs_member_waits_with_its_gang(ask):
     )
     assert found["message"].startswith("gang timed out")
     assert found["decided"]["text"].endswith(found["message"])
+
+
+def test_an_evicted_pod_left_for_another(ask, run):
+    told = muster("story", "pod/latecomer", run, "-o", "json").out
+    victim = re.search(r"default/([\w-]+) to be evicted from", told)
+    assert victim
+    found = ask(victim[1], "-o", "json").json()
+    assert (found["state"], found["evicted"]["by"]) == ("evicted", "default/latecomer")
+    assert found["ended"] is not None
+    line = ask(victim[1]).out.splitlines()[0]
+    assert line.startswith(
+        f"pod default/{victim[1]}: evicted from {found['evicted']['node']} at 20"
+    )
+    assert " UTC for default/latecomer (priority " in line
 
 
 def test_unknown_pods_and_nodes_are_named(ask, tmp_path):

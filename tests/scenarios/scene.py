@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from muster.app.journals import all_journals
 from muster.app.mesh import Mesh
+from muster.cli.recorded_run import Recorded
 from muster.simulation.process import inline
 from muster.simulation.virtual_time import SimClock, VirtualLoop
 from shared.bus.memory import MemoryBus, MemoryLog
@@ -119,6 +120,10 @@ class Scene:
             if isinstance(event, Parked | Confirmed) and number in unpack(event.ids):
                 message = event.message
         return message
+
+    def recorded(self) -> Recorded:
+        """Return the journals up to now, as `muster why` reads them."""
+        return Recorded(MemoryBus(self._log), MemorySnapshots(), self._placements, "scene")
 
     async def _events(self, journal: JournalName):
         bus, reader = MemoryBus(self._log), Reader(journal, Cursor())

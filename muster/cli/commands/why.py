@@ -14,7 +14,8 @@ from msgspec.structs import asdict
 from muster.cli.recorded_run import recorded
 from muster.cli.run_directory import SUMMARY
 from muster.cli.terminal import print_json, print_lines
-from muster.explain.why import Answer, Decided, NodeAnswer, why_pod
+from muster.explain.why.answers import Answer, Decided, Eviction, NodeAnswer
+from muster.explain.why.pods import why_pod
 from shared.scheduling.api.custom.failures import Failure, failures
 
 
@@ -48,6 +49,9 @@ def plain(answer: Answer) -> dict[str, Any]:
     found["reasons"] = [{"reason": text, "nodes": nodes} for text, nodes in answer.reasons]
     found["decided"] = _plain(answer.decided) if answer.decided is not None else None
     found["confirmed"] = [_plain(one) for one in answer.confirmed]
+    found["ended"] = _rfc3339(found.pop("ended_ms"))
+    if answer.evicted is not None:
+        found["evicted"]["time"] = _rfc3339(found["evicted"].pop("time_ms"))
     return found
 
 
@@ -55,15 +59,21 @@ def _plain(one: Decided) -> dict[str, Any]:
     return {
         "journal": one.journal,
         "position": one.position,
-        "time": _utc(one.time_ms).isoformat(timespec="milliseconds").replace("+00:00", "Z"),
+        "time": _rfc3339(one.time_ms),
         "text": one.text,
     }
 
 
+def _rfc3339(time_ms: int) -> str | None:
+    """Return the time; None for a negative one."""
+    if time_ms < 0:
+        return None
+    return _utc(time_ms).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
 def lines_of(answer: Answer, now_ms: int) -> list[str]:
     """Return the answer as lines for people."""
-    at = f" on {answer.node}" if answer.node else ""
-    lines = [f"pod {answer.pod}: {answer.state}{at}"]
+    lines = [f"pod {answer.pod}: {_state(answer)}"]
     if answer.gang:
         lines.append(f"  gang {answer.gang}")
     if answer.message:
@@ -78,6 +88,23 @@ def lines_of(answer: Answer, now_ms: int) -> list[str]:
     return lines
 
 
+def _state(answer: Answer) -> str:
+    if answer.evicted is not None:
+        return f"{answer.state} {_eviction(answer.evicted)}"
+    if answer.ended_ms >= 0:
+        was = f", it was on {answer.node}" if answer.node else ""
+        return f"{answer.state} at {_at(answer.ended_ms)}{was}"
+    return f"{answer.state} on {answer.node}" if answer.node else answer.state
+
+
+def _eviction(one: Eviction) -> str:
+    when = f" at {_at(one.time_ms)}" if one.time_ms >= 0 else ""
+    gang = f" of gang {one.gang}" if one.gang else ""
+    priority = "" if one.priority is None else f" (priority {one.priority})"
+    count = f"1 of {one.victims} victims" if one.victims > 1 else "the only victim"
+    return f"from {one.node}{when} for {one.by}{gang}{priority}, {count}"
+
+
 def _node_line(one: NodeAnswer) -> str:
     if one.refused_by:
         return f"  {one.node}: refused by {one.refused_by}: {', '.join(one.reasons)}"
@@ -88,8 +115,11 @@ def _record(one: Decided, now_ms: int, said: str = "") -> str:
     """Return a line for a record, without the text `said` above."""
     ago_s = max(0, now_ms - one.time_ms) / 1000
     text = one.text.removesuffix(f": {said}") if said else one.text
-    when = _utc(one.time_ms).strftime("%Y-%m-%d %H:%M:%S")
-    return f"{one.journal} at {one.position}, {when} UTC ({ago_s:,.1f} s ago): {text}"
+    return f"{one.journal} at {one.position}, {_at(one.time_ms)} ({ago_s:,.1f} s ago): {text}"
+
+
+def _at(time_ms: int) -> str:
+    return _utc(time_ms).strftime("%Y-%m-%d %H:%M:%S UTC")
 
 
 def _utc(time_ms: int) -> datetime:

@@ -18,7 +18,7 @@ from muster.cli.display import LiveDisplay
 from muster.cli.errors import Fault
 from muster.cli.logs import FORMAT, OneLine
 from muster.explain.summary import show
-from muster.explain.why import Answer
+from muster.explain.why.answers import Answer
 from shared.kubernetes.cluster import KubeCluster
 from shared.kubernetes.objects.errors import WorldError
 from shared.model.api_outcome import Answer as Said

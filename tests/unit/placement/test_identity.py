@@ -6,7 +6,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from muster.explain.why import node_answer
+from muster.explain.why.pods import node_answer
 from services.placement.core.books.ledger import UNSTARTED_MS
 from services.placement.core.placing import unsupported
 from shared.events.ingest import NamespacesSet, PodsRelabelled, SignatureDefined, SignatureRetired

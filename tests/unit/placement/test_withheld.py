@@ -5,7 +5,7 @@ them is settled, and it is not withheld for longer.
 import msgspec
 import pytest
 
-from muster.explain.why import node_answer
+from muster.explain.why.pods import node_answer
 from shared.events.base import Event
 from shared.events.binding import BindFailed, Bound
 from shared.events.ingest import PodsAssigned, PodsGone

@@ -1,5 +1,4 @@
-"""Answers `muster why`: where a pod stands and why, folded from the journals of a live or ended
-run.
+"""Answers `muster why pod`: where a pod stands and why.
 
 Queueing's journal shows where the pod stands, binding's the requests to the API, and the shards'
 how each node fares. The records show which service decided it, and when.
@@ -7,13 +6,12 @@ how each node fares. The records show which service decided it, and when.
 
 from typing import Any, cast
 
-import numpy as np
-from msgspec import Struct
-
-from muster.app.mesh import make_core
 from muster.cli.errors import UsageFault
 from muster.cli.recorded_run import Recorded
-from services.binding.core.pod_table import DEAD, FACT, NAMED
+from muster.explain.why.answers import Answer, Decided, NodeAnswer, decided_by
+from muster.explain.why.gone import add_eviction, gone_answer
+from muster.explain.why.journals import Journals
+from services.binding.core.pod_table import FACT
 from services.binding.core.state import BindingState
 from services.binding.core.transitions import FOR_PERMIT, FOR_VOLUMES, Phase
 from services.placement.core.placing.unsupported import unsupported_reason
@@ -31,8 +29,8 @@ from services.queueing.core.waiting.permit_rejections import is_permit_rejected
 from services.queueing.core.why import gated_message, why
 from shared.events.base import Event
 from shared.events.binding import BindFailed, Bound, PreBindFailed, VolumesTaken
-from shared.events.describe import View, describe
-from shared.events.ingest import PodsAssigned, PodsPending
+from shared.events.describe import View
+from shared.events.ingest import PodsAssigned, PodsNamed, PodsPending
 from shared.events.names import Names, Subject, holds
 from shared.events.observed import InputRejected
 from shared.events.permit import GangCommitted
@@ -48,11 +46,9 @@ from shared.events.queueing import (
     TryFailed,
     Woken,
 )
-from shared.machine.fold import Folded, fold
-from shared.machine.reader import Reader
 from shared.model.columns import split
-from shared.model.ids import BINDING, INGEST, PERMIT, PREEMPTION, QUEUEING, JournalName, placement
-from shared.replay.newest_record import Found, Holds, newest
+from shared.model.ids import BINDING, INGEST, PERMIT, PREEMPTION, QUEUEING, JournalName
+from shared.replay.newest_record import Holds
 from shared.scheduling.cycle.report import explain
 
 SKEW_MS = 10_000
@@ -97,42 +93,6 @@ event counts: binding's outcome shows the decision, the world's fact only the re
 """
 
 
-class Decided(Struct, frozen=True):
-    """A record and its text about the pod."""
-
-    journal: JournalName
-    position: int
-    time_ms: int
-    text: str
-
-
-class NodeAnswer(Struct, frozen=True):
-    """One node: refused by a plugin (`refused_by`) with `reasons`, or feasible with its score."""
-
-    node: str
-    refused_by: str
-    reasons: tuple[str, ...]
-    score: int
-
-
-class Answer(Struct, kw_only=True):
-    """Where a pod stands and why. `confirmed` are the shards' newest checks of its signature; the
-    message is as old as the oldest of them. `read_to`: how far each journal was read.
-    """
-
-    pod: str
-    state: str
-    message: str = ""
-    detail: str = ""
-    node: str = ""
-    gang: str = ""
-    reasons: tuple[tuple[str, int], ...] = ()
-    decided: Decided | None = None
-    confirmed: tuple[Decided, ...] = ()
-    nodes: tuple[NodeAnswer, ...] = ()
-    read_to: dict[str, int] = {}
-
-
 async def why_pod(run: Recorded, name: str, node: str = "") -> Answer:
     """Answer for the pod NAMESPACE/NAME. Raises UsageFault if no record names it, and the errors of
     reading journals.
@@ -143,59 +103,61 @@ async def why_pod(run: Recorded, name: str, node: str = "") -> Answer:
 
 
 class _Asking:
-    """One question: folds the journals it needs, once each."""
+    """One question about a pod."""
 
     def __init__(self, run: Recorded, name: str) -> None:
-        self._run, self._name = run, name
-        self._folds: dict[str, Folded[Any]] = {}
+        self._journals, self._name = Journals(run), name
 
     async def answer(self, node: str) -> Answer:
-        binding = cast(BindingState, (await self._fold(BINDING)).state)
-        row = _row_of(binding, self._name)
-        if row < 0:
-            return await self._unknown()
+        journals = self._journals
+        row = await journals.row_of(self._name)
+        answer = await (self._past() if row < 0 else self._live(row, node))
+        answer.read_to = journals.read_to()
+        return answer
+
+    async def _live(self, row: int, node: str) -> Answer:
+        journals = self._journals
+        binding, queue = await journals.binding(), await journals.queueing()
         pod = int(binding.table.ids[row])
-        queue = cast(QueueingState, (await self._fold(QUEUEING)).state)
         answer = _standing(queue, pod, self._name)
         _bind_standing(answer, queue, binding, row)
         view = View(_names(binding, pod, self._name), Subject("pod", self._name, frozenset([pod])))
         await self._find_decision(answer, queue, pod, view)
         if answer.node == "" and queue.pods.state_of(pod) in (Pod.PREEMPTING, Pod.NOMINATED):
             await self._nominated(answer, pod)
+        if answer.state == STATES[Pod.BOUND]:
+            await add_eviction(journals, answer, pod)
         if node:
             answer.nodes = (await self._node(queue, pod, node),)
-        answer.read_to = {name: folded.own_reader.next for name, folded in self._folds.items()}
         return answer
 
-    async def _fold(self, journal: JournalName) -> Folded[Any]:
-        if journal not in self._folds:
-            core = make_core(journal, self._run.placements)
-            self._folds[journal], _bad = await fold(core, self._run.bus, self._run.store)
-        return self._folds[journal]
-
-    async def _reader(self, journal: JournalName) -> Reader:
-        return (await self._fold(journal)).own_reader
-
-    async def _unknown(self) -> Answer:
-        """Answer for a name without a live pod: ingest may have left the object out."""
+    async def _past(self) -> Answer:
+        """Return the answer for a name without a live pod: the pod is gone, or ingest left it
+        out.
+        """
         what = f"Pod {self._name}"
+        namespace, _, short = self._name.partition("/")
 
         def is_it(event: Event) -> bool:
+            if isinstance(event, PodsNamed):
+                is_there = event.namespace == namespace and short in event.names
+                return is_there and short in split(event.names)
             return isinstance(event, InputRejected) and event.what == what
 
-        found = await newest(self._run.bus, await self._reader(INGEST), is_it)
+        found = await self._journals.newest(INGEST, is_it)
         if found is None:
             raise UsageFault(
-                f"pod {self._name}: not known: it does not exist, is finished or being deleted, or "
-                "has no node and a schedulerName that is not ours"
+                f"pod {self._name}: not known: it does not exist, or has no node and a "
+                "schedulerName that is not ours"
             )
+        if isinstance(found.event, PodsNamed):
+            return await gone_answer(self._journals, self._name, found)
         rejected = cast(InputRejected, found.event)
         return Answer(
             pod=self._name,
             state="refused",
             message=f"{rejected.field}: {rejected.rule}",
-            decided=_decided(found, View(Names())),
-            read_to={INGEST: (await self._reader(INGEST)).next},
+            decided=decided_by(found, View(Names())),
         )
 
     async def _find_decision(
@@ -209,39 +171,34 @@ class _Asking:
         found = []
         for journal in self._expand(by):
             holds = _about(pod, number, by.get(journal, by.get("placement", ())))
-            one = await newest(
-                self._run.bus, await self._reader(journal), holds, since_ms - SKEW_MS
-            )
+            one = await self._journals.newest(journal, holds, since_ms - SKEW_MS)
             found += [one] if one is not None else []
             if found and by is DECIDED[Pod.BOUND]:
                 break
         if found:
-            answer.decided = _decided(max(found, key=lambda one: one.time_ms), view)
+            answer.decided = decided_by(max(found, key=lambda one: one.time_ms), view)
         if answer.reasons:
             answer.confirmed = await self._looks(_number(queue, pod, "sig"), view)
 
     def _expand(self, by: dict[str, Any]) -> list[JournalName]:
-        shards = [placement(shard) for shard in range(self._run.placements)]
+        shards = self._journals.shards
         return [
             name for key in by for name in (shards if key == "placement" else [JournalName(key)])
         ]
 
     async def _looks(self, sig: int, view: View) -> tuple[Decided, ...]:
         looks = []
-        for journal in self._expand({"placement": ()}):
+        for journal in self._journals.shards:
 
             def is_look(event: Event) -> bool:
                 return isinstance(event, Refused) and event.sig == sig
 
-            one = await newest(self._run.bus, await self._reader(journal), is_look)
-            looks += [_decided(one, view)] if one is not None else []
+            one = await self._journals.newest(journal, is_look)
+            looks += [decided_by(one, view)] if one is not None else []
         return tuple(looks)
 
-    async def _shards(self) -> list[PlacementState]:
-        return [(await self._fold(name)).state for name in self._expand({"placement": ()})]
-
     async def _nominated(self, answer: Answer, pod: int) -> None:
-        for shard in await self._shards():
+        for shard in await self._journals.placements():
             for one in shard.nominations.values():
                 if one.pod == pod:
                     answer.node = shard.nodes[one.node].name
@@ -251,7 +208,7 @@ class _Asking:
         sig = _number(queue, pod, "sig")
         if queue.pods.state_of(pod) in (Pod.UNKNOWN, Pod.BOUND, Pod.GONE):
             raise UsageFault(f"--node {name}: pod {self._name} has its node already")
-        for shard in await self._shards():
+        for shard in await self._journals.placements():
             found = node_answer(shard, sig, pod, name)
             if found is not None:
                 return found
@@ -272,24 +229,6 @@ def node_answer(shard: PlacementState, sig: int, pod: int, name: str) -> NodeAns
     reports = explain(shard.table, shard.sigs[sig], nominated_pods)
     named = (one for one in reports if one.name == name)
     return next((NodeAnswer(name, one.plugin, one.messages, one.total) for one in named), None)
-
-
-def _row_of(binding: BindingState, name: str) -> int:
-    """Return the row of the newest live pod of this name; -1 if there is none."""
-    namespace, _, short = name.partition("/")
-    table = binding.table
-    best = -1
-    for number, chunk in table.names.items():
-        if chunk.namespace != namespace:
-            continue
-        places = [place for place, known in enumerate(split(chunk.names)) if known == short]
-        here = np.flatnonzero(
-            (table.chunks[: table.used] == number)
-            & np.isin(table.places[: table.used], places)
-            & (table.flags[: table.used] & (DEAD | NAMED) == NAMED)
-        )
-        best = max([best, *here.tolist()])
-    return best
 
 
 def _number(queue: QueueingState, pod: int, column: str) -> int:
@@ -362,7 +301,3 @@ def _about(pod: int, gang: int, types: tuple[type[Event], ...]) -> Holds:
 
 def _names(binding: BindingState, pod: int, name: str) -> Names:
     return Names(pods={pod: name}, nodes=dict(binding.node_names))
-
-
-def _decided(found: Found, view: View) -> Decided:
-    return Decided(found.journal, found.position, found.time_ms, describe(found.event, view))

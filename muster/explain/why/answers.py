@@ -1,0 +1,65 @@
+"""What `muster why` finds out."""
+
+from msgspec import Struct
+
+from shared.events.describe import View, describe
+from shared.model.ids import JournalName
+from shared.replay.newest_record import Found
+
+
+class Decided(Struct, frozen=True):
+    """A record and its text about the subject."""
+
+    journal: JournalName
+    position: int
+    time_ms: int
+    text: str
+
+
+class NodeAnswer(Struct, frozen=True):
+    """One node: refused by a plugin (`refused_by`) with `reasons`, or feasible with its score."""
+
+    node: str
+    refused_by: str
+    reasons: tuple[str, ...]
+    score: int
+
+
+class Eviction(Struct, frozen=True):
+    """The pod is a victim of preemption on `node`, for the pod `by` (of `gang`, if it is a member)
+    with this priority (None: its spec was cut from the journal). `victims`: how many pods leave for
+    it, or for its whole gang. `time_ms`: when the API accepted the eviction; -1: not yet.
+    """
+
+    node: str
+    by: str
+    victims: int
+    priority: int | None = None
+    gang: str = ""
+    time_ms: int = -1
+
+
+class Answer(Struct, kw_only=True):
+    """Where a pod stands and why. `confirmed` are the shards' newest checks of its signature; the
+    message is as old as the oldest of them. `ended_ms`: when a deleted or finished pod was seen to
+    be gone (-1: it is there). `read_to`: how far each journal was read.
+    """
+
+    pod: str
+    state: str
+    message: str = ""
+    detail: str = ""
+    node: str = ""
+    gang: str = ""
+    reasons: tuple[tuple[str, int], ...] = ()
+    decided: Decided | None = None
+    confirmed: tuple[Decided, ...] = ()
+    nodes: tuple[NodeAnswer, ...] = ()
+    evicted: Eviction | None = None
+    ended_ms: int = -1
+    read_to: dict[str, int] = {}
+
+
+def decided_by(found: Found, view: View) -> Decided:
+    """Return the record with the text of its matching event."""
+    return Decided(found.journal, found.position, found.time_ms, describe(found.event, view))

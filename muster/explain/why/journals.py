@@ -1,0 +1,139 @@
+"""The journals of a run: their states, each folded once, and searches for records and names."""
+
+from typing import Any, cast
+
+import numpy as np
+
+from muster.app.mesh import make_core
+from muster.cli.recorded_run import Recorded
+from services.binding.core.pod_table import DEAD, NAMED
+from services.binding.core.state import BindingState
+from services.placement.core.state import PlacementState
+from services.preemption.core.state import PreemptionState
+from services.queueing.core.state import QueueingState
+from shared.events.base import Event
+from shared.events.ingest import GangSet, NodesSet, PodsNamed, SignatureDefined
+from shared.events.names import column_of, holds
+from shared.machine.fold import Folded, fold
+from shared.machine.reader import Reader
+from shared.machine.record import all_events
+from shared.model.columns import split
+from shared.model.ids import BINDING, INGEST, PREEMPTION, QUEUEING, JournalName, placement
+from shared.model.objects import PodSpec
+from shared.replay.newest_record import Found, Holds, newest
+from shared.replay.start_points import reader_at
+
+
+class Journals:
+    """Reads a run. Its methods raise the errors of reading journals."""
+
+    def __init__(self, run: Recorded) -> None:
+        """Read nothing yet."""
+        self._run = run
+        self._folds: dict[str, Folded[Any]] = {}
+        self.shards = [placement(shard) for shard in range(run.placements)]
+
+    def read_to(self) -> dict[str, int]:
+        """Return how far each journal was read."""
+        return {name: folded.own_reader.next for name, folded in self._folds.items()}
+
+    async def fold(self, journal: JournalName) -> Folded[Any]:
+        """Return the fold of a whole journal."""
+        if journal not in self._folds:
+            core = make_core(journal, self._run.placements)
+            self._folds[journal], _bad = await fold(core, self._run.bus, self._run.store)
+        return self._folds[journal]
+
+    async def binding(self) -> BindingState:
+        """Return binding's state."""
+        return cast(BindingState, (await self.fold(BINDING)).state)
+
+    async def queueing(self) -> QueueingState:
+        """Return queueing's state."""
+        return cast(QueueingState, (await self.fold(QUEUEING)).state)
+
+    async def preemption(self) -> PreemptionState:
+        """Return preemption's state."""
+        return cast(PreemptionState, (await self.fold(PREEMPTION)).state)
+
+    async def placements(self) -> list[PlacementState]:
+        """Return the states of all shards."""
+        return [(await self.fold(name)).state for name in self.shards]
+
+    async def newest(self, journal: JournalName, is_it: Holds, since_ms: int = 0) -> Found | None:
+        """Return the newest record with such an event and not older than `since_ms`, if any."""
+        reader: Reader = (await self.fold(journal)).own_reader
+        return await newest(self._run.bus, reader, is_it, since_ms)
+
+    async def every(self, journal: JournalName, types: tuple[type[Event], ...]) -> list[Found]:
+        """Return all events of these types, oldest first."""
+        stop = (await self.fold(journal)).own_reader.next
+        first, _end = await self._run.bus.bounds(journal)
+        reader = await reader_at(self._run.bus, journal, first)
+        return [
+            Found(journal, position, record.time_ms, event)
+            async for position, record in reader.records(self._run.bus, stop)
+            for event in all_events(record, journal, position)
+            if isinstance(event, types)
+        ]
+
+    async def row_of(self, name: str) -> int:
+        """Return binding's row of the newest live pod NAMESPACE/NAME; -1 if there is none."""
+        namespace, _, short = name.partition("/")
+        table = (await self.binding()).table
+        best = -1
+        for number, chunk in table.names.items():
+            if chunk.namespace != namespace:
+                continue
+            places = [place for place, known in enumerate(split(chunk.names)) if known == short]
+            here = np.flatnonzero(
+                (table.chunks[: table.used] == number)
+                & np.isin(table.places[: table.used], places)
+                & (table.flags[: table.used] & (DEAD | NAMED) == NAMED)
+            )
+            best = max([best, *here.tolist()])
+        return best
+
+    async def pod_name(self, pod: int) -> str:
+        """Return NAMESPACE/NAME of a live or past pod, or its number."""
+        named = await self.holding(INGEST, PodsNamed, pod)
+        if named is None:
+            return f"pod {pod}"
+        event = cast(PodsNamed, named.event)
+        return f"{event.namespace}/{split(event.names)[column_of(event, 'ids').index(pod)]}"
+
+    async def node_name(self, node: int) -> str:
+        """Return the name of a node that exists or existed, or its number."""
+        known = (await self.binding()).node_names.get(node)
+        found = None if known else await self.holding(INGEST, NodesSet, node)
+        if found is None:
+            return known or f"node {node}"
+        event = cast(NodesSet, found.event)
+        return event.nodes[column_of(event, "ids").index(node)].name
+
+    async def gang_name(self, gang: int) -> str:
+        """Return the key of a gang that exists or existed, or its number."""
+
+        def is_it(event: Event) -> bool:
+            return isinstance(event, GangSet) and event.gang == gang
+
+        found = await self.newest(INGEST, is_it)
+        return f"gang {gang}" if found is None else cast(GangSet, found.event).key
+
+    async def spec(self, sig: int) -> PodSpec | None:
+        """Return what a signature stands for; None if its definition was cut."""
+
+        def is_it(event: Event) -> bool:
+            return isinstance(event, SignatureDefined) and event.sig == sig
+
+        found = await self.newest(INGEST, is_it)
+        return None if found is None else cast(SignatureDefined, found.event).spec
+
+    async def holding(
+        self, journal: JournalName, kind: type[Event], number: int, column: str = "ids"
+    ) -> Found | None:
+        """Return the newest event of the type with the number in a packed column, if any."""
+        ids = frozenset([number])
+        return await self.newest(
+            journal, lambda event: isinstance(event, kind) and holds(getattr(event, column), ids)
+        )
