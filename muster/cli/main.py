@@ -368,7 +368,7 @@ def simulate(
 @options.plugin
 @options.output
 def replay(
-    run: Path,
+    run: Path | None,
     begin: str,
     journal: Sequence[str],
     bus: str,
@@ -379,36 +379,36 @@ def replay(
 ) -> int:
     """Fold a recorded run and decide every record again: identical, or where it first differs."""
     from muster.cli.commands.replay import replay_run
+    from muster.cli.run_directory import chosen_run
 
     _one_of("--output", output, OUTPUTS)
     _load(plugin)
-    return replay_run(run, bus, placements, begin, journal, output, processes, plugin)
+    return replay_run(
+        chosen_run(run, bus), bus, placements, begin, journal, output, processes, plugin
+    )
 
 
 @app.command()
-@click.argument("name", metavar="KIND/NAME", help="pod/, gang/ or node/NAME.")
-@options.run
+@options.subject
+@options.namespace
 @options.address("--bus", "Journals elsewhere.")
 @options.placements("Shards, with --bus.")
 @options.output
-def story(name: str, run: Path, bus: str, placements: int, output: str) -> None:
+def story(words: Sequence[str], namespace: str, bus: str, placements: int, output: str) -> None:
     """Show everything that happened to a pod, a gang or a node, across services, with times."""
     from muster.cli.commands.story import print_story
+    from muster.cli.run_directory import chosen_run
+    from muster.cli.subject import subject_of
 
     _one_of("--output", output, OUTPUTS)
-    print_story(name, run, bus, placements, output)
+    found = subject_of(words)
+    name = f"{found.kind}/{found.name}"
+    print_story(name, namespace, chosen_run(found.run, bus), bus, placements, output)
 
 
 @app.command()
-@click.argument("kind", metavar="pod", help="Kind of the object: pod.")
-@click.argument("name", metavar="NAMESPACE/NAME", help="Which one.")
-@click.argument(
-    "run",
-    type=FILE,
-    default=Path("runs/live"),
-    metavar="[RUN]",
-    help="Directory of a finished or running run.  [default: runs/live]",
-)
+@options.subject
+@options.namespace
 @click.option("--run-dir", type=FILE, metavar="DIR", help="The same as RUN.")
 @click.option(
     "--node", default="", metavar="NAME", help="Also explain why the pod is not on this node."
@@ -418,9 +418,8 @@ def story(name: str, run: Path, bus: str, placements: int, output: str) -> None:
 @options.plugin
 @options.output
 def why(
-    kind: str,
-    name: str,
-    run: Path,
+    words: Sequence[str],
+    namespace: str,
     run_dir: Path | None,
     node: str,
     bus: str,
@@ -434,11 +433,15 @@ def why(
     unknown.
     """
     from muster.cli.commands.why import print_why
+    from muster.cli.run_directory import chosen_run
+    from muster.cli.subject import subject_of
 
     _one_of("--output", output, OUTPUTS)
-    _one_of("why", kind, ("pod",))
+    found = subject_of(words)
+    _one_of("why", found.kind, ("pod",))
     _load(plugin)
-    print_why(name, run_dir or run, node, bus, placements, output)
+    run = chosen_run(run_dir or found.run, bus)
+    print_why(found.name, namespace, run, node, bus, placements, output)
 
 
 @app.command()

@@ -8,6 +8,7 @@ DIR/summary.json    its result
 """
 
 import json
+import logging
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,11 @@ HISTORY = "history.msgpack"
 META = "meta.json"
 SUMMARY = "summary.json"
 FORMAT = 1
+RUNS = Path("runs")
+SERVED = RUNS / "serve"
+"""Where `muster serve` keeps its snapshots."""
+
+log = logging.getLogger("muster.run")
 
 
 def new_run(folder: Path, meta: dict[str, Any]) -> None:
@@ -49,6 +55,28 @@ def existing_run(folder: Path) -> Path:
     if not (folder / JOURNALS).is_file():
         raise UsageFault(f"{folder}: holds no run ({JOURNALS} is missing)")
     return folder / JOURNALS
+
+
+def chosen_run(run: Path | None, bus: str) -> Path:
+    """Return the named run; else the newest in runs/ (the folder of snapshots, if there is a bus),
+    which is logged. Raises UsageFault.
+    """
+    if run is not None:
+        return run
+    if bus:
+        return SERVED
+    found = {_written_ns(journals): journals.parent for journals in RUNS.glob(f"*/{JOURNALS}")}
+    if not found:
+        raise UsageFault(f"{RUNS}: holds no run yet; name the RUN")
+    newest = found[max(found)]
+    log.info("reading the newest run, %s", newest)
+    return newest
+
+
+def _written_ns(journals: Path) -> int:
+    """Return when the journals were last written, also to their write-ahead log."""
+    files = (journals, journals.with_name(f"{JOURNALS}-wal"))
+    return max(file.stat().st_mtime_ns for file in files if file.exists())
 
 
 def write_json(path: Path, value: dict[str, Any]) -> None:

@@ -27,7 +27,24 @@ def address(name: str, text: str, is_required: bool = False) -> Decorator:
     return click.option(name, metavar="ADDRESS", help=text, **presence)
 
 
-run = click.argument("run", type=FILE, metavar="RUN", help="The run's directory.")
+NEWEST = "[default: the newest in runs/]"
+run = click.argument(
+    "run",
+    type=FILE,
+    required=False,
+    metavar="[RUN]",
+    help=f"The run's directory, finished or running.  {NEWEST}",
+)
+subject = click.argument(
+    "words",
+    nargs=-1,
+    required=True,
+    metavar="[KIND/][NAMESPACE/]NAME [RUN]",
+    help=f"A pod, gang/NAME or node/NAME; and the run's directory.  {NEWEST}",
+)
+namespace = click.option(
+    "--namespace", "-n", default="", metavar="NAME", help="Namespace of the pod or gang."
+)
 settings = click.option(
     "--set",
     "settings",

@@ -92,23 +92,27 @@ class Names:
         known = frozenset([uids[number]]) if number in uids else frozenset[str]()
         return Subject(kind, table.get(number, str(number)), frozenset([number]), known)
 
-    def find(self, words: str) -> Subject:
+    def find(self, words: str, namespace: str = "") -> Subject:
         """Return the subject `pod/NAME`, `gang/NAME` or `node/NAME`; names with or without their
-        namespace.
+        namespace. Nodes have none.
 
         Raises NoSuchName with one clear line.
         """
         kind, _, name = words.partition("/")
         if kind not in KINDS or not name:
             raise NoSuchName(f"{words}: must be pod/NAME, gang/NAME or node/NAME")
+        inside = f"{namespace}/" if namespace and kind != "node" else ""
         table = {"pod": self.pods, "gang": self.gangs, "node": self.nodes}[kind]
         uids = {"pod": self.uids, "gang": self.gangs, "node": self.node_uids}[kind]
-        ids = [
-            number for number, known in table.items() if known == name or known.endswith(f"/{name}")
-        ]
-        if not ids and not any(is_called(what, kind, name) for what in self.rejected):
-            raise NoSuchName(f"{words}: no {kind} of this name in the world journal")
-        return Subject(kind, name, frozenset(ids), frozenset(uids[one] for one in ids))
+        ids = [number for number, known in table.items() if is_named(known, name, inside)]
+        alike = sorted({table[number] for number in ids})
+        if len(alike) > 1:
+            raise NoSuchName(f"{words}: may be {', '.join(alike)}: name one, or its -n NAMESPACE")
+        if not ids and not any(is_called(what, kind, name, inside) for what in self.rejected):
+            within = f" in namespace {namespace}" if inside else ""
+            raise NoSuchName(f"{words}: no {kind} of this name{within} in the world journal")
+        known_uids = frozenset(uids[one] for one in ids)
+        return Subject(kind, alike[0] if alike else name, frozenset(ids), known_uids)
 
 
 def differing(first: Event | None, second: Event | None, names: Names) -> Subject | None:
@@ -160,12 +164,19 @@ def concerns(event: Event, subject: Subject, names: Names) -> bool:
     return getattr(event, "gang", 0) in subject.ids
 
 
-def is_called(what: str, kind: str, name: str) -> bool:
+def is_called(what: str, kind: str, name: str, inside: str = "") -> bool:
     """Return whether a rejected object (KIND NAME or KIND NAMESPACE/NAME) is the pod,
     gang or node.
     """
     called, _, known = what.partition(" ")
-    return called in REJECTED[kind] and (known == name or known.endswith(f"/{name}"))
+    return called in REJECTED[kind] and is_named(known, name, inside)
+
+
+def is_named(known: str, name: str, inside: str = "") -> bool:
+    """Return whether an object is called by a name with or without its namespace, and begins with
+    `inside` (NAMESPACE/).
+    """
+    return (known == name or known.endswith(f"/{name}")) and known.startswith(inside)
 
 
 def holds(column: object, ids: frozenset[int]) -> bool:

@@ -37,14 +37,16 @@ async def read_names(bus: Bus, journals: Sequence[JournalName] = (INGEST,)) -> N
     return names
 
 
-async def story(bus: Bus, journals: Sequence[JournalName], words: str) -> AsyncIterator[StoryLine]:
-    """Yield the story of `pod/NAME`, `gang/NAME` or `node/NAME`; `journals` in the order of the
-    flow.
+async def story(
+    bus: Bus, journals: Sequence[JournalName], words: str, namespace: str = ""
+) -> AsyncIterator[StoryLine]:
+    """Yield the story of `pod/NAME`, `gang/NAME` or `node/NAME`, of this namespace if one is given;
+    `journals` in the order of the flow.
 
     Raises NoSuchName, RecordUnreadable, JournalGap.
     """
     names = await read_names(bus)
-    async for line in story_of(bus, journals, names.find(words), names):
+    async for line in story_of(bus, journals, names.find(words, namespace), names):
         yield line
 
 

@@ -80,7 +80,23 @@ def test_an_evicted_pod_left_for_another(ask, run):
 
 def test_unknown_pods_and_nodes_are_named(ask, tmp_path):
     assert "pod default/nobody: not known" in complaint(ask("nobody"), 2)
-    assert "must be NAMESPACE/NAME" in complaint(ask("web/1"), 2)
-    assert "must be one of pod" in complaint(muster("why", "gang", "default/training"), 2)
-    nowhere = muster("why", "pod", "default/web-1", "--run-dir", tmp_path)
+    assert "must be [KIND/][NAMESPACE/]NAME" in complaint(muster("why", "pod/"), 2)
+    nowhere = muster("why", "web-1", "--run-dir", tmp_path)
     assert "holds no run" in complaint(nowhere, 2)
+
+
+def test_a_pod_is_named_as_in_a_story_or_by_kubectl(run, tmp_path):
+    (tmp_path / "runs").mkdir()
+    (tmp_path / "runs" / "first").symlink_to(run)
+    answers = {
+        muster("why", *words.split(), cwd=tmp_path).out.partition("\n")[0]
+        for words in ("web-1", "pod/web-1", "pod web-1", "default/web-1", "web-1 -n default")
+    }
+    assert len(answers) == 1
+    assert answers.pop().startswith("pod default/web-1: bound on ")
+    assert "namespace other" in complaint(muster("why", "web-1", run, "-n", "other"), 2)
+    told = muster("story", "web-1", cwd=tmp_path)
+    assert told.out == muster("story", "pod/default/web-1", run).out
+    assert "reading the newest run, runs/first" in told.err
+    assert "namespace other" in complaint(muster("story", "web-1", run, "-n", "other"), 2)
+    assert muster("replay", "--journal", "permit/0", cwd=tmp_path).code == 0

@@ -75,7 +75,7 @@ def test_readme_commands_work_beside_kube_scheduler(servers: KubeServers, shell,
         described = command("kubectl describe pod")
         until("described", lambda: shell(described).count("Successfully assigned") == REPLICAS)
         name = next(iter(nodes_of(api)))
-        why = re.sub(r"default/\S+", f"default/{name}", command(".venv/bin/muster why"))
+        why = re.sub(r"pod/\S+", f"pod/{name}", command(".venv/bin/muster why"))
         assert f"pod default/{name}: bound on " in shell(f"{why} --run-dir {tmp_path / 'run'}")
         muster.stop()
 

@@ -137,6 +137,18 @@ async def test_unknown_names_are_named(run, words):
             pass
 
 
+def test_a_name_of_several_namespaces_must_be_whole():
+    names = Names()
+    for number, namespace in enumerate(("blue", "green"), start=1):
+        names.learn(PodsNamed(pack([number]), f"u{number}", "web", pack([1]), namespace))
+    with pytest.raises(NoSuchName, match="pod/web: may be blue/web, green/web: name one, or its"):
+        names.find("pod/web")
+    assert names.find("pod/green/web").ids == {2}
+    assert names.find("pod/web", "blue").ids == {1}
+    with pytest.raises(NoSuchName, match="pod/web: no pod of this name in namespace red"):
+        names.find("pod/web", "red")
+
+
 def test_a_line_speaks_of_its_subject():
     names = Names()
     names.learn(PodsNamed(pack([1, 2]), "u1\nu2", "a\nb", pack([1, 1])))

@@ -9,7 +9,7 @@ GRACE_S = 300
 
 
 async def ask(scene: Scene, name: str, on: str = "") -> Answer:
-    return await why_pod(scene.recorded(), f"default/{name}", on)
+    return await why_pod(scene.recorded(), name, node=on)
 
 
 async def first_line(scene: Scene, name: str) -> str:

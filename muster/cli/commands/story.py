@@ -14,10 +14,12 @@ from shared.replay.read_once import ReadOnceBus
 from shared.replay.story import StoryLine, story
 
 
-def print_story(name: str, run: Path, bus: str, placements: int, output: str) -> None:
-    """Print the story. Raises UsageFault, Fault, BusCorrupt, BusUnavailable."""
+def print_story(
+    name: str, namespace: str, run: Path, bus: str, placements: int, output: str
+) -> None:
+    """Print the story of KIND/NAME. Raises UsageFault, Fault, BusCorrupt, BusUnavailable."""
     try:
-        lines = asyncio.run(_lines(name, run, bus, placements))
+        lines = asyncio.run(_lines(name, namespace, run, bus, placements))
     except NoSuchName as error:
         raise UsageFault(str(error)) from error
     if output == "json":
@@ -45,7 +47,9 @@ def rows_of(lines: Sequence[StoryLine]) -> list[tuple[str, str, str]]:
     ]
 
 
-async def _lines(name: str, run: Path, bus: str, placements: int) -> list[StoryLine]:
+async def _lines(
+    name: str, namespace: str, run: Path, bus: str, placements: int
+) -> list[StoryLine]:
     async with recorded(run, bus, placements) as found:
         reader = ReadOnceBus(found.bus)
-        return [line async for line in story(reader, found.journals, name)]
+        return [line async for line in story(reader, found.journals, name, namespace)]

@@ -1,4 +1,4 @@
-"""`muster why pod NAMESPACE/NAME`: where a pod stands and why, for people and for programs."""
+"""`muster why`: where a pod stands and why, for people and for programs."""
 
 import asyncio
 import json
@@ -19,9 +19,11 @@ from muster.explain.why.pods import why_pod
 from shared.scheduling.api.custom.failures import Failure, failures
 
 
-def print_why(name: str, run: Path, node: str, bus: str, placements: int, output: str) -> None:
+def print_why(
+    name: str, namespace: str, run: Path, node: str, bus: str, placements: int, output: str
+) -> None:
     """Print the explanation. Raises UsageFault, Fault, BusCorrupt, BusUnavailable."""
-    answer = asyncio.run(_asked(name, run, node, bus, placements))
+    answer = asyncio.run(_asked(name, namespace, run, node, bus, placements))
     failed = _plugin_failures(run)
     if output == "json":
         print_json({**plain(answer), "plugin_failures": failed})
@@ -38,9 +40,11 @@ def _plugin_failures(run: Path) -> list[dict[str, Any]]:
     return found or [asdict(failure) for failure in failures()]
 
 
-async def _asked(name: str, run: Path, node: str, bus: str, placements: int) -> Answer:
+async def _asked(
+    name: str, namespace: str, run: Path, node: str, bus: str, placements: int
+) -> Answer:
     async with recorded(run, bus, placements) as found:
-        return await why_pod(found, name, node)
+        return await why_pod(found, name, namespace, node)
 
 
 def plain(answer: Answer) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from services.preemption.core.state import PreemptionState
 from services.queueing.core.state import QueueingState
 from shared.events.base import Event
 from shared.events.ingest import GangSet, NodesSet, PodsNamed, SignatureDefined
-from shared.events.names import column_of, holds
+from shared.events.names import column_of, holds, is_named
 from shared.machine.fold import Folded, fold
 from shared.machine.reader import Reader
 from shared.machine.record import all_events
@@ -77,22 +77,26 @@ class Journals:
             if isinstance(event, types)
         ]
 
-    async def row_of(self, name: str) -> int:
-        """Return binding's row of the newest live pod NAMESPACE/NAME; -1 if there is none."""
-        namespace, _, short = name.partition("/")
+    async def rows_of(self, name: str, inside: str) -> dict[str, int]:
+        """Return binding's rows of the live pods of this name, by NAMESPACE/NAME: the newest of
+        each. The names begin with `inside` (NAMESPACE/).
+        """
         table = (await self.binding()).table
-        best = -1
+        rows: dict[str, int] = {}
+        short = name.rpartition("/")[2]
         for number, chunk in table.names.items():
-            if chunk.namespace != namespace:
+            known = f"{chunk.namespace}/{short}"
+            if short not in chunk.names or not is_named(known, name, inside):
                 continue
-            places = [place for place, known in enumerate(split(chunk.names)) if known == short]
+            places = [place for place, one in enumerate(split(chunk.names)) if one == short]
             here = np.flatnonzero(
                 (table.chunks[: table.used] == number)
                 & np.isin(table.places[: table.used], places)
                 & (table.flags[: table.used] & (DEAD | NAMED) == NAMED)
             )
-            best = max([best, *here.tolist()])
-        return best
+            if len(here):
+                rows[known] = max(rows.get(known, -1), int(here[-1]))
+        return rows
 
     async def pod_name(self, pod: int) -> str:
         """Return NAMESPACE/NAME of a live or past pod, or its number."""

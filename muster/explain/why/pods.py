@@ -31,7 +31,7 @@ from shared.events.base import Event
 from shared.events.binding import BindFailed, Bound, PreBindFailed, VolumesTaken
 from shared.events.describe import View
 from shared.events.ingest import PodsAssigned, PodsNamed, PodsPending
-from shared.events.names import Names, Subject, holds
+from shared.events.names import Names, Subject, holds, is_called, is_named
 from shared.events.observed import InputRejected
 from shared.events.permit import GangCommitted
 from shared.events.placement import NominationReady, Refused, Reserved
@@ -93,25 +93,28 @@ event counts: binding's outcome shows the decision, the world's fact only the re
 """
 
 
-async def why_pod(run: Recorded, name: str, node: str = "") -> Answer:
-    """Answer for the pod NAMESPACE/NAME. Raises UsageFault if no record names it, and the errors of
-    reading journals.
+async def why_pod(run: Recorded, name: str, namespace: str = "", node: str = "") -> Answer:
+    """Answer for the pod NAME or NAMESPACE/NAME. Raises UsageFault if no record names it, and the
+    errors of reading journals.
     """
-    if name.count("/") != 1 or not all(name.split("/")):
-        raise UsageFault(f"{name}: must be NAMESPACE/NAME")
-    return await _Asking(run, name).answer(node)
+    return await _Asking(run, name, f"{namespace}/" if namespace else "").answer(node)
 
 
 class _Asking:
-    """One question about a pod."""
+    """One question about a pod; `_name` becomes NAMESPACE/NAME once it is found."""
 
-    def __init__(self, run: Recorded, name: str) -> None:
-        self._journals, self._name = Journals(run), name
+    def __init__(self, run: Recorded, name: str, inside: str) -> None:
+        self._journals, self._name, self._inside = Journals(run), name, inside
 
     async def answer(self, node: str) -> Answer:
         journals = self._journals
-        row = await journals.row_of(self._name)
-        answer = await (self._past() if row < 0 else self._live(row, node))
+        rows = await journals.rows_of(self._name, self._inside)
+        if len(rows) > 1:
+            alike = ", ".join(sorted(rows))
+            raise UsageFault(f"pod {self._name}: may be {alike}: name one, or its -n NAMESPACE")
+        if rows:
+            ((self._name, row),) = rows.items()
+        answer = await (self._live(row, node) if rows else self._past())
         answer.read_to = journals.read_to()
         return answer
 
@@ -135,26 +138,27 @@ class _Asking:
         """Return the answer for a name without a live pod: the pod is gone, or ingest left it
         out.
         """
-        what = f"Pod {self._name}"
-        namespace, _, short = self._name.partition("/")
+        name, inside = self._name, self._inside
+        short = name.rpartition("/")[2]
 
         def is_it(event: Event) -> bool:
             if isinstance(event, PodsNamed):
-                is_there = event.namespace == namespace and short in event.names
-                return is_there and short in split(event.names)
-            return isinstance(event, InputRejected) and event.what == what
+                is_ours = is_named(f"{event.namespace}/{short}", name, inside)
+                return is_ours and short in event.names and short in split(event.names)
+            return isinstance(event, InputRejected) and is_called(event.what, "pod", name, inside)
 
         found = await self._journals.newest(INGEST, is_it)
         if found is None:
+            within = f" in namespace {inside[:-1]}" if inside else ""
             raise UsageFault(
-                f"pod {self._name}: not known: it does not exist, or has no node and a "
+                f"pod {name}: not known{within}: it does not exist, or has no node and a "
                 "schedulerName that is not ours"
             )
         if isinstance(found.event, PodsNamed):
-            return await gone_answer(self._journals, self._name, found)
+            return await gone_answer(self._journals, f"{found.event.namespace}/{short}", found)
         rejected = cast(InputRejected, found.event)
         return Answer(
-            pod=self._name,
+            pod=rejected.what.removeprefix("Pod "),
             state="refused",
             message=f"{rejected.field}: {rejected.rule}",
             decided=decided_by(found, View(Names())),

@@ -42,7 +42,7 @@ def loaded(*words: str) -> tuple[int, set[str], set[str]]:
         ("run --help", ALWAYS, ""),
         ("score examples/case.json -o json", WORLDS | WIRE, "placement preemption queueing"),
         ("story pod/a nowhere", JOURNALS, ""),
-        ("why pod a nowhere", JOURNALS, ANY),
+        ("why a nowhere", JOURNALS, ANY),
         ("replay nowhere", JOURNALS, ANY),
         ("run nowhere", JOURNALS | WORLDS | WIRE, ANY),
         ("serve ingest --bus nowhere", JOURNALS | WORLDS | WIRE, ANY),

@@ -143,7 +143,7 @@ def test_a_story_shows_it_as_it_is(is_terminal, terminal, monkeypatch):
     out = terminal if is_terminal else io.StringIO()
     monkeypatch.setattr(story, "_lines", lines)
     monkeypatch.setattr(sys, "stdout", out)
-    story.print_story("pod/a", None, "", 1, "text")  # type: ignore[arg-type]
+    story.print_story("pod/a", "", None, "", 1, "text")  # type: ignore[arg-type]
     (line,) = out.getvalue().splitlines()
     assert f"binding/0 7  a not bound: {SHOWN}" in line
 
@@ -153,7 +153,7 @@ def test_why_shows_it_as_it_is(monkeypatch, capsys):
         return ANSWER
 
     monkeypatch.setattr(why, "_asked", asked)
-    why.print_why("default/a", Path("none"), "", "", 1, "text")
+    why.print_why("default/a", "", Path("none"), "", "", 1, "text")
     lines = capsys.readouterr().out.splitlines()
     assert lines == [
         "pod default/a: unschedulable",
@@ -168,7 +168,7 @@ def test_output_for_programs_is_the_same_text_in_ascii(monkeypatch, capsys):
         return ANSWER
 
     monkeypatch.setattr(why, "_asked", asked)
-    why.print_why("default/a", Path("none"), "", "", 1, "json")
+    why.print_why("default/a", "", Path("none"), "", "", 1, "json")
     (line,) = capsys.readouterr().out.splitlines()
     assert line.isprintable()
     assert line.isascii()
