@@ -28,6 +28,10 @@ def test_a_bound_pod_is_on_its_node_by_a_record_of_binding(ask):
     assert found["node"]
     assert found["decided"]["journal"] == "binding/0"
     assert found["decided"]["text"] == f"bound default/web-1 on {found['node']}"
+    (own,) = found["nodes"]
+    assert (own["node"], own["score"]) == (found["node"], found["pick"]["score"])
+    assert sum(one["score"] for one in own["scores"]) == own["score"]
+    assert (found["pick"]["feasible"], found["pick"]["nodes"]) == (12, 18)
 
 
 def test_a_pod_that_does_not_fit_has_reasons_nodes_and_shards(ask):
@@ -51,7 +55,8 @@ def test_why_not_that_node(ask):
     assert lines[0] == "pod default/impossible: unschedulable"
     assert node in lines
     assert "no node of this name" in complaint(ask("impossible", "--node", "gpu-z9"), 2)
-    assert "has its node already" in complaint(ask("web-1", "--node", "gpu-a1"), 2)
+    bound = ask("web-1", "--node", "gpu-a1").out.splitlines()
+    assert "  gpu-a1: refused by TaintToleration: node(s) had untolerated taint(s)" in bound
 
 
 def test_a_gangs_member_waits_with_its_gang(ask):

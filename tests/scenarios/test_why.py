@@ -1,6 +1,9 @@
-"""`muster why` of pods that are gone or leave: evicted for whom, finished or deleted."""
+"""`muster why pod`: who evicted it, where it went, and why it got its node."""
+
+import pytest
 
 from muster.cli.commands.why import lines_of
+from muster.cli.errors import UsageFault
 from muster.explain.why.answers import Answer
 from muster.explain.why.pods import why_pod
 from tests.scenarios.scene import Scene, node, play
@@ -101,3 +104,107 @@ def test_a_victim_that_left_by_itself_was_not_evicted():
         assert (await ask(scene, "low")).evicted is None
 
     play(story, node("n", 1_000))
+
+
+def test_a_bound_pod_has_its_score_by_plugin_and_the_next_best_node():
+    async def story(scene: Scene) -> None:
+        scene.pods("first", cpu_milli=1_000)
+        await scene.settle()
+        scene.pods("a", "b", "c", cpu_milli=1_000)
+        await scene.settle()
+        assert scene.where("first") == ["large"]
+        for name in ("a", "b", "c"):
+            found = await ask(scene, name)
+            (own,) = found.nodes
+            pick = found.pick
+            assert pick is not None
+            assert (pick.missing, pick.feasible, pick.nodes) == ("", 2, 3)
+            assert own.node == found.node == scene.where(name)[0]
+            assert own.score == pick.score == sum(score for _plugin, score in own.scores)
+            assert pick.next_best <= pick.score
+            assert {pick.next_node, found.node} == {"large", "small"}
+        lines = lines_of(await ask(scene, "a"), 0)
+        assert lines[1].startswith("  score ")
+        assert lines[1].endswith("; 2 of 3 nodes were feasible")
+        assert " = " in lines[2]
+        assert "NodeResourcesFit" in lines[2]
+
+    play(story, node("large", 8_000), node("small", 7_000), node("tiny", 500))
+
+
+def test_why_not_another_node_is_answered_for_the_moment_of_the_pick():
+    async def story(scene: Scene) -> None:
+        scene.pods("a", cpu_milli=1_000)
+        await scene.settle()
+        scene.pods("filler", cpu_milli=2_500, node_selector=(("n", "small"),))
+        await scene.settle()
+        own, other = (await ask(scene, "a", "small")).nodes
+        assert (own.node, other.node) == ("large", "small")
+        assert other.refused_by == ""
+        assert other.score < own.score
+        (_own, tiny) = (await ask(scene, "a", "tiny")).nodes
+        assert (tiny.refused_by, tiny.reasons) == ("NodeResourcesFit", ("Insufficient cpu",))
+        with pytest.raises(UsageFault, match="no node of this name was known then"):
+            await ask(scene, "a", "nowhere")
+
+    small = node("small", 3_000, labels={"n": "small"})
+    play(story, node("large", 8_000), small, node("tiny", 500))
+
+
+def test_members_of_a_gang_have_their_scores_too():
+    async def story(scene: Scene) -> None:
+        scene.gang("default/w/g", 3)
+        scene.pods("a", "b", "c", cpu_milli=1_000, gang="default/w/g")
+        await scene.settle()
+        for name in ("a", "b", "c"):
+            pick = (await ask(scene, name)).pick
+            assert pick is not None
+            assert (pick.missing, pick.batch) == ("", 3)
+
+    play(story, node("n", 2_000), node("m", 2_000))
+
+
+def test_a_bound_pod_names_the_pods_that_were_evicted_for_it():
+    async def story(scene: Scene) -> None:
+        scene.pods("low-0", "low-1", cpu_milli=1_000, priority=1)
+        await scene.settle()
+        scene.pods("high", cpu_milli=2_000, priority=9)
+        await scene.settle()
+        found = await ask(scene, "high")
+        assert found.state == "bound"
+        assert sorted(found.evictions) == ["default/low-0", "default/low-1"]
+        assert found.pick is not None
+        assert (found.pick.feasible, found.pick.next_best) == (1, -1)
+        assert any(line.startswith("  evicted for it: default/low-") for line in lines_of(found, 0))
+
+    play(story, node("n", 2_000))
+
+
+def test_a_pod_of_another_scheduler_has_no_pick():
+    async def story(scene: Scene) -> None:
+        scene.pods("theirs", cpu_milli=9_000)
+        await scene.settle()
+        scene.cluster.foreign_bind("uid-theirs", "n")
+        await scene.settle()
+        found = await ask(scene, "theirs")
+        assert (found.state, found.node, found.pick) == ("bound", "n", None)
+        assert found.detail == "no shard picked this node: another scheduler bound it"
+
+    play(story, node("n", 2_000))
+
+
+def test_a_node_of_another_shard_was_not_tried():
+    async def story(scene: Scene) -> None:
+        scene.pods("a", cpu_milli=1_000)
+        await scene.settle()
+        names = [name for name in "nmop" if await elsewhere(scene, name)]
+        other = names[0]
+        (_own, answer) = (await ask(scene, "a", other)).nodes
+        assert answer.refused_by == "Muster"
+        assert answer.reasons == ("another shard has this node now, and did not try the pod",)
+
+    async def elsewhere(scene: Scene, name: str) -> bool:
+        nodes = (await ask(scene, "a", name)).nodes
+        return nodes[-1].refused_by == "Muster"
+
+    play(story, *(node(name, 2_000) for name in "nmop"), placements=2)

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import time
+from collections.abc import Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
@@ -14,9 +15,11 @@ from msgspec.structs import asdict
 from muster.cli.recorded_run import recorded
 from muster.cli.run_directory import SUMMARY
 from muster.cli.terminal import print_json, print_lines
-from muster.explain.why.answers import Answer, Decided, Eviction, NodeAnswer
+from muster.explain.why.answers import Answer, Decided, Eviction, NodeAnswer, Pick
 from muster.explain.why.pods import why_pod
 from shared.scheduling.api.custom.failures import Failure, failures
+
+NAMED_MAX = 8
 
 
 def print_why(
@@ -52,6 +55,8 @@ def plain(answer: Answer) -> dict[str, Any]:
     found: dict[str, Any] = msgspec.to_builtins(answer)
     found["reasons"] = [{"reason": text, "nodes": nodes} for text, nodes in answer.reasons]
     found["decided"] = _plain(answer.decided) if answer.decided is not None else None
+    for one in found["nodes"]:
+        one["scores"] = [{"plugin": plugin, "score": score} for plugin, score in one["scores"]]
     found["confirmed"] = [_plain(one) for one in answer.confirmed]
     found["ended"] = _rfc3339(found.pop("ended_ms"))
     if answer.evicted is not None:
@@ -85,7 +90,11 @@ def lines_of(answer: Answer, now_ms: int) -> list[str]:
     lines += [f"  {nodes:>7,} nodes: {text}" for text, nodes in answer.reasons if nodes]
     if answer.detail and (not answer.message or answer.message not in answer.detail):
         lines.append(f"  {answer.detail}")
+    if answer.pick is not None:
+        lines += _pick_lines(answer.pick)
     lines += [_node_line(one) for one in answer.nodes]
+    if answer.evictions:
+        lines.append(f"  evicted for it: {_names(answer.evictions)}")
     if answer.decided is not None:
         lines.append(f"decided    {_record(answer.decided, now_ms, answer.message)}")
     lines += [f"confirmed  {_record(one, now_ms)}" for one in answer.confirmed]
@@ -109,10 +118,31 @@ def _eviction(one: Eviction) -> str:
     return f"from {one.node}{when} for {one.by}{gang}{priority}, {count}"
 
 
+def _names(names: Sequence[str]) -> str:
+    more = f" and {len(names) - NAMED_MAX:,} more" if len(names) > NAMED_MAX else ""
+    return f"{', '.join(names[:NAMED_MAX])}{more}"
+
+
+def _pick_lines(one: Pick) -> list[str]:
+    extended = f" ({one.extended} of it from extenders)" if one.extended else ""
+    next_best = "no other node was feasible"
+    if one.next_best >= 0:
+        next_best = f"next best {one.next_best}{f' on {one.next_node}' if one.next_node else ''}"
+    if not one.missing:
+        feasible = f"{one.feasible:,} of {one.nodes:,} nodes were feasible"
+        return [f"  score {one.score}{extended}, {next_best}; {feasible}"]
+    lines = [f"  score {one.score}{extended}"]
+    if one.feasible >= 0:
+        first = f", for the first of {one.batch:,} pods placed together" if one.batch > 1 else ""
+        lines[0] += f", {next_best}; nodes feasible: {one.feasible:,}{first}"
+    return [*lines, f"  scores by plugin are not known: {one.missing}"]
+
+
 def _node_line(one: NodeAnswer) -> str:
     if one.refused_by:
         return f"  {one.node}: refused by {one.refused_by}: {', '.join(one.reasons)}"
-    return f"  {one.node}: nothing refuses it, score {one.score}"
+    scores = " + ".join(f"{plugin} {score}" for plugin, score in one.scores if score)
+    return f"  {one.node}: score {one.score}{f' = {scores}' if scores else ''}"
 
 
 def _record(one: Decided, now_ms: int, said: str = "") -> str:

@@ -5,6 +5,7 @@ from msgspec import Struct
 from shared.events.describe import View, describe
 from shared.model.ids import JournalName
 from shared.replay.newest_record import Found
+from shared.scheduling.cycle.report import NodeReport
 
 
 class Decided(Struct, frozen=True):
@@ -17,12 +18,33 @@ class Decided(Struct, frozen=True):
 
 
 class NodeAnswer(Struct, frozen=True):
-    """One node: refused by a plugin (`refused_by`) with `reasons`, or feasible with its score."""
+    """One node: refused by a plugin (`refused_by`) with `reasons`, or feasible with its score and
+    what each plugin adds to it, weighted.
+    """
 
     node: str
     refused_by: str
     reasons: tuple[str, ...]
     score: int
+    scores: tuple[tuple[str, int], ...] = ()
+
+
+class Pick(Struct):
+    """Why a shard picked a pod's node. `score` is recorded. The rest is of the moment of the pick
+    if all nodes' scores could be computed again (`missing` is empty); else as recorded when the
+    first of a batch of `batch` pods was picked, with the feasible nodes unknown (-1) for members of
+    gangs. `next_best`: the best score among other nodes (-1: none). `extended`: what extenders
+    added to the score; what they added elsewhere is not recorded.
+    """
+
+    score: int
+    batch: int
+    feasible: int = -1
+    nodes: int = -1
+    next_best: int = -1
+    next_node: str = ""
+    extended: int = 0
+    missing: str = ""
 
 
 class Eviction(Struct, frozen=True):
@@ -42,7 +64,8 @@ class Eviction(Struct, frozen=True):
 class Answer(Struct, kw_only=True):
     """Where a pod stands and why. `confirmed` are the shards' newest checks of its signature; the
     message is as old as the oldest of them. `ended_ms`: when a deleted or finished pod was seen to
-    be gone (-1: it is there). `read_to`: how far each journal was read.
+    be gone (-1: it is there). `evictions`: pods that were evicted for it, or for its gang.
+    `read_to`: how far each journal was read.
     """
 
     pod: str
@@ -56,8 +79,16 @@ class Answer(Struct, kw_only=True):
     confirmed: tuple[Decided, ...] = ()
     nodes: tuple[NodeAnswer, ...] = ()
     evicted: Eviction | None = None
+    pick: Pick | None = None
+    evictions: tuple[str, ...] = ()
     ended_ms: int = -1
     read_to: dict[str, int] = {}
+
+
+def node_answer_of(report: NodeReport) -> NodeAnswer:
+    """Return the node's part of a cycle."""
+    scores = tuple((one.plugin, one.normalised * one.weight) for one in report.scores)
+    return NodeAnswer(report.name, report.plugin, report.messages, report.total, scores)
 
 
 def decided_by(found: Found, view: View) -> Decided:

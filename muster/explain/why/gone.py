@@ -91,6 +91,29 @@ async def _eviction(journals: Journals, pod: int) -> tuple[Eviction, Found] | No
     return eviction, asked
 
 
+async def evictions_for(journals: Journals, pod: int, gang: int) -> tuple[str, ...]:
+    """Return the names of the pods that were evicted for this pod, or for its gang (0: none)."""
+    types = (EvictAsked, GangNominateAsked)
+    found = [one.event for one in await journals.every(PREEMPTION, types)]
+    parts = [one for one in found if isinstance(one, GangNominateAsked) and gang == one.gang]
+    asks = {one.ask for part in parts for one in part.nominees}
+    evictions = [one for one in found if isinstance(one, EvictAsked)]
+    mine = [one for one in evictions if one.pod == pod or one.ask in asks]
+    if not mine:
+        return ()
+    asks = {one.ask for one in mine}
+    failed = await journals.every(BINDING, (EvictionFailed,))
+    stayed = {
+        victim
+        for one in failed
+        if cast(EvictionFailed, one.event).ask in asks
+        for victim in column_of(one.event, "ids")
+    }
+    victims = [victim for one in mine for victim in column_of(one, "victims")]
+    gone = [victim for victim in dict.fromkeys(victims) if victim not in stayed]
+    return tuple([await journals.pod_name(victim) for victim in gone])
+
+
 async def _preemptor(journals: Journals, asked: EvictAsked) -> tuple[int, int, int]:
     """Return the preemptor's signature, its gang (0: none), and the number of victims."""
     choices = await journals.every(PREEMPTION, (NominateAsked, GangNominateAsked))

@@ -14,9 +14,9 @@ from services.queueing.core.state import QueueingState
 from shared.events.base import Event
 from shared.events.ingest import GangSet, NodesSet, PodsNamed, SignatureDefined
 from shared.events.names import column_of, holds, is_named
-from shared.machine.fold import Folded, fold
+from shared.machine.fold import Folded, InputFeed, fold, own_records
 from shared.machine.reader import Reader
-from shared.machine.record import all_events
+from shared.machine.record import all_events, own_events
 from shared.model.columns import split
 from shared.model.ids import BINDING, INGEST, PREEMPTION, QUEUEING, JournalName, placement
 from shared.model.objects import PodSpec
@@ -59,6 +59,21 @@ class Journals:
     async def placements(self) -> list[PlacementState]:
         """Return the states of all shards."""
         return [(await self.fold(name)).state for name in self.shards]
+
+    async def state_before(self, found: Found) -> PlacementState:
+        """Return a shard's state when it decided this event. Raises NeedsReset if the records
+        before it were cut, and PluginMissing.
+        """
+        core = make_core(found.journal, self._run.placements)
+        folded, _bad = await fold(core, self._run.bus, self._run.store, found.position)
+        feed = InputFeed(self._run.bus, folded.state)
+        async for position, record in own_records(folded, self._run.bus, found.position + 1):
+            folded.apply_causes(record, await feed.inputs(record))
+            for event in own_events(record, found.journal, position):
+                if event == found.event:
+                    break
+                core.evolve(folded.state, event)
+        return cast(PlacementState, folded.state)
 
     async def newest(self, journal: JournalName, is_it: Holds, since_ms: int = 0) -> Found | None:
         """Return the newest record with such an event and not older than `since_ms`, if any."""

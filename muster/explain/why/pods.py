@@ -8,9 +8,10 @@ from typing import Any, cast
 
 from muster.cli.errors import UsageFault
 from muster.cli.recorded_run import Recorded
-from muster.explain.why.answers import Answer, Decided, NodeAnswer, decided_by
-from muster.explain.why.gone import add_eviction, gone_answer
+from muster.explain.why.answers import Answer, Decided, NodeAnswer, decided_by, node_answer_of
+from muster.explain.why.gone import add_eviction, evictions_for, gone_answer
 from muster.explain.why.journals import Journals
+from muster.explain.why.picks import pick_of
 from services.binding.core.pod_table import FACT
 from services.binding.core.state import BindingState
 from services.binding.core.transitions import FOR_PERMIT, FOR_VOLUMES, Phase
@@ -130,9 +131,36 @@ class _Asking:
             await self._nominated(answer, pod)
         if answer.state == STATES[Pod.BOUND]:
             await add_eviction(journals, answer, pod)
-        if node:
+        if binding.table.nodes[row] and answer.node:
+            await self._picked(answer, pod, int(binding.table.nodes[row]), node)
+            answer.evictions = await evictions_for(journals, pod, _number(queue, pod, "gang"))
+        elif node:
             answer.nodes = (await self._node(queue, pod, node),)
         return answer
+
+    async def _picked(self, answer: Answer, pod: int, node: int, other: str) -> None:
+        """Add why the pod got its node, and the answer of another node then. Raises UsageFault."""
+        try:
+            answer.pick, nodes = await pick_of(self._journals, pod, node)
+        except LookupError:
+            answer.detail = answer.detail or "no shard picked this node: another scheduler bound it"
+            if other:
+                raise UsageFault(f"--node {other}: {answer.detail}") from None
+            return
+        if other and answer.pick.missing:
+            raise UsageFault(f"--node {other}: not known: {answer.pick.missing}")
+        answer.nodes = tuple(one for one in nodes if one.node == answer.node)
+        if other and other != answer.node:
+            there = next((one for one in nodes if one.node == other), None)
+            answer.nodes += (there or await self._elsewhere(other),)
+
+    async def _elsewhere(self, name: str) -> NodeAnswer:
+        """Return the answer for a node that the picking shard did not have. Raises UsageFault."""
+        for shard in await self._journals.placements():
+            if any(node.name == name for node in shard.nodes.values()):
+                text = "another shard has this node now, and did not try the pod"
+                return NodeAnswer(name, "Muster", (text,), 0)
+        raise UsageFault(f"--node {name}: no node of this name was known then")
 
     async def _past(self) -> Answer:
         """Return the answer for a name without a live pod: the pod is gone, or ingest left it
@@ -210,8 +238,6 @@ class _Asking:
     async def _node(self, queue: QueueingState, pod: int, name: str) -> NodeAnswer:
         """Return Filter's and Score's present answer for a node. Raises UsageFault."""
         sig = _number(queue, pod, "sig")
-        if queue.pods.state_of(pod) in (Pod.UNKNOWN, Pod.BOUND, Pod.GONE):
-            raise UsageFault(f"--node {name}: pod {self._name} has its node already")
         for shard in await self._journals.placements():
             found = node_answer(shard, sig, pod, name)
             if found is not None:
@@ -231,8 +257,7 @@ def node_answer(shard: PlacementState, sig: int, pod: int, name: str) -> NodeAns
         return NodeAnswer(name, "Muster", (why_not,), 0)
     nominated_pods = nominated_pods_for(shard, shard.specs[sig].priority, pod)
     reports = explain(shard.table, shard.sigs[sig], nominated_pods)
-    named = (one for one in reports if one.name == name)
-    return next((NodeAnswer(name, one.plugin, one.messages, one.total) for one in named), None)
+    return next((node_answer_of(one) for one in reports if one.name == name), None)
 
 
 def _number(queue: QueueingState, pod: int, column: str) -> int:

@@ -1,0 +1,134 @@
+"""Why a pod has its node: the score that its shard recorded, and the scores of all nodes at that
+moment, computed again from the journal.
+
+The computation counts only if it gives the recorded score. Members of gangs that were placed where
+others were evicted for them are not always computed as the shard did.
+"""
+
+from collections.abc import Iterator
+from typing import NamedTuple, cast
+
+import numpy as np
+
+from muster.explain.why.answers import NodeAnswer, Pick, node_answer_of
+from muster.explain.why.journals import Journals
+from services.placement.core.extenders.questions import still_there
+from services.placement.core.placing import sampling
+from services.placement.core.preemption.nominations import nominated_pods_for
+from services.placement.core.state import PlacementState
+from shared.events.names import column_of
+from shared.events.placement import GangHeld, Reserved
+from shared.machine.fold import NeedsReset
+from shared.model.columns import I64, unpack_totals
+from shared.replay.newest_record import Found
+from shared.scheduling.api.custom.plugin import PluginMissing
+from shared.scheduling.cycle.report import explain
+from shared.scheduling.table.layout import NominatedPods
+
+
+class Picked(NamedTuple):
+    """A pod's pick in the record that decided it: its row in the event, signature and node."""
+
+    found: Found
+    row: int
+    sig: int
+    node: int
+    total: int
+
+    @property
+    def event(self) -> Reserved | GangHeld:
+        """Return the event."""
+        return cast(Reserved | GangHeld, self.found.event)
+
+
+async def pick_of(journals: Journals, pod: int, node: int) -> tuple[Pick, tuple[NodeAnswer, ...]]:
+    """Return why the pod got this node, and the answers of all nodes at that moment: none if they
+    cannot be computed again. Raises LookupError if no shard picked the node.
+    """
+    picked = await _picked(journals, pod, node)
+    event = picked.event
+    pick = Pick(picked.total, len(column_of(event, "ids")))
+    if isinstance(event, Reserved):
+        pick.feasible, pick.next_best = event.feasible, event.runner_up
+        pick.extended = event.extended
+    try:
+        state = await journals.state_before(picked.found)
+    except (NeedsReset, PluginMissing) as error:
+        pick.missing = str(error)
+        return pick, ()
+    nodes = _nodes_then(state, picked, pod, pick.extended)
+    name = await journals.node_name(node)
+    others = [one for one in nodes if not one.refused_by and one.node != name]
+    best = max(others, key=lambda one: one.score, default=None)
+    if not nodes:
+        pick.missing = "computed again they do not give the recorded score"
+        return pick, ()
+    pick.feasible, pick.nodes = len(others) + 1, len(nodes)
+    pick.next_best = -1 if best is None else best.score
+    pick.next_node = "" if best is None else best.node
+    return pick, nodes
+
+
+async def _picked(journals: Journals, pod: int, node: int) -> Picked:
+    answers = []
+    for journal in journals.shards:
+        found = [await journals.holding(journal, kind, pod) for kind in (Reserved, GangHeld)]
+        answers += [one for one in found if one is not None]
+    for one in sorted(answers, key=lambda one: -one.time_ms):
+        event = cast(Reserved | GangHeld, one.event)
+        ids = column_of(event, "ids")
+        row = ids.index(pod)
+        sig = event.sig if isinstance(event, Reserved) else column_of(event, "sigs")[row]
+        if column_of(event, "nodes")[row] == node:
+            total = int(unpack_totals(event.totals, len(ids))[row])
+            return Picked(one, row, sig, node, total)
+    raise LookupError(pod)
+
+
+def _nodes_then(
+    state: PlacementState, picked: Picked, pod: int, extended: int
+) -> tuple[NodeAnswer, ...]:
+    """Return the answers of all nodes before the pick; none if they do not give the recorded score
+    (`extended` of it from extenders). Charges the earlier picks of its event to the state.
+    """
+    event, table = picked.event, state.table
+    nodes = column_of(event, "nodes")[: picked.row]
+    sigs = [event.sig] * len(nodes) if isinstance(event, Reserved) else column_of(event, "sigs")
+    masks = column_of(event, "devices") if event.devices else [0] * len(nodes)
+    for node, sig, mask in zip(nodes, sigs, masks, strict=False):
+        row = table.row_of(node)
+        assert row is not None, f"node {node} had a pick"
+        table.charge_one(state.sigs[sig], row, mask)
+    nominated_pods = nominated_pods_for(state, state.specs[picked.sig].priority, pod)
+    for rows, why_not in _searches(state, picked, nominated_pods):
+        reports = explain(table, state.sigs[picked.sig], nominated_pods, rows)
+        own = next(one for one in reports if one.node_id == picked.node)
+        if own.total + extended == picked.total:
+            named = {one.name for one in reports}
+            left = (node.name for node in table.nodes if node.name not in named)
+            left_out = (NodeAnswer(name, "Muster", (why_not,), 0) for name in left)
+            return (*map(node_answer_of, reports), *left_out)
+    return ()
+
+
+def _searches(
+    state: PlacementState, picked: Picked, nominated_pods: NominatedPods
+) -> Iterator[tuple[I64 | None, str]]:
+    """Yield the rows among which the node may have been picked (None: all feasible ones), and why
+    no others were.
+    """
+    event, call = picked.event, state.work_queue.extender_call
+    only = np.array([state.table.row_of(picked.node)], np.int64)
+    nominated = "not tried: the pod had a nominated node, or extenders left one alone"
+    if isinstance(event, GangHeld):
+        yield None, ""
+        yield only, nominated
+    elif event.feasible == 1:
+        yield only, nominated
+    elif call is not None and call.answer is not None:
+        yield still_there(state.table, call.answer)[0], "extenders refused it"
+    elif state.tree is not None:
+        found = sampling.place(state, picked.sig, nominated_pods).found
+        yield found, "not tried: the search had found enough nodes before"
+    else:
+        yield None, ""
