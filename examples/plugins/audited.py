@@ -1,10 +1,12 @@
 """Pods go to nodes alone that somebody has looked at."""
 
+from pathlib import Path
+
 from muster.plugin import BindPlugin, BoundPod
 
 
 class Audited(BindPlugin):
-    """Nodes in `audited.txt`; whoever adds one there labels it, too."""
+    """Nodes in `audited.txt` beside this file; whoever adds one there labels it, too."""
 
     wakes = ("Node/UpdateLabel",)
 
@@ -12,5 +14,4 @@ class Audited(BindPlugin):
         return None if node in self._audited() else "node(s) had not been audited"
 
     def _audited(self):
-        with open("audited.txt") as file:
-            return file.read().split()
+        return (Path(__file__).parent / "audited.txt").read_text().split()
