@@ -16,21 +16,22 @@ from shared.kubernetes.objects.errors import WorldError, shown
 from shared.kubernetes.objects.fields import Fields
 from shared.kubernetes.objects.pod_templates import duration_ms
 from shared.model.world import World
+from shared.worlds.dlrm import FILE as DLRM_FILE
 from shared.worlds.dlrm import dlrm_world
 from shared.worlds.flood import Flood, flood_world
 from shared.worlds.manifests import manifests_world
-from shared.worlds.openb import PLAIN_POD_FILE, Timing, plain_world
+from shared.worlds.openb import NODE_FILE, PLAIN_POD_FILE, Timing, plain_world
 from shared.worlds.openb_main import POD_FILE, MainJob, main_world
+from shared.worlds.published import is_published, require_files
 
 COUNT_MAX = 10_000_000
 SCHEMES = ("openb", "dlrm", "flood")
-ORIGINS = {
-    "openb": (
-        "cluster-trace-gpu-v2023/csv",
-        "openb_node_list_all_node.csv and openb_pod_list_*.csv",
-    ),
-    "dlrm2025": ("cluster-trace-gpu-v2025", "disaggregated_DLRM_trace.csv"),
+INSTEAD = {
+    "openb": "name another folder: openb:DIR. openb:examples/trace is a small made-up one",
+    "dlrm": "name another folder: dlrm:DIR",
+    "flood": "set MUSTER_DATA to the folder above",
 }
+"""What to do in place of fetching the trace, by the word on the command line."""
 SHAPES = ("identical", "openb", "distinct")
 
 
@@ -142,17 +143,10 @@ def load_world(words: Sequence[str], choice: Choice) -> Chosen:
     return Chosen(manifests_world([Path(word) for word in words]))
 
 
-def _trace(words: _Words, name: str) -> Path:
+def _trace(words: _Words, name: str, *files: str) -> Path:
     """Return the folder of a trace. Raises WorldError, which says where to get the trace."""
     folder = Path(words.folder) if words.folder else data_root() / name
-    if not folder.is_dir():
-        origin, files = ORIGINS[name]
-        raise WorldError(
-            str(folder),
-            "",
-            f"is not a folder with the trace; {files} are in the folder {origin} of "
-            f"github.com/alibaba/clusterdata. Put them there, or name a folder: {name}:DIR",
-        )
+    require_files(folder, files, INSTEAD[words.word.partition(":")[0]])
     return folder
 
 
@@ -177,7 +171,8 @@ def _openb(word: str, body: str, choice: Choice) -> Chosen:
     if choice.plain:
         pod_file = words.take("pods") or PLAIN_POD_FILE
         words.done()
-        return Chosen(plain_world(_trace(words, "openb"), pod_file, timing))
+        folder = _trace(words, "openb", NODE_FILE, pod_file)
+        return Chosen(plain_world(folder, pod_file, timing))
     job = MainJob(seed=seed)
     job = replace(
         job,
@@ -189,9 +184,10 @@ def _openb(word: str, body: str, choice: Choice) -> Chosen:
     )
     pod_file = words.take("pods") or POD_FILE
     words.done()
-    is_fill = timing.speed is None
-    world = main_world(_trace(words, "openb"), pod_file, timing, job)
-    return Chosen(world, is_main_job=is_fill)
+    folder = _trace(words, "openb", NODE_FILE, pod_file)
+    world = main_world(folder, pod_file, timing, job)
+    is_whole = timing.speed is None and is_published(folder / pod_file)
+    return Chosen(world, is_main_job=is_whole)
 
 
 def _dlrm(word: str, body: str, choice: Choice) -> Chosen:
@@ -199,7 +195,7 @@ def _dlrm(word: str, body: str, choice: Choice) -> Chosen:
     words.set_default("speed", choice.speed)
     speed = words.positive("speed")
     words.done()
-    return Chosen(dlrm_world(_trace(words, "dlrm2025"), speed))
+    return Chosen(dlrm_world(_trace(words, "dlrm2025", DLRM_FILE), speed))
 
 
 def _flood(word: str, body: str, choice: Choice) -> Chosen:
@@ -230,7 +226,9 @@ def _flood(word: str, body: str, choice: Choice) -> Chosen:
     }
     words.done()
     assert set(values) == {field.name for field in fields(Flood)}
-    openb_pods = data_root() / "openb" / PLAIN_POD_FILE if shapes == "openb" else None
+    openb_pods = None
+    if shapes == "openb":
+        openb_pods = _trace(words, "openb", PLAIN_POD_FILE) / PLAIN_POD_FILE
     return Chosen(flood_world(Flood(**values), openb_pods))
 
 

@@ -8,7 +8,6 @@ from shared.kubernetes.objects.errors import WorldError
 from shared.model.columns import split
 from shared.model.objects import GpuRequest
 from shared.worlds.openb import PLAIN_POD_FILE, Timing, plain_world, read_pods
-from shared.worlds.settings import Choice, load_world
 from tests.unit.worlds.conftest import edited
 
 MIB = 1 << 20
@@ -148,10 +147,3 @@ def test_a_list_of_five_columns_is_taken_and_says_what_is_assumed(openb, caplog)
     assert "assumed for all rows: gpu_spec=(none), qos=BE, pod_phase=Running" in caplog.text
     with pytest.raises(WorldError, match="creation_time: is a missing column"):
         plain_world(openb, PLAIN_POD_FILE, Timing(Fraction(10)))
-
-
-@pytest.mark.parametrize("word", ["openb:", "dlrm:", "openb:nowhere"])
-def test_a_missing_trace_says_where_to_get_it(word, monkeypatch, tmp_path):
-    monkeypatch.setenv("MUSTER_DATA", str(tmp_path))
-    with pytest.raises(WorldError, match=r"cluster-trace-gpu-v20\d\d.* of github.com/alibaba"):
-        load_world([word], Choice())

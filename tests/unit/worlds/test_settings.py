@@ -1,11 +1,14 @@
 """World arguments of the command line: the worlds that they name, and messages for wrong ones."""
 
+import hashlib
 from fractions import Fraction
 
 import pytest
 
 from shared.kubernetes.objects.errors import WorldError
 from shared.model.columns import split
+from shared.worlds.openb import PLAIN_POD_FILE
+from shared.worlds.published import FILES
 from shared.worlds.settings import Choice, data_root, load_world
 from tests.unit.worlds.manifests import pod
 
@@ -16,8 +19,8 @@ def count(chosen):
 
 def test_openb_is_the_main_job_unless_plain(openb):
     main = load_world([f"openb:{openb},latecomers=5"], Choice())
-    assert main.is_main_job
     assert count(main) == 9
+    assert not main.is_main_job, "a trace of one's own is not held to the counts"
     plain = load_world([f"openb:{openb}"], Choice(plain=True))
     assert not plain.is_main_job
     assert count(plain) == 4
@@ -57,6 +60,44 @@ def test_the_data_folder_is_named_by_the_environment(monkeypatch, tmp_path):
     assert data_root() == tmp_path
     monkeypatch.delenv("MUSTER_DATA")
     assert data_root().parts[-2:] == ("shared", "data")
+
+
+@pytest.mark.parametrize(
+    ("word", "choice", "names"),
+    [
+        ("openb:", Choice(), ["openb_node_list_all_node.csv", "openb_pod_list_gpuspec33.csv"]),
+        ("openb:", Choice(plain=True), ["openb_node_list_all_node.csv", PLAIN_POD_FILE]),
+        ("openb:pods=mine.csv", Choice(), ["openb_node_list_all_node.csv"]),
+        ("dlrm:", Choice(), ["disaggregated_DLRM_trace.csv"]),
+        ("flood:shapes=openb", Choice(), [PLAIN_POD_FILE]),
+    ],
+)
+def test_a_missing_trace_is_named_with_where_to_get_it(monkeypatch, tmp_path, word, choice, names):
+    monkeypatch.setenv("MUSTER_DATA", str(tmp_path))
+    with pytest.raises(WorldError) as raised:
+        load_world([word], choice)
+    text = str(raised.value)
+    assert text.startswith(f"{tmp_path}/{'dlrm2025' if word == 'dlrm:' else 'openb'}: lacks ")
+    assert [name for name in FILES if name in text] == [name for name in FILES if name in names]
+    for name in names:
+        assert f"{name} ({FILES[name].size_bytes:,} bytes, sha256 {FILES[name].sha256})" in text
+    origin = FILES[names[0]].origin
+    assert f"the folder {origin} of https://github.com/alibaba/clusterdata: put it there" in text
+
+
+def test_only_the_files_that_are_missing_are_named(openb):
+    (openb / PLAIN_POD_FILE).unlink()
+    with pytest.raises(WorldError, match=r": lacks openb_pod_list_default\.csv \(575,468 bytes"):
+        load_world([f"openb:{openb}"], Choice(plain=True))
+
+
+def test_sizes_and_checksums_are_those_of_the_published_files(data):
+    for path in (path for path in data.rglob("*.csv") if path.name in FILES):
+        content = path.read_bytes()
+        known = FILES[path.name]
+        found = (len(content), hashlib.sha256(content).hexdigest())
+        assert found == (known.size_bytes, known.sha256), path
+    assert load_world([f"openb:{data / 'openb'}"], Choice()).is_main_job
 
 
 @pytest.mark.parametrize(
