@@ -84,7 +84,7 @@ MODULES: dict[str, set[str]] = {
     },
     "msgspec.json": {"decode", "encode"},
     "msgspec.structs": {"asdict", "astuple", "fields", "replace"},
-    "muster.plugin": set(muster.plugin.__all__),
+    "muster.plugin": set(muster.plugin.__all__) - {"Tried", "try_plugin"},
     "numpy": NUMPY,
     "numpy.typing": {"ArrayLike", "DTypeLike", "NDArray", "NBitBase"},
     "operator": {
