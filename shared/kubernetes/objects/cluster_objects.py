@@ -9,7 +9,12 @@ from shared.kubernetes.objects import affinity
 from shared.kubernetes.objects.errors import shown
 from shared.kubernetes.objects.fields import Fields
 from shared.kubernetes.objects.labels import HOSTNAME_LABEL
-from shared.kubernetes.objects.pod_templates import PRIORITY_MAX, PriorityClass, duration_ms
+from shared.kubernetes.objects.pod_templates import (
+    BUILT_IN_CLASSES,
+    PRIORITY_MAX,
+    PriorityClass,
+    duration_ms,
+)
 from shared.kubernetes.objects.requests import GPU_MILLI
 from shared.model.images import packed
 from shared.model.objects import GPU, PODS, Budget, Gang, Node, Requirement
@@ -85,7 +90,9 @@ def priority_class_of(document: Fields) -> tuple[PriorityClass, bool]:
     document.only((*known, "preemptionPolicy"))
     if not document.has("value"):
         raise document.error("value", "is required")
-    value = document.integer("value", 0, -(1 << 31), PRIORITY_MAX)
+    built_in = BUILT_IN_CLASSES.get(document.child("metadata").text("name"))
+    highest = PRIORITY_MAX if built_in is None else built_in.value
+    value = document.integer("value", 0, -(1 << 31), highest)
     policies = ("PreemptLowerPriority", "Never")
     policy = document.one_of("preemptionPolicy", policies, policies[0])
     return PriorityClass(value, policy == "Never"), document.flag("globalDefault")

@@ -57,6 +57,12 @@ def names(world):
     return [name for arrival in world.arrivals for name in split(arrival.pods.names)]
 
 
+def test_the_priority_classes_that_every_cluster_has_are_taken_from_a_dump(read):
+    critical = priority_class("system-node-critical", 2_000_001_000)
+    world = read(critical, pod(priorityClassName="system-node-critical"))
+    assert spec_of(world).priority == 2_000_001_000
+
+
 def test_nothing_asked_for_is_nothing_requested_but_scored_with_the_defaults(read):
     spec = spec_of(read(pod()))
     assert spec.requests == ()
