@@ -15,6 +15,7 @@ from shared.kubernetes.objects import quantities
 from shared.kubernetes.objects.errors import WorldError, shown
 from shared.kubernetes.objects.fields import Fields
 from shared.kubernetes.objects.pod_templates import duration_ms
+from shared.model.text import did_you_mean
 from shared.model.world import World
 from shared.worlds.dlrm import FILE as DLRM_FILE
 from shared.worlds.dlrm import dlrm_world
@@ -68,6 +69,7 @@ class _Words:
         if takes_folder and parts and "=" not in parts[0]:
             self.folder = parts.pop(0)
         self._values: dict[str, str] = {}
+        self._known: set[str] = set()
         for part in parts:
             key, equals, value = part.partition("=")
             if not equals or not value:
@@ -85,6 +87,7 @@ class _Words:
         return WorldError(self.word, key, rule)
 
     def take(self, key: str) -> str | None:
+        self._known.add(key)
         return self._values.pop(key, None)
 
     def count(self, key: str, default: int, low: int = 0, high: int = COUNT_MAX) -> int:
@@ -125,7 +128,7 @@ class _Words:
     def done(self) -> None:
         """Raise WorldError for unused words."""
         for key in self._values:
-            raise self.error(key, "is an unknown setting")
+            raise self.error(key, f"is an unknown setting{did_you_mean(key, self._known)}")
 
 
 def load_world(words: Sequence[str], choice: Choice) -> Chosen:
@@ -137,6 +140,9 @@ def load_world(words: Sequence[str], choice: Choice) -> Chosen:
         if len(words) > 1:
             raise WorldError(words[1], "", f"cannot be joined with {words[0]}")
         return _LOADERS[scheme](words[0], body, choice)
+    if colon and not Path(words[0]).exists():
+        meant = did_you_mean(f"{scheme}:", [f"{one}:" for one in SCHEMES])
+        raise WorldError(words[0], "", f"does not exist{meant}")
     if choice.speed is not None or choice.plain:
         option = "--plain" if choice.plain else "--speed"
         raise WorldError(words[0], option, "is for traces only")
