@@ -224,6 +224,8 @@ def needs_one_shard(world: World, config: Configuration | None) -> list[str]:
     found: list[str] = []
     for arrival in world.arrivals:
         pods, spec = arrival.pods, arrival.pods.spec
+        if not (spec.spread or spec.pod_affinity or spec.pod_anti_affinity or spec.volumes):
+            continue  # most pods, fast
         claims = {(pods.namespace, one.name) for one in spec.volumes if isinstance(one, ClaimUse)}
         shares_none = bool(claims & exclusive) and spec.scheduler not in ignoring
         if not pods.nodes and (spec.has_cross_node_rules or shares_none):
