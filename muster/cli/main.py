@@ -427,21 +427,20 @@ def why(
     plugin: Sequence[Path],
     output: str,
 ) -> None:
-    """Say where a pod stands and why, and which record decided it, from the journals.
+    """Say where a pod, a gang or a node stands and why, and which record decided it.
 
-    Exit code 0: explained; 1: the journals cannot be read; 2: the pod, the run or the node is
-    unknown.
+    It reads the journals. Exit code 0: explained; 1: the journals cannot be read; 2: the object, or
+    the run, is unknown.
     """
-    from muster.cli.commands.why import print_why
+    from muster.cli.commands.why import Question, print_why
     from muster.cli.run_directory import chosen_run
     from muster.cli.subject import subject_of
 
     _one_of("--output", output, OUTPUTS)
     found = subject_of(words)
-    _one_of("why", found.kind, ("pod",))
     _load(plugin)
-    run = chosen_run(run_dir or found.run, bus)
-    print_why(found.name, namespace, run, node, bus, placements, output)
+    asked = Question(found.kind, found.name, namespace, node)
+    print_why(asked, chosen_run(run_dir or found.run, bus), bus, placements, output)
 
 
 @app.command()

@@ -83,6 +83,27 @@ def test_an_evicted_pod_left_for_another(ask, run):
     assert " UTC for default/latecomer (priority " in line
 
 
+def test_gangs_and_nodes_are_explained(run):
+    gang = muster("why", "gang/everything", run, "-o", "json").json()
+    assert (gang["gang"], gang["min_count"], gang["missing"]) == (
+        "default/training/everything",
+        12,
+        12,
+    )
+    assert len(gang["members"]) == 12
+    lines = muster("why", "gang", "default/training/everything", run).out.splitlines()
+    assert "  0 of 12 members have a node, minCount 12: 12 more needed" in lines
+    assert any(line.startswith("next       it is tried again at 20") for line in lines)
+    node = muster("why", "node/gpu-a1", run, "-o", "json").json()
+    assert (node["state"], node["taints"]) == ("schedulable", ["nvidia.com/gpu:NoSchedule"])
+    have = {one["resource"]: one["allocatable"] for one in node["amounts"]}
+    assert (have["nvidia.com/gpu"], have["memory"]) == ("4", "512Gi")
+    assert "--node: is about a pod" in complaint(
+        muster("why", "node/gpu-a1", run, "--node", "x"), 2
+    )
+    assert "gang nobody: not known" in complaint(muster("why", "gang/nobody", run), 2)
+
+
 def test_unknown_pods_and_nodes_are_named(ask, tmp_path):
     assert "pod default/nobody: not known" in complaint(ask("nobody"), 2)
     assert "must be [KIND/][NAMESPACE/]NAME" in complaint(muster("why", "pod/"), 2)

@@ -125,7 +125,7 @@ def test_a_bound_pod_has_its_score_by_plugin_and_the_next_best_node():
             assert {pick.next_node, found.node} == {"large", "small"}
         lines = lines_of(await ask(scene, "a"), 0)
         assert lines[1].startswith("  score ")
-        assert lines[1].endswith("; 2 of 3 nodes were feasible")
+        assert lines[1].endswith("; 2 of 3 nodes feasible")
         assert " = " in lines[2]
         assert "NodeResourcesFit" in lines[2]
 

@@ -7,26 +7,48 @@ from collections.abc import Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 from msgspec.structs import asdict
 
+from muster.cli.errors import UsageFault
 from muster.cli.recorded_run import recorded
 from muster.cli.run_directory import SUMMARY
 from muster.cli.terminal import print_json, print_lines
-from muster.explain.why.answers import Answer, Decided, Eviction, NodeAnswer, Pick
+from muster.explain.why.answers import (
+    Answer,
+    Decided,
+    Eviction,
+    GangAnswer,
+    NodeAnswer,
+    OneNodeAnswer,
+    Pick,
+    utc,
+)
+from muster.explain.why.gangs import why_gang
+from muster.explain.why.nodes import why_node
 from muster.explain.why.pods import why_pod
 from shared.scheduling.api.custom.failures import Failure, failures
 
 NAMED_MAX = 8
 
 
-def print_why(
-    name: str, namespace: str, run: Path, node: str, bus: str, placements: int, output: str
-) -> None:
+Found = Answer | GangAnswer | OneNodeAnswer
+
+
+class Question(NamedTuple):
+    """The words of the command line. `node`: why the pod is not there."""
+
+    kind: str
+    name: str
+    namespace: str
+    node: str
+
+
+def print_why(asked: Question, run: Path, bus: str, placements: int, output: str) -> None:
     """Print the explanation. Raises UsageFault, Fault, BusCorrupt, BusUnavailable."""
-    answer = asyncio.run(_asked(name, namespace, run, node, bus, placements))
+    answer = asyncio.run(_asked(asked, run, bus, placements))
     failed = _plugin_failures(run)
     if output == "json":
         print_json({**plain(answer), "plugin_failures": failed})
@@ -43,18 +65,28 @@ def _plugin_failures(run: Path) -> list[dict[str, Any]]:
     return found or [asdict(failure) for failure in failures()]
 
 
-async def _asked(
-    name: str, namespace: str, run: Path, node: str, bus: str, placements: int
-) -> Answer:
+async def _asked(asked: Question, run: Path, bus: str, placements: int) -> Found:
+    if asked.node and asked.kind != "pod":
+        raise UsageFault(f"--node: is about a pod, not about a {asked.kind}")
     async with recorded(run, bus, placements) as found:
-        return await why_pod(found, name, namespace, node)
+        if asked.kind == "gang":
+            return await why_gang(found, asked.name, asked.namespace)
+        if asked.kind == "node":
+            return await why_node(found, asked.name)
+        return await why_pod(found, asked.name, asked.namespace, asked.node)
 
 
-def plain(answer: Answer) -> dict[str, Any]:
+def plain(answer: Found) -> dict[str, Any]:
     """Return the answer for programs: names instead of pairs, times as RFC 3339."""
     found: dict[str, Any] = msgspec.to_builtins(answer)
-    found["reasons"] = [{"reason": text, "nodes": nodes} for text, nodes in answer.reasons]
     found["decided"] = _plain(answer.decided) if answer.decided is not None else None
+    if isinstance(answer, GangAnswer):
+        found["since"] = _rfc3339(found.pop("since_ms"))
+        for one in found["members"]:
+            del one["number"]
+    if not isinstance(answer, Answer):
+        return found
+    found["reasons"] = [{"reason": text, "nodes": nodes} for text, nodes in answer.reasons]
     for one in found["nodes"]:
         one["scores"] = [{"plugin": plugin, "score": score} for plugin, score in one["scores"]]
     found["confirmed"] = [_plain(one) for one in answer.confirmed]
@@ -77,11 +109,25 @@ def _rfc3339(time_ms: int) -> str | None:
     """Return the time; None for a negative one."""
     if time_ms < 0:
         return None
-    return _utc(time_ms).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    at = datetime.fromtimestamp(time_ms / 1000, UTC)
+    return at.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
-def lines_of(answer: Answer, now_ms: int) -> list[str]:
+def lines_of(answer: Found, now_ms: int) -> list[str]:
     """Return the answer as lines for people."""
+    if isinstance(answer, GangAnswer):
+        lines = _gang_lines(answer)
+    elif isinstance(answer, OneNodeAnswer):
+        lines = _one_node_lines(answer)
+    else:
+        lines = _pod_lines(answer)
+    if answer.decided is not None:
+        lines.append(f"decided    {_record(answer.decided, now_ms, answer.message)}")
+    confirmed = answer.confirmed if isinstance(answer, Answer) else ()
+    return [*lines, *(f"confirmed  {_record(one, now_ms)}" for one in confirmed)]
+
+
+def _pod_lines(answer: Answer) -> list[str]:
     lines = [f"pod {answer.pod}: {_state(answer)}"]
     if answer.gang:
         lines.append(f"  gang {answer.gang}")
@@ -95,9 +141,50 @@ def lines_of(answer: Answer, now_ms: int) -> list[str]:
     lines += [_node_line(one) for one in answer.nodes]
     if answer.evictions:
         lines.append(f"  evicted for it: {_names(answer.evictions)}")
-    if answer.decided is not None:
-        lines.append(f"decided    {_record(answer.decided, now_ms, answer.message)}")
-    lines += [f"confirmed  {_record(one, now_ms)}" for one in answer.confirmed]
+    return lines
+
+
+def _gang_lines(answer: GangAnswer) -> list[str]:
+    since = f" since {utc(answer.since_ms)}" if answer.since_ms >= 0 else ""
+    lines = [f"gang {answer.gang}: {answer.state}{since}"]
+    if answer.message:
+        lines.append(f"  {answer.message}")
+    placed = [one for one in answer.members if one.node]
+    missing = f": {answer.missing:,} more needed" if answer.missing else ""
+    count = f"{len(placed):,} of {len(answer.members):,} members have a node"
+    lines.append(f"  {count}, minCount {answer.min_count:,}{missing}")
+    by_state: dict[str, list[str]] = {}
+    for one in answer.members:
+        shown = f"{one.pod} ({one.node})" if one.node else one.pod
+        by_state.setdefault(one.state, []).append(shown)
+    for state, names in sorted(by_state.items()):
+        lines.append(f"  {len(names):,} {state}: {_names(names)}")
+    if answer.evictions:
+        lines.append(f"  evicted for it: {_names(answer.evictions)}")
+    if answer.next:
+        lines.append(f"next       {answer.next}")
+    return lines
+
+
+def _one_node_lines(answer: OneNodeAnswer) -> list[str]:
+    where = f", shard {answer.shard}" if answer.shard >= 0 else ""
+    lines = [f"node {answer.node}: {answer.state}{where}"]
+    if answer.message:
+        lines.append(f"  left out: {answer.message}")
+    if answer.taints:
+        lines.append(f"  taints: {', '.join(answer.taints)}")
+    if answer.amounts:
+        amounts = (f"{one.resource} {one.requested} of {one.allocatable}" for one in answer.amounts)
+        lines.append(f"  requested: {', '.join(amounts)}")
+    by_state: dict[str, list[str]] = {}
+    for one in answer.pods:
+        by_state.setdefault(one.state, []).append(f"{one.pod} (priority {one.priority})")
+    for state, names in sorted(by_state.items()):
+        lines.append(f"  {len(names):,} {state}: {_names(names)}")
+    for kept in answer.kept:
+        gang = f" of gang {kept.gang}" if kept.gang else ""
+        until = f" until {_names(kept.victims)} left" if kept.victims else ", its victims have left"
+        lines.append(f"  kept for {kept.pod}{gang} (priority {kept.priority}){until}")
     return lines
 
 
@@ -106,12 +193,12 @@ def _state(answer: Answer) -> str:
         return f"{answer.state} {_eviction(answer.evicted)}"
     if answer.ended_ms >= 0:
         was = f", it was on {answer.node}" if answer.node else ""
-        return f"{answer.state} at {_at(answer.ended_ms)}{was}"
+        return f"{answer.state} at {utc(answer.ended_ms)}{was}"
     return f"{answer.state} on {answer.node}" if answer.node else answer.state
 
 
 def _eviction(one: Eviction) -> str:
-    when = f" at {_at(one.time_ms)}" if one.time_ms >= 0 else ""
+    when = f" at {utc(one.time_ms)}" if one.time_ms >= 0 else ""
     gang = f" of gang {one.gang}" if one.gang else ""
     priority = "" if one.priority is None else f" (priority {one.priority})"
     count = f"1 of {one.victims} victims" if one.victims > 1 else "the only victim"
@@ -129,7 +216,7 @@ def _pick_lines(one: Pick) -> list[str]:
     if one.next_best >= 0:
         next_best = f"next best {one.next_best}{f' on {one.next_node}' if one.next_node else ''}"
     if not one.missing:
-        feasible = f"{one.feasible:,} of {one.nodes:,} nodes were feasible"
+        feasible = f"{one.feasible:,} of {one.nodes:,} nodes feasible"
         return [f"  score {one.score}{extended}, {next_best}; {feasible}"]
     lines = [f"  score {one.score}{extended}"]
     if one.feasible >= 0:
@@ -149,12 +236,4 @@ def _record(one: Decided, now_ms: int, said: str = "") -> str:
     """Return a line for a record, without the text `said` above."""
     ago_s = max(0, now_ms - one.time_ms) / 1000
     text = one.text.removesuffix(f": {said}") if said else one.text
-    return f"{one.journal} at {one.position}, {_at(one.time_ms)} ({ago_s:,.1f} s ago): {text}"
-
-
-def _at(time_ms: int) -> str:
-    return _utc(time_ms).strftime("%Y-%m-%d %H:%M:%S UTC")
-
-
-def _utc(time_ms: int) -> datetime:
-    return datetime.fromtimestamp(time_ms / 1000, UTC)
+    return f"{one.journal} at {one.position}, {utc(one.time_ms)} ({ago_s:,.1f} s ago): {text}"

@@ -1,5 +1,7 @@
 """What `muster why` finds out."""
 
+from datetime import UTC, datetime
+
 from msgspec import Struct
 
 from shared.events.describe import View, describe
@@ -83,6 +85,81 @@ class Answer(Struct, kw_only=True):
     evictions: tuple[str, ...] = ()
     ended_ms: int = -1
     read_to: dict[str, int] = {}
+
+
+class Member(Struct, frozen=True):
+    """A member of a gang with its place in the queue, and its node if it has one."""
+
+    number: int
+    pod: str
+    state: str
+    node: str = ""
+
+
+class GangAnswer(Struct, kw_only=True):
+    """Where a gang stands and why. `missing`: how many more members need a node for minCount.
+    `since_ms`: when the oldest of its waiting members arrived (-1: none waits). `next`: what it
+    waits for. `evictions`, `read_to`: as in Answer.
+    """
+
+    gang: str
+    state: str
+    message: str = ""
+    min_count: int = 0
+    missing: int = 0
+    since_ms: int = -1
+    next: str = ""
+    members: tuple[Member, ...] = ()
+    evictions: tuple[str, ...] = ()
+    decided: Decided | None = None
+    read_to: dict[str, int] = {}
+
+
+class Amount(Struct, frozen=True):
+    """What pods on a node request of a resource, and what there is, as Kubernetes' quantities."""
+
+    resource: str
+    requested: str
+    allocatable: str
+
+
+class OnNode(Struct, frozen=True):
+    """A pod that a shard charges to a node."""
+
+    pod: str
+    state: str
+    priority: int
+
+
+class Kept(Struct, frozen=True):
+    """Room on a node for a nominated pod, which waits until its victims have left."""
+
+    pod: str
+    priority: int
+    victims: tuple[str, ...]
+    gang: str = ""
+
+
+class OneNodeAnswer(Struct, kw_only=True):
+    """What a shard knows about a node (`shard` -1: no shard has it). `message`: why its newest
+    object was left out.
+    """
+
+    node: str
+    state: str
+    message: str = ""
+    shard: int = -1
+    taints: tuple[str, ...] = ()
+    amounts: tuple[Amount, ...] = ()
+    pods: tuple[OnNode, ...] = ()
+    kept: tuple[Kept, ...] = ()
+    decided: Decided | None = None
+    read_to: dict[str, int] = {}
+
+
+def utc(time_ms: int) -> str:
+    """Return a time for people."""
+    return datetime.fromtimestamp(time_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
 
 
 def node_answer_of(report: NodeReport) -> NodeAnswer:

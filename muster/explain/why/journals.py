@@ -115,6 +115,11 @@ class Journals:
 
     async def pod_name(self, pod: int) -> str:
         """Return NAMESPACE/NAME of a live or past pod, or its number."""
+        table = (await self.binding()).table
+        row = table.find(pod)
+        if row >= 0 and table.flags[row] & NAMED:
+            chunk = table.names[int(table.chunks[row])]
+            return f"{chunk.namespace}/{chunk.name_list()[int(table.places[row])]}"
         named = await self.holding(INGEST, PodsNamed, pod)
         if named is None:
             return f"pod {pod}"

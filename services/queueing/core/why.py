@@ -49,14 +49,14 @@ def why(state: QueueingState, pod: int) -> str:
         case Pod.BACKOFF:
             errors = int(pods.errors[row])
             return (
-                f"backoff until {int(pods.until_ms[row])} ms (now {state.now_ms} ms), "
+                f"backoff for {_left(state, int(pods.until_ms[row]))}, "
                 f"refused {int(pods.refusals[row])} times"
                 + (f", then failed {errors} times" if errors else "")
             )
         case Pod.GANG_PENDING:
             return _gang(state, int(pods.gang[row]))
         case Pod.GANG_IN_FLIGHT:
-            return f"gang {int(pods.gang[row])} is being tried: attempt {attempt}"
+            return f"gang {_name(state, int(pods.gang[row]))} is being tried: attempt {attempt}"
         case Pod.RESERVED:
             return "reserved: waits for its bind"
         case _:
@@ -69,7 +69,9 @@ def _permit_wait(state: QueueingState, pod: int) -> str:
     kinds = state.config.wakes.get(plugin, ())
     until_ms = int(state.pods.until_ms[pod - state.pods.base])
     for_what = f"waits for {', '.join(kinds)} in the cluster, or" if kinds else "waits"
-    return f"unschedulable: refused by permit plugin {plugin}, {for_what} until {until_ms} ms"
+    return (
+        f"unschedulable: refused by permit plugin {plugin}, {for_what} for {_left(state, until_ms)}"
+    )
 
 
 def gated_message(state: QueueingState, pod: int) -> str:
@@ -85,12 +87,24 @@ def _dispatch_wait(state: QueueingState, sig: Sig) -> str:
         return f"{state.pods.counts[Pod.RESERVED]} reserved pods wait for binds, limit {limit}"
     lane = state.lane
     if lane.gang and sig.priority <= lane.priority:
-        return f"gang {lane.gang} has the lane until {lane.until_ms} ms"
+        left = _left(state, lane.until_ms)
+        return f"gang {_name(state, lane.gang)} goes first, for {left} at most"
     free = state.free_mask()
     if not free & ~sig.blocked_mask():
         units = ", ".join(str(shard.units) for shard in state.shards)
         return f"no credits: work in flight by shard {units} of {state.config.credit_units}"
     return "waits for its turn by priority and age"
+
+
+def _left(state: QueueingState, until_ms: int) -> str:
+    """Return the time until then, from the last step on."""
+    return f"another {max(0, until_ms - state.now_ms) / 1_000:.1f} s"
+
+
+def _name(state: QueueingState, number: int) -> str:
+    """Return a gang's key, or its number before it is known."""
+    gang = state.gangs.get(number)
+    return gang.key if gang is not None and gang.key else str(number)
 
 
 def _refusals(sig: Sig) -> str:

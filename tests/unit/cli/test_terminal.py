@@ -153,7 +153,7 @@ def test_why_shows_it_as_it_is(monkeypatch, capsys):
         return ANSWER
 
     monkeypatch.setattr(why, "_asked", asked)
-    why.print_why("default/a", "", Path("none"), "", "", 1, "text")
+    why.print_why(why.Question("pod", "default/a", "", ""), Path("none"), "", 1, "text")
     lines = capsys.readouterr().out.splitlines()
     assert lines == [
         "pod default/a: unschedulable",
@@ -168,7 +168,7 @@ def test_output_for_programs_is_the_same_text_in_ascii(monkeypatch, capsys):
         return ANSWER
 
     monkeypatch.setattr(why, "_asked", asked)
-    why.print_why("default/a", "", Path("none"), "", "", 1, "json")
+    why.print_why(why.Question("pod", "default/a", "", ""), Path("none"), "", 1, "json")
     (line,) = capsys.readouterr().out.splitlines()
     assert line.isprintable()
     assert line.isascii()

@@ -88,7 +88,7 @@ def test_events_since_the_attempt_began_count():
     steps.reload()
     assert tries(steps.when(pending(2, 2), at_ms=9_000)) == [(0, 2, [2])]
     steps.when(denied(1), at_ms=10_000)
-    assert why(steps.state, 1) == "backoff until 12000 ms (now 10000 ms), refused 1 times"
+    assert why(steps.state, 1) == "backoff for another 2.0 s, refused 1 times"
     steps.reload()
     assert tries(steps.when(at_ms=12_000)) == [(0, 1, [1])]
 
@@ -99,7 +99,7 @@ def test_events_before_the_attempt_began_do_not_count():
     steps.when(LABELLED, reserved(attempt), denied(1), at_ms=10_000)
     assert why(steps.state, 1) == (
         "unschedulable: refused by permit plugin Picky, waits for Node/Add in the cluster, "
-        "or until 330000 ms"
+        "or for another 320.0 s"
     )
 
 
@@ -115,7 +115,7 @@ def test_an_answer_that_overtakes_the_shards_counts_the_same():
 def test_a_plugin_that_names_no_event_has_pods_wait_five_minutes():
     steps = waiting(by="Never")
     assert steps.when(ADDED, LABELLED, at_ms=60_000) == []
-    assert why(steps.state, 1).endswith("refused by permit plugin Never, waits until 330000 ms")
+    assert why(steps.state, 1).endswith("refused by permit plugin Never, waits for another 270.0 s")
     assert tries(steps.when(at_ms=330_000)) == [(0, 1, [1])]
 
 

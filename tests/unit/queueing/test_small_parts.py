@@ -214,7 +214,7 @@ def test_why_names_shards_credits_and_backoff():
     steps.when(refused(second[0], nodes=5))
     assert "[shard 0 (4 nodes): 4 Insufficient cpu; shard 1 (5 nodes): 5 Insuff" in say(1)
     steps.when(improved(0, 1), pending(2, 4))
-    assert say(1).startswith("backoff until 3000 ms (now 1000 ms), refused 1 times")
+    assert say(1).startswith("backoff for another 2.0 s, refused 1 times")
 
 
 def test_why_explains_preemption():
