@@ -42,6 +42,7 @@ def summarise(name: str, tally: Tally, final: Final, verdict: Verdict) -> dict[s
         "gangs_timed_out": len(tally.gangs_timed_out),
         "preemptions": tally.preemptions,
         "victims": tally.victims,
+        "victims_beyond_budget": tally.victims_beyond_budget,
         "batches": sum(tally.batches.values()),
         "batch_size": _percentiles(_spread(tally.batches)),
         "refusals": tally.refusals,
@@ -120,13 +121,19 @@ def rows(result: dict[str, Any]) -> list[tuple[str, str]]:
         ("GPU allocated", _share(result["gpu_milli"], 1000, "GPUs")),
         ("gangs committed", f"{result['gangs_committed']:,} of {result['gangs']:,}"),
         ("gangs timed out", f"{result['gangs_timed_out']:,}"),
-        ("preemptions", f"{result['preemptions']:,} ({_count(result['victims'], 'victim')})"),
+        ("preemptions", _preemptions(result)),
         ("batches", f"{result['batches']:,}, pods in each {_spans(result['batch_size'])}"),
         ("speed", f"{result['pods_per_second']:,} pods/s over {result['seconds']:.1f} s"),
         ("busiest second", f"{result['busiest_second']:,} pods bound"),
         ("arrival to bound (ms)", _spans(result["latency_ms"])),
         ("journals", f"{result['records']:,} records, {result['journal_bytes'] / 1e6:.1f} MB"),
     ]
+
+
+def _preemptions(result: dict[str, Any]) -> str:
+    beyond = result["victims_beyond_budget"]
+    more = f", {beyond:,} beyond their budgets" if beyond else ""
+    return f"{result['preemptions']:,} ({_count(result['victims'], 'victim')}{more})"
 
 
 def _count(number: int, noun: str) -> str:

@@ -33,7 +33,7 @@ from shared.events.queueing import (
 from shared.machine.core import Cursor
 from shared.machine.reader import Reader
 from shared.machine.record import own_events
-from shared.model.columns import split, unpack
+from shared.model.columns import size, split, unpack
 from shared.model.ids import JournalName
 from shared.ports.bus import Bus
 
@@ -69,6 +69,7 @@ class Tally:
         self.batches: Counter[int] = Counter()
         self.preemptions = 0
         self.victims = 0
+        self.victims_beyond_budget = 0
         self.refusals = 0
         self.first_ms = -1
         self.last_bound_ms = -1
@@ -198,7 +199,8 @@ class Tally:
         self.preemptions += 1
 
     def _evicts(self, event: EvictAsked) -> None:
-        self.victims += len(unpack(event.victims))
+        self.victims += size(event.victims)
+        self.victims_beyond_budget += size(event.beyond)
 
     def _bound(self, event: Bound) -> None:
         self.last_bound_ms = max(self.last_bound_ms, self._now_ms)

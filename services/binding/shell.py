@@ -11,6 +11,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Seque
 from contextlib import asynccontextmanager
 from typing import Any
 
+import msgspec
 import numpy as np
 
 from services.binding import extender_victims, late_events
@@ -113,6 +114,8 @@ class BindingShell:
         self._judges = extender_calls
         # Pods that extenders or plugins report as bound, with their nodes.
         self._bound_by_plugins: dict[int, int] = {}
+        # Pods evicted by this owner, by whether they were beyond their budgets.
+        self.evictions = [0, 0]
 
     def start(self, owner: OwnerPort) -> None:
         """Start; open effects follow through `effect`."""
@@ -396,12 +399,15 @@ class BindingShell:
         found = [(pod, row) for pod in open_ if (row := state.table.find(pod)) >= 0]
         if not found:
             return
-        refs = [ref_at(state, row) for _pod, row in found]
+        beyond = () if eviction is None else eviction.beyond
+        refs = [_victim(state, row, pod in beyond) for pod, row in found]
         try:
             answers = await self._cluster.evict(refs, _preemptor(state, effect))
         except Exception as error:
             log.warning("evictions failed: %r", error)
             answers = [Answer.UNKNOWN] * len(refs)
+        for ref, answer in zip(refs, answers, strict=True):
+            self.evictions[ref.is_beyond_budget] += answer is Answer.DONE
         ids = pack([pod for pod, _row in found])
         self._submit(EvictAnswers(effect_id, ids, bytes(answers)))
 
@@ -481,6 +487,11 @@ def _why(state: BindingState, effect: int, pods: list[int]) -> tuple[list[str], 
     messages = [state.messages[pod] for pod in pods]
     errors = [state.errors.get(pod) == message for pod, message in zip(pods, messages, strict=True)]
     return messages, [SCHEDULER_ERROR if error else UNSCHEDULABLE for error in errors]
+
+
+def _victim(state: BindingState, row: int, is_beyond: bool) -> PodRef:
+    ref = ref_at(state, row)
+    return msgspec.structs.replace(ref, is_beyond_budget=True) if is_beyond else ref
 
 
 def _preemptor(state: BindingState, effect: EvictionsAsked) -> PodRef | None:

@@ -48,10 +48,15 @@ class MachineCollector(Collector):
         waiting = GaugeMetricFamily(
             "muster_offers_waiting", "Observations not recorded yet", labels=["journal"]
         )
+        evictions = CounterMetricFamily(
+            "muster_evictions", "Pods evicted for others", labels=["beyond_budget"]
+        )
         for owner in owners:
+            for beyond, count in enumerate(getattr(owner.shell, "evictions", ())):
+                evictions.add_metric([str(bool(beyond)).lower()], count)
             position.add_metric([owner.journal], owner.folded.own_reader.next)
             waiting.add_metric([owner.journal], owner.submitted)
-        yield from (position, waiting)
+        yield from (position, waiting, evictions)
 
 
 class PluginCollector(Collector):

@@ -398,6 +398,7 @@ PREEMPTIONS: dict[type[Event], Line] = {
     preemption.NominationCleared: lambda e, v: f"nomination of {v.names.pod(e.pod)} withdrawn",
     preemption.EvictAsked: lambda e, v: (
         f"{_victims(e, v)} to be evicted from {v.names.node(e.node)} for {v.names.pod(e.pod)}"
+        f"{f', {size(e.beyond)} beyond a budget' if e.beyond else ''}"
     ),
     preemption.EvictRecalled: lambda e, v: f"unsent evictions recalled (ask {e.ask})",
     preemption.PreemptionOpened: lambda e, v: (

@@ -128,12 +128,15 @@ class NominationCleared(Event, frozen=True, gc=False):
 
 
 class EvictAsked(Event, frozen=True, gc=False):
-    """Evict these victims; all but the last in parallel, then the last."""
+    """Evict these victims; all but the last in parallel, then the last. `beyond`: those of them
+    that their budgets did not allow when they were chosen.
+    """
 
     ask: int
     pod: int
     node: int
     victims: bytes
+    beyond: bytes = b""
 
     def to(self) -> tuple[str, ...]:
         return ("binding",)

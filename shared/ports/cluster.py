@@ -38,12 +38,14 @@ class BindRequest(Struct, frozen=True, gc=False):
 class PodRef(Struct, frozen=True, gc=False):
     """A pod to read or change. `revision`: the highest resourceVersion that a request of ours
     carried. Names and revision have no meaning for a cluster that finds pods by uid.
+    `is_beyond_budget`: it is evicted though its budget does not allow that.
     """
 
     uid: str
     namespace: str = ""
     name: str = ""
     revision: int = 0
+    is_beyond_budget: bool = False
 
 
 class VolumeRequest(Struct, frozen=True, gc=False):

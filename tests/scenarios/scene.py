@@ -27,7 +27,7 @@ from shared.machine.record import own_events
 from shared.machine.runtime import Host
 from shared.model.columns import join, split, unpack
 from shared.model.ids import INGEST, QUEUEING, JournalName, placement
-from shared.model.objects import CPU, Gang, Node, PodSpec
+from shared.model.objects import CPU, Budget, Gang, Node, PodSpec
 from shared.model.profile import Profile
 from shared.model.world import Arrival, World
 from shared.simulated.cluster import SimCluster
@@ -52,8 +52,16 @@ class Scene:
         self.cluster, self._log, self._placements = cluster, log, placements
         self._specs: dict[str, PodSpec] = {}
 
-    def pods(self, *names: str, cpu_milli: int, gang: str = "", gated: bool = False, **spec: Any):
-        """Create identical pods."""
+    def pods(
+        self,
+        *names: str,
+        cpu_milli: int,
+        gang: str = "",
+        gated: bool = False,
+        of: tuple[tuple[str, str], ...] = (),
+        **spec: Any,
+    ):
+        """Create identical pods with these labels."""
         made = PodSpec(requests=((CPU, cpu_milli),), nonzero_cpu_milli=cpu_milli, **spec)
         self._specs.update(dict.fromkeys(names, made))
         seen = PodsSeen(
@@ -63,12 +71,20 @@ class Scene:
             revisions=b"",
             gang=gang,
             gated=gated,
+            labels=of,
         )
         self.cluster.create(Arrival(at_ms=self.cluster.now_ms(), pods=seen))
 
     def gang(self, key: str, min_count: int, timeout_ms: int = 300_000) -> None:
         """A pod group comes, or changes."""
         self.cluster.set_gangs([Gang(key=key, min_count=min_count, timeout_ms=timeout_ms)])
+
+    def budget(self, name: str, labels: tuple[tuple[str, str], ...], allowed: int) -> None:
+        """A disruption budget comes."""
+        found = Budget(
+            uid=name, namespace="default", name=name, match_labels=labels, allowed=allowed
+        )
+        self.cluster._set_budget(found)
 
     def delete(self, *names: str) -> None:
         """Pods go."""

@@ -4,6 +4,7 @@ import pytest
 
 from muster.cli.commands.why import lines_of
 from muster.cli.errors import UsageFault
+from muster.explain.tally import Tally
 from muster.explain.why.answers import Answer
 from muster.explain.why.pods import why_pod
 from tests.scenarios.scene import Scene, node, play
@@ -172,10 +173,34 @@ def test_a_bound_pod_names_the_pods_that_were_evicted_for_it():
         await scene.settle()
         found = await ask(scene, "high")
         assert found.state == "bound"
-        assert sorted(found.evictions) == ["default/low-0", "default/low-1"]
+        assert sorted(one.pod for one in found.evictions) == ["default/low-0", "default/low-1"]
         assert found.pick is not None
         assert (found.pick.feasible, found.pick.next_best) == (1, -1)
         assert any(line.startswith("  evicted for it: default/low-") for line in lines_of(found, 0))
+
+    play(story, node("n", 2_000))
+
+
+def test_victims_beyond_their_budget_are_named_as_such():
+    async def story(scene: Scene) -> None:
+        labels = (("app", "web"),)
+        scene.pods("low-0", "low-1", cpu_milli=1_000, priority=1, of=labels)
+        scene.budget("web", labels, allowed=1)
+        await scene.settle()
+        scene.pods("high", cpu_milli=2_000, priority=9)
+        await scene.settle()
+        found = await ask(scene, "high")
+        assert [one.is_beyond_budget for one in found.evictions] == [False, True]
+        line = f"  evicted for it: {', '.join(one.pod for one in found.evictions)}"
+        assert f"{line}; 1 of them beyond their PodDisruptionBudgets" in lines_of(found, 0)
+        inside, beyond = (one.pod.removeprefix("default/") for one in found.evictions)
+        assert (await first_line(scene, inside)).endswith("1 of 2 victims")
+        assert (await first_line(scene, beyond)).endswith(
+            "1 of 2 victims, beyond its PodDisruptionBudget"
+        )
+        tally = Tally(scene.recorded().bus, scene.recorded().journals)
+        await tally.catch_up()
+        assert (tally.victims, tally.victims_beyond_budget) == (2, 1)
 
     play(story, node("n", 2_000))
 

@@ -73,7 +73,7 @@ def test_a_gang_waits_for_members_its_group_or_victims():
         found = await gang(scene)
         assert found.state == "waiting for preemption"
         assert found.next == "it is tried when preemption has made room for it"
-        assert found.evictions == ("default/low",)
+        assert [one.pod for one in found.evictions] == ["default/low"]
 
     play(story, node("n", 4_000), grace_ms=1_000 * GRACE_S, queueing={"gang_preemption": True})
 

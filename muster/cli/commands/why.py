@@ -24,6 +24,7 @@ from muster.explain.why.answers import (
     NodeAnswer,
     OneNodeAnswer,
     Pick,
+    Victim,
     utc,
 )
 from muster.explain.why.gangs import why_gang
@@ -140,7 +141,7 @@ def _pod_lines(answer: Answer) -> list[str]:
         lines += _pick_lines(answer.pick)
     lines += [_node_line(one) for one in answer.nodes]
     if answer.evictions:
-        lines.append(f"  evicted for it: {_names(answer.evictions)}")
+        lines.append(_evictions_line(answer.evictions))
     return lines
 
 
@@ -160,7 +161,7 @@ def _gang_lines(answer: GangAnswer) -> list[str]:
     for state, names in sorted(by_state.items()):
         lines.append(f"  {len(names):,} {state}: {_names(names)}")
     if answer.evictions:
-        lines.append(f"  evicted for it: {_names(answer.evictions)}")
+        lines.append(_evictions_line(answer.evictions))
     if answer.next:
         lines.append(f"next       {answer.next}")
     return lines
@@ -202,7 +203,14 @@ def _eviction(one: Eviction) -> str:
     gang = f" of gang {one.gang}" if one.gang else ""
     priority = "" if one.priority is None else f" (priority {one.priority})"
     count = f"1 of {one.victims} victims" if one.victims > 1 else "the only victim"
-    return f"from {one.node}{when} for {one.by}{gang}{priority}, {count}"
+    beyond = ", beyond its PodDisruptionBudget" if one.is_beyond_budget else ""
+    return f"from {one.node}{when} for {one.by}{gang}{priority}, {count}{beyond}"
+
+
+def _evictions_line(victims: Sequence[Victim]) -> str:
+    beyond = sum(one.is_beyond_budget for one in victims)
+    more = f"; {beyond:,} of them beyond their PodDisruptionBudgets" if beyond else ""
+    return f"  evicted for it: {_names([one.pod for one in victims])}{more}"
 
 
 def _names(names: Sequence[str]) -> str:

@@ -53,6 +53,7 @@ class Eviction(Struct, frozen=True):
     """The pod is a victim of preemption on `node`, for the pod `by` (of `gang`, if it is a member)
     with this priority (None: its spec was cut from the journal). `victims`: how many pods leave for
     it, or for its whole gang. `time_ms`: when the API accepted the eviction; -1: not yet.
+    `is_beyond_budget`: the pod's PodDisruptionBudget did not allow it.
     """
 
     node: str
@@ -61,6 +62,14 @@ class Eviction(Struct, frozen=True):
     priority: int | None = None
     gang: str = ""
     time_ms: int = -1
+    is_beyond_budget: bool = False
+
+
+class Victim(Struct, frozen=True):
+    """A pod that was evicted; `is_beyond_budget` as in Eviction."""
+
+    pod: str
+    is_beyond_budget: bool = False
 
 
 class Answer(Struct, kw_only=True):
@@ -82,7 +91,7 @@ class Answer(Struct, kw_only=True):
     nodes: tuple[NodeAnswer, ...] = ()
     evicted: Eviction | None = None
     pick: Pick | None = None
-    evictions: tuple[str, ...] = ()
+    evictions: tuple[Victim, ...] = ()
     ended_ms: int = -1
     read_to: dict[str, int] = {}
 
@@ -110,7 +119,7 @@ class GangAnswer(Struct, kw_only=True):
     since_ms: int = -1
     next: str = ""
     members: tuple[Member, ...] = ()
-    evictions: tuple[str, ...] = ()
+    evictions: tuple[Victim, ...] = ()
     decided: Decided | None = None
     read_to: dict[str, int] = {}
 

@@ -2,7 +2,7 @@
 
 from typing import cast
 
-from muster.explain.why.answers import Answer, Eviction, decided_by
+from muster.explain.why.answers import Answer, Eviction, Victim, decided_by
 from muster.explain.why.journals import Journals
 from shared.events.base import Event
 from shared.events.binding import Bound, Evicted, EvictionFailed, EvictionsAsked
@@ -87,12 +87,13 @@ async def _eviction(journals: Journals, pod: int) -> tuple[Eviction, Found] | No
         None if spec is None else spec.priority,
         await journals.gang_name(gang) if gang else "",
         -1 if done is None else done.time_ms,
+        pod in column_of(event, "beyond"),
     )
     return eviction, asked
 
 
-async def evictions_for(journals: Journals, pod: int, gang: int) -> tuple[str, ...]:
-    """Return the names of the pods that were evicted for this pod, or for its gang (0: none)."""
+async def evictions_for(journals: Journals, pod: int, gang: int) -> tuple[Victim, ...]:
+    """Return the pods that were evicted for this pod, or for its gang (0: none)."""
     types = (EvictAsked, GangNominateAsked)
     found = [one.event for one in await journals.every(PREEMPTION, types)]
     parts = [one for one in found if isinstance(one, GangNominateAsked) and gang == one.gang]
@@ -111,7 +112,8 @@ async def evictions_for(journals: Journals, pod: int, gang: int) -> tuple[str, .
     }
     victims = [victim for one in mine for victim in column_of(one, "victims")]
     gone = [victim for victim in dict.fromkeys(victims) if victim not in stayed]
-    return tuple([await journals.pod_name(victim) for victim in gone])
+    beyond = {victim for one in mine for victim in column_of(one, "beyond")}
+    return tuple([Victim(await journals.pod_name(victim), victim in beyond) for victim in gone])
 
 
 async def _preemptor(journals: Journals, asked: EvictAsked) -> tuple[int, int, int]:

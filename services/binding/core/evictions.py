@@ -21,7 +21,8 @@ def on_evict_asked(state: BindingState, event: EvictAsked) -> None:
     """Add an ask; victims that are already deleted need no request."""
     victims = list(few(event.victims))
     assert event.ask not in state.evictions, f"evictions of ask {event.ask} are open"
-    eviction = Eviction(victims, dict.fromkeys(victims, Evicting.PENDING), {}, {}, 0, event.pod)
+    phases, beyond = dict.fromkeys(victims, Evicting.PENDING), list(few(event.beyond))
+    eviction = Eviction(victims, phases, {}, {}, 0, event.pod, beyond)
     state.evictions[event.ask] = eviction
     for victim in victims:
         state.victims[victim] = event.ask

@@ -53,8 +53,8 @@ class Column:
 
 
 class Eviction(Struct):
-    """The victims of one ask: each one's phase and next repeat, the open effect, and
-    the preemptor.
+    """The victims of one ask: each one's phase and next repeat, the open effect, and the preemptor;
+    `beyond`: those beyond their budgets.
     """
 
     victims: list[int]
@@ -63,6 +63,7 @@ class Eviction(Struct):
     effects: dict[int, int] = {}
     tries: int = 0
     pod: int = 0
+    beyond: list[int] = []
 
 
 class PostBind(Struct):

@@ -146,11 +146,13 @@ class Budgets:
         return tuple(found)
 
     def violations(self, victims: Sequence[int]) -> int:
-        """Return the number of victims beyond their budgets' allowances
-        (filterPodsWithPDBViolation).
-        """
+        """Return the number of victims beyond their budgets' allowances."""
+        return len(self.beyond(victims))
+
+    def beyond(self, victims: Sequence[int]) -> list[int]:
+        """Return the victims beyond their budgets' allowances (filterPodsWithPDBViolation)."""
         left: dict[int, int] = {}
-        count = 0
+        found = []
         for pod in victims:
             is_violating = False
             for budget in self.coverage.of(pod):
@@ -158,8 +160,9 @@ class Budgets:
                     continue
                 left[budget] = left.get(budget, self.allowance(budget)) - 1
                 is_violating = is_violating or left[budget] < 0
-            count += is_violating
-        return count
+            if is_violating:
+                found.append(pod)
+        return found
 
     def dump(self) -> Any:
         """Return canonical plain values."""

@@ -165,7 +165,8 @@ def _decide_ask(state: PreemptionState, ask: Ask) -> Iterator[Event]:
         return
     yield PreemptionOpened(ask.ask, ask.pod, ask.node, pack(ask.victims))
     if ask.victims:
-        yield EvictAsked(ask.ask, ask.pod, ask.node, pack(ask.victims))
+        beyond = pack([pod for pod in ask.victims if pod in ask.beyond])
+        yield EvictAsked(ask.ask, ask.pod, ask.node, pack(ask.victims), beyond)
 
 
 def _decide_choices(state: PreemptionState) -> Iterator[Event]:

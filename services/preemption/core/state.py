@@ -38,6 +38,7 @@ class Ask(Struct):
     """One search for victims for one pod. `end` says why it must be closed; empty while it is open.
 
     `allowances`: the budgets' allowances when the shards were asked, until a choice is made.
+    `beyond`: victims that their budgets did not allow at the choice.
     `nominated`: a shard may hold a charge for it. `gang_ask`: the ask of its gang, if it is a
     member's.
     """
@@ -57,6 +58,7 @@ class Ask(Struct):
     due_ms: int = 0
     gang_ask: int = 0
     priority: int = 0
+    beyond: list[int] = []
 
     def follow(self, event: str) -> None:
         """Apply the transition of `event`. Raises AssertionError with the story if
@@ -186,6 +188,7 @@ class PreemptionState(MachineState):
     def claim_victims(self, ask: Ask, victims: Sequence[int]) -> None:
         """Claim victims for an ask."""
         ask.victims = [pod for pod in victims if pod not in self.gone]
+        ask.beyond = self.budgets.beyond(ask.victims)
         for pod in ask.victims:
             assert pod not in self.victims, f"ask {ask.ask} and {self.victims[pod].ask} share {pod}"
             self.victims[pod] = Victim(ask.ask)

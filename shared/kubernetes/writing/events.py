@@ -136,6 +136,8 @@ class KubeEvents:
     def preempted(self, victim: PodRef, by: PodRef, node: str) -> None:
         """Report that a victim is evicted, and for which pod."""
         note = f"Preempted by pod {by.uid} on node {node}"
+        if victim.is_beyond_budget:
+            note += ", beyond its PodDisruptionBudget"
         self._send_event(victim, "Normal", "Preempted", "Preempting", note, by)
 
     def _send_event(

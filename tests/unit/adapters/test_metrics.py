@@ -1,8 +1,11 @@
 """The metrics that a scrape of the machine shows."""
 
+from services.binding.shell import BindingShell
 from shared.adapters.metrics import registry_of
 from shared.bus.memory import MemoryBus, MemoryLog
+from shared.model.world import World
 from shared.scheduling.api.custom.plugin import PLUGINS
+from shared.simulated.cluster import SimCluster
 from shared.snapshots.memory import MemorySnapshots
 from tests.support.custom_plugins import ByZoneEach, known
 from tests.unit.machine.toy import ToyIngest, owner, turn
@@ -16,6 +19,17 @@ async def test_a_scrape_shows_each_journals_counters():
     assert registry.get_sample_value("muster_records_total", {"journal": "ingest/0"}) == 1
     assert registry.get_sample_value("muster_events_total", {"journal": "ingest/0"}) == 2
     assert registry.get_sample_value("muster_journal_position", {"journal": "ingest/0"}) == 2
+
+
+async def test_a_scrape_shows_evictions_beyond_budgets():
+    member = owner(ToyIngest(), MemoryBus(MemoryLog()), MemorySnapshots())
+    registry = registry_of(lambda: [member])
+    labels = {"beyond_budget": "true"}
+    assert registry.get_sample_value("muster_evictions_total", labels) is None
+    member.shell = BindingShell(SimCluster(World(name="", nodes=(), arrivals=())))
+    member.shell.evictions = [5, 2]
+    assert registry.get_sample_value("muster_evictions_total", labels) == 2
+    assert registry.get_sample_value("muster_evictions_total", {"beyond_budget": "false"}) == 5
 
 
 def test_a_scrape_shows_what_is_left_out_now():

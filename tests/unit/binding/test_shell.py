@@ -192,12 +192,13 @@ async def test_a_later_owner_sends_open_effects_again():
 
 async def test_evictions_reach_the_cluster():
     owner = owner_of(3, grace_ms=1_000)
-    owner.turn(EvictAsked(7, 99, 1, pack([1, 2, 3])))
+    owner.turn(EvictAsked(7, 99, 1, pack([1, 2, 3]), pack([2, 3])))
     await owner.settle()
     assert sorted(owner.all_ids(Evicted)) == [1, 2, 3]
     asks = [unpack(e.ids).tolist() for e in owner.decided if isinstance(e, EvictionsAsked)]
     assert asks == [[1, 2], [3]]
     assert all(owner.cluster.pods[f"uid-{i}"].deleting for i in (1, 2, 3))
+    assert owner.shell.evictions == [1, 2], "two beyond their budgets"
     await owner.shell.stop()
 
 

@@ -3,6 +3,7 @@
 import asyncio
 from typing import Any, cast
 
+import msgspec
 import pytest
 from aiohttp import web
 
@@ -193,6 +194,21 @@ async def test_a_victims_event_names_its_preemptor(cluster: KubeCluster, api: Fa
     api.pod("next", nodeName="node-0")
     await cluster.evict([ref(api, "next")], ref(api, "large"))
     assert api.objects["pods"]["large"]["status"]["nominatedNodeName"] == "node-0"
+
+
+async def test_a_victims_event_says_that_its_budget_did_not_allow_it(
+    cluster: KubeCluster, api: FakeApi, caplog
+):
+    caplog.set_level("INFO", "muster.kube")
+    api.pod("victim", nodeName="node-0")
+    api.pod("large")
+    victim = msgspec.structs.replace(ref(api, "victim"), is_beyond_budget=True)
+    await cluster.evict([victim], ref(api, "large"))
+    (event,) = await told(api, 1)
+    note = "Preempted by pod uid-large on node node-0, beyond its PodDisruptionBudget"
+    assert event["note"] == note
+    line = "evicted default/victim from node-0 for default/large, beyond its budget"
+    assert line in caplog.messages
 
 
 async def test_events_never_hold_up_a_bind_and_lost_ones_are_counted(

@@ -6,7 +6,7 @@ from services.preemption.core.core import PreemptionCore
 from shared.events.binding import Evicted, EvictionFailed
 from shared.events.ingest import BudgetCovers, BudgetGone, BudgetSet, PodsAssigned, PodsGone
 from shared.events.placement import Candidate, CandidatesFound, Nominated, NominationStale
-from shared.events.preemption import BudgetLeft, DryRunAsked, NominateAsked
+from shared.events.preemption import BudgetLeft, DryRunAsked, EvictAsked, NominateAsked
 from shared.events.queueing import PreemptAsked
 from shared.model.columns import pack
 from shared.model.podset import PAGE
@@ -52,6 +52,21 @@ def test_pods_without_a_budget_do_not_count():
 
 def test_more_victims_than_allowed_leave_nothing():
     assert left(chose(1, 2, 3, 4)) == 0
+
+
+def test_evictions_name_the_victims_beyond_their_budgets():
+    mesh = chose(1, 2, 3, 4, 9)
+    mesh.reload()
+    decided = mesh.when(Nominated(0, 1, FIRST, 7, 30, pack([1, 2, 3, 4, 9])))
+    assert decided[-1] == EvictAsked(1, FIRST, 30, pack([1, 2, 3, 4, 9]), pack([4]))
+    (event,) = chose(4, 3).when(Nominated(0, 1, FIRST, 7, 30, pack([4])))[1:]
+    assert event == EvictAsked(1, FIRST, 30, pack([4]))
+
+
+def test_a_victim_that_left_before_its_eviction_is_not_named():
+    mesh = chose(1, 2, 3, 4)
+    decided = mesh.when(Nominated(0, 1, FIRST, 7, 30, pack([1, 2, 3])))
+    assert decided[-1] == EvictAsked(1, FIRST, 30, pack([1, 2, 3]))
 
 
 def test_a_stale_nomination_gives_the_budget_back():
