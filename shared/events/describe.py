@@ -114,16 +114,16 @@ def _members(e: Any) -> int:
 
 def _bind_answers(e: observed.BindAnswers, v: View) -> str:
     ids = column_of(e, "ids")
-    answer = Answer(e.codes[v.row(ids)]).name if len(e.codes) == len(ids) else "answers"
+    answer = Answer(e.codes[v.row(ids)]).name.lower() if len(e.codes) == len(ids) else "answers"
     if e.texts:
-        return f"{v.pods(ids)} not bound: {e.texts[v.row(ids)]} (effect {e.effect})"
-    return f"API: {answer} for {v.pods(ids)} (effect {e.effect})"
+        return f"{v.pods(ids)} not bound: {e.texts[v.row(ids)]}"
+    return f"API: {answer} for {v.pods(ids)}"
 
 
 def _dispatched(e: queueing.Dispatched, v: View) -> str:
     urgent = " urgently" if e.urgent else ""
     pods = v.pods(column_of(e, "ids"))
-    return f"{pods} sent to shard {e.shard}{urgent} (attempt {e.attempt}, signature {e.sig})"
+    return f"{pods} sent to shard {e.shard}{urgent} (attempt {e.attempt})"
 
 
 def _woken(e: queueing.Woken, v: View) -> str:
@@ -136,7 +136,7 @@ def _refused(e: placement.Refused, v: View) -> str:
     helps = ", preemption may help" if e.preemptible else ""
     refusal = f"0/{e.nodes} nodes, {reasons(e.reasons)}{helps}"
     if not e.attempt:
-        return f"signature {e.sig} still refused: {refusal}"
+        return f"still refused: {refusal}"
     return f"{pods} refused: {refusal} (attempt {e.attempt})"
 
 
@@ -149,11 +149,6 @@ def _seats(e: Any, v: View) -> str:
     placed = v.placed([one.pod for one in e.nominees], [one.node for one in e.nominees])
     victims = [victim for one in e.nominees for victim in column_of(one, "victims")]
     return f"{placed}, victims {v.pods(victims)}"
-
-
-def _own(e: Any, column: str, v: View) -> int:
-    """Return the subject's value in a column beside `ids`."""
-    return column_of(e, column)[v.row(column_of(e, "ids"))]
 
 
 def _queued(e: ingest.SignaturesQueued) -> str:
@@ -171,12 +166,11 @@ WORLD: dict[type[Event], Line] = {
     ingest.SignaturesQueued: lambda e, _: _queued(e),
     ingest.SignatureRetired: lambda e, v: f"signature {e.sig} retired",
     ingest.PodsPending: lambda e, v: (
-        f"{v.pods(column_of(e, 'ids'))} pending, signature {e.sig}"
+        f"{v.pods(column_of(e, 'ids'))} pending"
         f"{f', {v.names.gang(e.gang)}' if e.gang else ''}{', gated' if e.gated else ''}"
     ),
     ingest.PodsRelabelled: lambda e, v: (
-        f"{v.pods(column_of(e, 'ids'))} now with namespace and labels, "
-        f"signature {_own(e, 'sigs', v)}"
+        f"{v.pods(column_of(e, 'ids'))} now with namespace and labels"
     ),
     ingest.PodsNamed: _ids("named"),
     ingest.PodsAssigned: _placed("the cluster shows"),
@@ -204,7 +198,7 @@ WORLD: dict[type[Event], Line] = {
     ingest.Happened: lambda e, v: f"in the cluster: {', '.join(e.kinds)}",
     ingest.ListApplied: lambda e, v: f"list of {e.kind} applied, {e.derived_deletes} deletes",
     ingest.ListDoubted: lambda e, v: f"list of {e.kind} doubted, {e.derived_deletes} deletes",
-    ingest.ListAsked: lambda e, v: f"list of {e.kind} asked for (effect {e.effect})",
+    ingest.ListAsked: lambda e, v: f"list of {e.kind} asked for",
     ingest.SourceAdvanced: lambda e, v: f"consumed up to revision {e.revision}",
     observed.WorldOpened: lambda e, v: f"cluster {e.cluster}",
     observed.ClusterRestored: lambda e, v: f"cluster restored, now at revision {e.revision}",
@@ -227,14 +221,14 @@ WORLD: dict[type[Event], Line] = {
     observed.BindAnswers: _bind_answers,
     observed.PreBindAnswers: lambda e, v: (
         f"plugins before the bind: {'; '.join(filter(None, e.texts)) or 'done'} "
-        f"for {v.pods(column_of(e, 'ids'))} (effect {e.effect})"
+        f"for {v.pods(column_of(e, 'ids'))}"
     ),
     observed.PostBindAnswers: lambda e, v: (
-        f"postBind plugins have seen {v.pods(column_of(e, 'ids'))} (effect {e.effect})"
+        f"postBind plugins have seen {v.pods(column_of(e, 'ids'))}"
     ),
     observed.VolumeAnswers: lambda e, v: (
-        f"API: {Answer(e.codes[v.row(column_of(e, 'ids'))]).name} for the volumes of "
-        f"{v.pods(column_of(e, 'ids'))} (effect {e.effect})"
+        f"API: {Answer(e.codes[v.row(column_of(e, 'ids'))]).name.lower()} for the volumes of "
+        f"{v.pods(column_of(e, 'ids'))}"
         if len(e.codes) == size(e.ids)
         else "API: answers for volumes"
     ),
@@ -261,8 +255,13 @@ def _nodes(event: Any, view: View) -> str:
 
 def _eviction(e: observed.EvictAnswers, v: View) -> str:
     ids = column_of(e, "ids")
-    answer = Answer(e.codes[v.row(ids)]).name if len(e.codes) == len(ids) else "answers"
-    return f"{answer} for the eviction of {v.pods(ids)} (effect {e.effect})"
+    answer = Answer(e.codes[v.row(ids)]).name.lower() if len(e.codes) == len(ids) else "answers"
+    return f"{answer} for the eviction of {v.pods(ids)}"
+
+
+def _gang_waits(e: queueing.GangWaits, v: View) -> str:
+    gang = v.names.gang(e.gang)
+    return f"{gang} waits: {e.message}" if e.message else f"{gang} waits no more"
 
 
 def _askers(event: Any, view: View) -> str:
@@ -277,7 +276,7 @@ QUEUE: dict[type[Event], Line] = {
     queueing.Dispatched: _dispatched,
     queueing.GangDispatched: lambda e, v: (
         f"{v.names.gang(e.gang)} sent to permit, {_members(e)} members, minCount {e.min_count}"
-        f"{', with the lane' if e.lane else ''} (attempt {e.attempt})"
+        f"{', and nothing passes it' if e.lane else ''} (attempt {e.attempt})"
     ),
     queueing.PreemptAsked: lambda e, v: f"preemption asked for {_askers(e, v)}",
     queueing.GangPreemptAsked: lambda e, v: (
@@ -286,16 +285,18 @@ QUEUE: dict[type[Event], Line] = {
     queueing.GangPreemptRecalled: lambda e, v: (
         f"preemption for {v.names.gang(e.gang)} recalled: its group changed"
     ),
-    queueing.ReasonsAsked: lambda e, v: f"shards asked why they refuse signature {e.sig}",
+    queueing.ReasonsAsked: lambda e, v: "shards asked again why they refuse such pods",
     queueing.Confirmed: lambda e, v: f"{v.pods(column_of(e, 'ids'))} still waits: {e.message}",
     queueing.Parked: lambda e, v: f"{v.pods(column_of(e, 'ids'))} parked: {e.message}",
     queueing.TryFailed: lambda e, v: f"{v.pods(column_of(e, 'ids'))} in backoff: {e.message}",
     queueing.Woken: _woken,
     queueing.Activated: _ids("active, backoff is over"),
     queueing.Settled: lambda e, v: f"attempt {e.attempt} settled",
-    queueing.GangWaits: lambda e, v: f"{v.names.gang(e.gang)} waits: {e.message}",
-    queueing.LaneTaken: lambda e, v: f"{v.names.gang(e.gang)} has the lane until {e.until_ms}",
-    queueing.LaneFreed: lambda e, v: f"{v.names.gang(e.gang)} leaves the lane",
+    queueing.GangWaits: _gang_waits,
+    queueing.LaneTaken: lambda e, v: (
+        f"{v.names.gang(e.gang)} goes first: nothing of its priority passes it"
+    ),
+    queueing.LaneFreed: lambda e, v: f"{v.names.gang(e.gang)} does not go first any more",
 }
 
 SHARD: dict[type[Event], Line] = {
@@ -410,16 +411,10 @@ PREEMPTIONS: dict[type[Event], Line] = {
 }
 
 BINDS: dict[type[Event], Line] = {
-    binding.BindsAsked: lambda e, v: (
-        f"bind {v.placed(column_of(e, 'ids'), column_of(e, 'nodes'))} (effect {e.effect})"
-    ),
-    binding.ReadsAsked: lambda e, v: f"read {v.pods(column_of(e, 'ids'))} (effect {e.effect})",
-    binding.FencesAsked: lambda e, v: (
-        f"raise the revision of {v.pods(column_of(e, 'ids'))} (effect {e.effect})"
-    ),
-    binding.VolumesAsked: lambda e, v: (
-        f"bind the volumes of {v.pods(column_of(e, 'ids'))} (effect {e.effect})"
-    ),
+    binding.BindsAsked: lambda e, v: f"bind {v.placed(column_of(e, 'ids'), column_of(e, 'nodes'))}",
+    binding.ReadsAsked: lambda e, v: f"read {v.pods(column_of(e, 'ids'))}",
+    binding.FencesAsked: lambda e, v: f"raise the revision of {v.pods(column_of(e, 'ids'))}",
+    binding.VolumesAsked: lambda e, v: f"bind the volumes of {v.pods(column_of(e, 'ids'))}",
     binding.VolumesGranted: lambda e, v: (
         f"{v.names.pod(e.pod)} on {e.node} of shard {e.shard} may have {_chosen(e)}"
     ),
@@ -429,9 +424,7 @@ BINDS: dict[type[Event], Line] = {
     binding.VolumesOver: lambda e, v: (
         f"volume promises ended: {', '.join(map(str, column_of(e, 'numbers')))}"
     ),
-    binding.PermitsAsked: lambda e, v: (
-        f"ask permit plugins about {v.pods(column_of(e, 'ids'))} (effect {e.effect})"
-    ),
+    binding.PermitsAsked: lambda e, v: f"ask permit plugins about {v.pods(column_of(e, 'ids'))}",
     binding.ExtendersPreemptAsked: lambda e, v: (
         f"extenders asked to choose victims for {v.names.pod(e.pod)} from {_candidates(e)}"
     ),
@@ -439,18 +432,12 @@ BINDS: dict[type[Event], Line] = {
         f"extenders leave {_candidates(e)} to {v.names.pod(e.pod)} (ask {e.ask})"
         f"{f': {e.error}' if e.error else ''}"
     ),
-    binding.PreBindsAsked: lambda e, v: (
-        f"run preBind plugins for {v.pods(column_of(e, 'ids'))} (effect {e.effect})"
-    ),
+    binding.PreBindsAsked: lambda e, v: f"run preBind plugins for {v.pods(column_of(e, 'ids'))}",
     binding.PreBindFailed: lambda e, v: (
         f"{v.names.pod(e.pod)} not to {v.names.node(e.node)}: {e.reason}"
     ),
-    binding.PostBindsAsked: lambda e, v: (
-        f"call postBind plugins for {v.pods(column_of(e, 'ids'))} (effect {e.effect})"
-    ),
-    binding.EvictionsAsked: lambda e, v: (
-        f"evict {v.pods(column_of(e, 'ids'))} (ask {e.ask}, effect {e.effect})"
-    ),
+    binding.PostBindsAsked: lambda e, v: f"call postBind plugins for {v.pods(column_of(e, 'ids'))}",
+    binding.EvictionsAsked: lambda e, v: f"evict {v.pods(column_of(e, 'ids'))} (ask {e.ask})",
     binding.Bound: _placed("bound"),
     binding.BindFailed: lambda e, v: (
         f"{v.pods(column_of(e, 'ids'))} not bound: "

@@ -1,15 +1,25 @@
 """Stories for people: every event type has its line, and a story is complete and in order."""
 
+import re
 from functools import cache
+from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from shared.events.base import Event
 from shared.events.binding import Bound
 from shared.events.describe import TABLE, View, describe
-from shared.events.ingest import NodesSet, PodsNamed
+from shared.events.ingest import (
+    NodesSet,
+    PodsNamed,
+    SignatureDefined,
+    SignatureRetired,
+    SignaturesQueued,
+)
 from shared.events.names import Names, NoSuchName, Subject, concerns
 from shared.events.placement import Reserved
+from shared.events.queueing import GangWaits, LaneTaken
 from shared.machine.core import Cursor
 from shared.machine.reader import Reader
 from shared.machine.record import own_events
@@ -29,6 +39,12 @@ def run():
 
 
 TYPES = sorted({kind for _service, kind in all_event_types()}, key=lambda kind: kind.__name__)
+
+ABOUT_SIGNATURES = (SignatureDefined, SignatureRetired, SignaturesQueued)
+EMPTY: dict[Any, dict[str, Any]] = {
+    GangWaits: {"message": ""},
+    LaneTaken: {"until_ms": 1_690_000_000_000},
+}
 
 
 class PodsStuck(Event, frozen=True):
@@ -66,6 +82,14 @@ def test_every_event_is_described_in_one_line(kind):
         assert "\n" not in text
         if subject is not None:
             concerns(event, subject, Names())
+
+
+@pytest.mark.parametrize("kind", TYPES, ids=lambda kind: kind.__name__)
+def test_no_line_has_numbers_of_effects_and_signatures_or_raw_times(kind):
+    text = describe(replace(example(kind), **EMPTY.get(kind, {})), View(Names()))
+    if kind not in ABOUT_SIGNATURES:
+        assert not re.search(r"\b(effect|signature) \d|\b1[67]\d{11}\b", text), text
+    assert not text.rstrip().endswith(":"), text
 
 
 async def test_nothing_comes_before_its_cause(run):

@@ -4,6 +4,7 @@ pods' fates.
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 from msgspec import to_builtins
@@ -137,9 +138,17 @@ class Scene:
                 message = event.message
         return message
 
-    def recorded(self) -> Recorded:
-        """Return the journals up to now, as `muster why` reads them."""
-        return Recorded(MemoryBus(self._log), MemorySnapshots(), self._placements, "scene")
+    def lengths(self) -> dict[str, int]:
+        """Return how many records each journal has."""
+        names = all_journals(self._placements)
+        return {name: len(self._log._journal(name).records) for name in names}
+
+    def recorded(self, lengths: Mapping[str, int] = MappingProxyType({})) -> Recorded:
+        """Return the journals up to now, or up to these lengths, as `muster why` reads them."""
+        log = MemoryLog()
+        for name in all_journals(self._placements):
+            log._journal(name).records.extend(self._log._journal(name).records[: lengths.get(name)])
+        return Recorded(MemoryBus(log), MemorySnapshots(), self._placements, "scene")
 
     async def _events(self, journal: JournalName):
         bus, reader = MemoryBus(self._log), Reader(journal, Cursor())

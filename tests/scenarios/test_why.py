@@ -6,6 +6,7 @@ from muster.cli.commands.why import lines_of
 from muster.cli.errors import UsageFault
 from muster.explain.tally import Tally
 from muster.explain.why.answers import Answer
+from muster.explain.why.nodes import why_node
 from muster.explain.why.pods import why_pod
 from tests.scenarios.scene import Scene, node, play
 
@@ -233,3 +234,18 @@ def test_a_node_of_another_shard_was_not_tried():
         return nodes[-1].refused_by == "Muster"
 
     play(story, *(node(name, 2_000) for name in "nmop"), placements=2)
+
+
+def test_facts_that_a_service_has_not_recorded_yet_count():
+    async def story(scene: Scene) -> None:
+        scene.pods("a", "b", cpu_milli=1_000)
+        await scene.settle()
+        before = scene.lengths()
+        scene.delete("a")
+        await scene.settle()
+        late = {name: end for name, end in before.items() if name != "ingest/0"}
+        run = scene.recorded(late)
+        assert (await why_pod(run, "a")).state == "finished or deleted"
+        assert [one.pod for one in (await why_node(run, "n")).pods] == ["default/b"]
+
+    play(story, node("n", 2_000))

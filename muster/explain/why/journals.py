@@ -14,9 +14,10 @@ from services.queueing.core.state import QueueingState
 from shared.events.base import Event
 from shared.events.ingest import GangSet, NodesSet, PodsNamed, SignatureDefined
 from shared.events.names import column_of, holds, is_named
-from shared.machine.fold import Folded, InputFeed, fold, own_records
+from shared.machine.core import Cursor
+from shared.machine.fold import Folded, InputFeed, begin_step, fold, own_records
 from shared.machine.reader import Reader
-from shared.machine.record import all_events, own_events
+from shared.machine.record import all_events, events_for, own_events
 from shared.model.columns import split
 from shared.model.ids import BINDING, INGEST, PREEMPTION, QUEUEING, JournalName, placement
 from shared.model.objects import PodSpec
@@ -38,10 +39,20 @@ class Journals:
         return {name: folded.own_reader.next for name, folded in self._folds.items()}
 
     async def fold(self, journal: JournalName) -> Folded[Any]:
-        """Return the fold of a whole journal."""
+        """Return the fold of a whole journal, and of what its owner has still to consume: an owner
+        with nothing to decide may record that much later.
+        """
         if journal not in self._folds:
             core = make_core(journal, self._run.placements)
-            self._folds[journal], _bad = await fold(core, self._run.bus, self._run.store)
+            folded, _bad = await fold(core, self._run.bus, self._run.store)
+            for source in core.sources:
+                cursor = folded.state.cursors[source]
+                reader = Reader(source, Cursor(cursor.next, cursor.term))
+                async for position, record in reader.records(self._run.bus):
+                    begin_step(folded.state, record.time_ms)
+                    for event in events_for(record, source, position, journal):
+                        core.evolve(folded.state, event)
+            self._folds[journal] = folded
         return self._folds[journal]
 
     async def binding(self) -> BindingState:

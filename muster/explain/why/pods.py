@@ -125,7 +125,9 @@ class _Asking:
         pod = int(binding.table.ids[row])
         answer = _standing(queue, pod, self._name)
         _bind_standing(answer, queue, binding, row)
-        view = View(_names(binding, pod, self._name), Subject("pod", self._name, frozenset([pod])))
+        view = View(
+            _names(queue, binding, pod, self._name), Subject("pod", self._name, frozenset([pod]))
+        )
         await self._find_decision(answer, queue, pod, view)
         if answer.node == "" and queue.pods.state_of(pod) in (Pod.PREEMPTING, Pod.NOMINATED):
             await self._nominated(answer, pod)
@@ -328,5 +330,6 @@ def _about(pod: int, gang: int, types: tuple[type[Event], ...]) -> Holds:
     return is_about
 
 
-def _names(binding: BindingState, pod: int, name: str) -> Names:
-    return Names(pods={pod: name}, nodes=dict(binding.node_names))
+def _names(queue: QueueingState, binding: BindingState, pod: int, name: str) -> Names:
+    gangs = {number: gang.key for number, gang in queue.gangs.items() if gang.key}
+    return Names(pods={pod: name}, nodes=dict(binding.node_names), gangs=gangs)
