@@ -198,7 +198,7 @@ def test_a_story_runs_from_seen_to_bound(run):
         (("replay", "RUN", "--journal", "x/0"), "--journal x/0: must be one of ingest/0"),
         (("replay", "RUN", "-o", "yaml"), "--output yaml: must be one of text, json"),
         (("story", "pod/nobody", "RUN"), "pod/nobody: no pod of this name in the world journal"),
-        (("story", "pod", "RUN"), "pod: must be pod/NAME, gang/NAME or node/NAME"),
+        (("story", "pod", "RUN"), "must be [KIND/][NAMESPACE/]NAME, with a KIND of pod, gang"),
     ],
 )
 def test_unusable_arguments_get_one_line(run, words, line):
