@@ -13,22 +13,17 @@ import uuid
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from importlib import import_module
 from types import MappingProxyType
 from typing import Any
 
 from muster.app.journals import all_journals
 from muster.app.pacing import GC_THRESHOLDS, ONE_PROCESS, Pace, rhythm
-from services.binding.core.core import BindingCore
 from services.binding.core.state import BindingState
 from services.binding.shell import BindingShell
-from services.ingest.core.core import IngestCore
 from services.ingest.core.state import IngestState, WrongCluster
 from services.ingest.shell import IngestShell
-from services.permit.core.core import PermitCore
-from services.placement.core.core import PlacementCore
 from services.placement.shell import PlacementShell
-from services.preemption.core.core import PreemptionCore
-from services.queueing.core.core import QueueingCore
 from shared.extenders.port import Binders, ExtenderCalls
 from shared.machine.core import Core
 from shared.machine.member import Member
@@ -54,17 +49,13 @@ class WallClock:
 
 
 def make_core(journal: JournalName, placements: int) -> Core[Any]:
-    """Return the core of one journal."""
+    """Return the core of one journal: of `name/0` it is `NameCore` in services/name/core/core.py,
+    which is told the number of shards. Placement's is told its own shard as well.
+    """
     service, _, partition = journal.partition("/")
-    makers: dict[str, Callable[[], Core[Any]]] = {
-        "ingest": lambda: IngestCore(placements),
-        "queueing": lambda: QueueingCore(placements),
-        "placement": lambda: PlacementCore(int(partition), placements),
-        "permit": lambda: PermitCore(placements),
-        "preemption": lambda: PreemptionCore(placements),
-        "binding": lambda: BindingCore(placements),
-    }
-    return makers[service]()
+    module = import_module(f"services.{service}.core.core")
+    kind: Callable[..., Core[Any]] = getattr(module, f"{service.title()}Core")
+    return kind(int(partition), placements) if service == "placement" else kind(placements)
 
 
 def readers_of(journal: JournalName, placements: int) -> tuple[JournalName, ...]:

@@ -1,12 +1,12 @@
-"""Writes three pages of docs/reference/ from the code: commands, options of services, events.
+"""Writes pages of docs/reference/ from the code: commands, services and their options, events.
 
 A test fails when a page is not what the code says. Run `make schemas` after a change.
 """
 
-import importlib
+import importlib.util
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +14,11 @@ import click
 from msgspec import NODEFAULT, Struct, to_builtins
 from msgspec.structs import FieldInfo, fields
 
+from muster.app.mesh import make_core
 from muster.cli.main import app
-from shared.events import EVENT_TYPES, EVENTS
+from shared.events import EVENT_TYPES
 from shared.events.base import published
+from shared.model.ids import SERVICES, JournalName, service_of
 from shared.simulated.config import SimConfig
 
 FOLDER = Path(__file__).resolve().parents[2] / "docs" / "reference"
@@ -27,6 +29,13 @@ Generated from the commands themselves (`muster COMMAND --help`).
 
 Exit code 0: done. 1: failure. 2: Muster cannot use the input or an option, and has started and
 changed nothing.
+"""
+
+SERVICES_HEAD = """# Services
+
+Generated from `services/*/__init__.py` and the cores' `sources`. Each service partition owns one
+journal and is the only one that writes it. Placement has a partition for each shard P. Over Kafka a
+service is a topic.
 """
 
 OPTIONS = """# Options of the services
@@ -50,7 +59,12 @@ of one pod, gang or node.
 
 def pages() -> dict[str, str]:
     """Return file names and texts."""
-    return {"cli.md": _commands(), "options.md": _options(), "events.md": _events()}
+    return {
+        "cli.md": _commands(),
+        "services.md": _services(),
+        "options.md": _options(),
+        "events.md": _events(),
+    }
 
 
 def write() -> None:
@@ -72,11 +86,31 @@ def _command(name: str, command: click.Command) -> str:
     return head + _table(("argument or option", "meaning"), rows)
 
 
+def _services() -> str:
+    rows = [
+        (f"`{service}/{'P' if service == 'placement' else 0}`", _owns(service), _sources(service))
+        for service in SERVICES
+    ]
+    return "\n".join([SERVICES_HEAD, _table(("journal", "owns", "reads"), rows)])
+
+
+def _owns(service: str) -> str:
+    doc = importlib.import_module(f"services.{service}").__doc__ or ""
+    return _first_sentence(doc).removeprefix("Owns ").rstrip(".")
+
+
+def _sources(service: str) -> str:
+    """Return the services that a service reads, in its order."""
+    sources = make_core(JournalName(f"{service}/0"), 2).sources
+    return ", ".join(dict.fromkeys(map(service_of, sources))) or "observations only"
+
+
 def _options() -> str:
     parts = [OPTIONS]
-    for service in EVENTS:
-        module = importlib.import_module(f"services.{service}.core.config")
-        parts.append(_section(service, module.Config))
+    for service in SERVICES:
+        name = f"services.{service}.core.config"
+        if importlib.util.find_spec(name):
+            parts.append(_section(service, importlib.import_module(name).Config))
     parts.append(_section("cluster", SimConfig))
     return "\n".join(parts)
 
@@ -116,12 +150,10 @@ def _paragraphs(text: str) -> str:
     return "\n\n".join(" ".join(part.split()) for part in text.split("\n\n"))
 
 
-def _table(head: tuple[str, str], rows: Iterable[tuple[str, str]]) -> str:
-    lines = [f"| {head[0]} | {head[1]} |", "|---|---|"]
-    for row in rows:
-        name, text = (cell.replace("|", "\\|") for cell in row)
-        lines.append(f"| {name} | {text} |")
-    return "\n".join(lines) + "\n"
+def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    cells = [[cell.replace("|", "\\|") for cell in row] for row in rows]
+    lines = [f"| {' | '.join(row)} |" for row in (head, *cells)]
+    return "\n".join([lines[0], "|" + "---|" * len(head), *lines[1:]]) + "\n"
 
 
 if __name__ == "__main__":

@@ -1,3 +1,4 @@
-"""Owns effects in flight: sends, retries, reads back and reports them. It decides nothing about
-pods.
+"""Owns requests to the API without a definite outcome.
+
+It sends, repeats, reads back and reports them, and decides nothing about pods.
 """

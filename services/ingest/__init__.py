@@ -1,3 +1,4 @@
-"""Records what the cluster shows, interns signatures and routes nodes to shards. It decides
-nothing.
+"""Owns what was observed, the numbers of uids, the signatures, and the shard of each node.
+
+It decides nothing.
 """

@@ -1,1 +1,4 @@
-"""Owns open gangs: commits a gang or releases all its holds. It does not pick nodes."""
+"""Owns open gangs: it commits a gang or releases all its holds.
+
+It does not pick nodes.
+"""

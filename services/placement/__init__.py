@@ -1,1 +1,4 @@
-"""Owns the nodes of one shard: filters, scores and reserves in one step. It does not order pods."""
+"""Owns the nodes of one shard: allocatable, requested, reserved, nominated, devices.
+
+It filters, scores and reserves in one step, and does not order pods.
+"""

@@ -1,3 +1,4 @@
-"""Owns victims and nominations: chooses which pods are evicted for which preemptor. It deletes
-nothing itself.
+"""Owns open preemptions, their victims, and budgets.
+
+It deletes nothing itself.
 """

@@ -1,1 +1,4 @@
-"""Owns pending pods: which are tried next and in which batch. It does not know nodes."""
+"""Owns pending pods and why they wait, batches, credits, and which groups are ready.
+
+It does not know nodes.
+"""

@@ -16,7 +16,7 @@ from muster.simulation.scenario import PLACEMENTS
 from shared.events import EVENTS, Observation
 from shared.machine.fold import SNAPSHOT_VERSION, Folded, restore_newest, state_hash
 from shared.machine.record import FORMAT, Record, decode
-from shared.model.ids import SERVICES, JournalName, service_of
+from shared.model.ids import SERVICES, JournalName
 from shared.ports.snapshots import SnapshotMeta
 from shared.snapshots.memory import MemorySnapshots
 from tests.contract.add_golden import RECORDS
@@ -36,29 +36,16 @@ def test_every_schema_has_a_type():
     assert found == generate().keys(), "remove what no type stands for"
 
 
-def topic_table() -> dict[str, set[str]]:
-    """Return each journal and the journals that it reads, from ARCHITECTURE.md."""
-    page = (ROOT.parent / "ARCHITECTURE.md").read_text()
-    rows = page.partition("| journal | owns")[2].partition("\n\n")[0].splitlines()[2:]
-    cells = [[cell.strip() for cell in row.strip("|").split("|")] for row in rows]
-    return {owns[0].split("`")[1]: set(owns[2].partition(":")[0].split(", ")) for owns in cells}
+def test_every_package_of_a_service_is_in_the_mesh():
+    packages = {path.parent.name for path in (ROOT.parent / "services").glob("*/__init__.py")}
+    assert packages == set(SERVICES), "name it in SERVICES in shared/model/ids.py"
 
 
-def test_every_service_has_events():
-    assert tuple(EVENTS) == SERVICES
-
-
-def test_the_table_of_journals_is_that_of_the_cores():
-    told = topic_table()
-    assert told.keys() == {
-        f"{service}/{'P' if service == 'placement' else 0}" for service in EVENTS
-    }
-    for journal, reads in told.items():
-        sources = make_core(JournalName(journal.replace("P", "1")), 3).sources
-        words = {service_of(name) + "/*" * name.startswith("placement") for name in sources}
-        assert reads == (words or {"nothing"}), journal
-        shards = [name for name in sources if name.startswith("placement/")]
-        assert len(shards) in (0, 3), journal
+@pytest.mark.parametrize("service", SERVICES)
+def test_a_core_owns_its_journal_and_reads_no_shard_or_all(service):
+    core = make_core(JournalName(f"{service}/0"), 3)
+    assert core.journal == f"{service}/0"
+    assert len([name for name in core.sources if name.startswith("placement/")]) in (0, 3)
 
 
 def golden_lines() -> list[dict[str, str]]:

@@ -1,4 +1,4 @@
-"""HTTP extenders and a bind plugin under `muster serve` over Kafka on a real API server: the six
+"""HTTP extenders and a bind plugin under `muster serve` over Kafka on a real API server: all
 processes do what one process does, though each asks only about its own part.
 """
 
@@ -48,7 +48,7 @@ def broker() -> Iterator[KafkaBroker]:
     yield from running_broker()
 
 
-def test_six_processes_ask_extenders_and_plugins_as_one_does(
+def test_processes_ask_extenders_and_plugins_as_one_does(
     new_cluster: NewCluster, broker: KafkaBroker, tmp_path: Path
 ):
     servers = new_cluster(KubeOptions(storage_json=True))
@@ -97,7 +97,7 @@ def test_six_processes_ask_extenders_and_plugins_as_one_does(
 
 
 def _words(folder: Path, notes: Path, filters: str, spares: str, binder: str) -> list[str]:
-    """What all six processes are given: the configuration, the plugin, where the run is."""
+    """What all processes are given: the configuration, the plugin, where the run is."""
     verbs = (("filterVerb", "filter", filters), ("preemptVerb", "preempt", spares))
     extenders = [
         {"urlPrefix": url, verb: name, "httpTimeout": "60s"}

@@ -1,4 +1,4 @@
-"""Amounts at the end of int64, in every resource and in any number, through all six services.
+"""Amounts at the end of int64, in every resource and in any number, through all services.
 
 A snapshot is due in every turn of every service. The simulation loads them where processes are
 killed, compares each with a fold from the start, and judges the cluster in exact integers.

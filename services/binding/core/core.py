@@ -33,6 +33,7 @@ from shared.events.binding import (
 )
 from shared.events.permit import GangCommitted
 from shared.events.placement import Reserved, VolumesChosen
+from shared.machine.core import Core
 from shared.machine.handlers import handlers
 from shared.machine.saved import load, save
 from shared.model.columns import gathered, pack, unpack
@@ -42,7 +43,7 @@ from shared.model.options import read_options
 FAILURES = ("gone", "foreign", "abandoned", "failed", "refused")
 
 
-class BindingCore:
+class BindingCore(Core[BindingState]):
     """The core of binding. It reads every journal that reserves pods, evicts pods or has facts."""
 
     journal = BINDING

@@ -45,6 +45,7 @@ from shared.events.observed import (
     WatchAdvanced,
     WorldOpened,
 )
+from shared.machine.core import Core
 from shared.machine.handlers import handlers
 from shared.machine.saved import load, save
 from shared.model.columns import split
@@ -55,7 +56,7 @@ RECORD_FACTS_BYTES_MAX = 4 << 20
 NODE_BYTES = OBJECT_BYTES = 600
 
 
-class IngestCore:
+class IngestCore(Core[IngestState]):
     """The core of ingest. Its journal is the world journal; it reads no other."""
 
     journal = INGEST

@@ -27,13 +27,14 @@ from shared.events.ingest import GangGone, GangSet, PodsAssigned, PodsGone
 from shared.events.permit import GangCommitted, GangReleased, GangTimedOut, HoldAsked, OfferAsked
 from shared.events.placement import GangHeld, GangOffered, GangRefused, Shown
 from shared.events.queueing import GangDispatched, Members
+from shared.machine.core import Core
 from shared.machine.saved import load, save
 from shared.model.columns import pack, unpack
 from shared.model.ids import BINDING, INGEST, PERMIT, QUEUEING, JournalName, placement
 from shared.model.options import read_options
 
 
-class PermitCore:
+class PermitCore(Core[PermitState]):
     """Permit's state machine; see the module docstring."""
 
     journal = PERMIT

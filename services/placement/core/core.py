@@ -44,6 +44,7 @@ from shared.events.preemption import (
     NominateAsked,
     NominationCleared,
 )
+from shared.machine.core import Core
 from shared.machine.handlers import handlers
 from shared.machine.saved import load, save
 from shared.model.columns import size, unpack
@@ -127,7 +128,7 @@ HANDLERS = handlers(
 """A handler for every event addressed to a shard, and for the shard's own."""
 
 
-class PlacementCore:
+class PlacementCore(Core[PlacementState]):
     """The core of one of `placements` shards. It holds only the shard's number."""
 
     def __init__(self, shard: int, placements: int = 1) -> None:

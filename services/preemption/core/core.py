@@ -49,13 +49,14 @@ from shared.events.preemption import (
     VictimsAsked,
 )
 from shared.events.queueing import GangPreemptAsked, GangPreemptRecalled, PreemptAsked
+from shared.machine.core import Core
 from shared.machine.saved import load, save
 from shared.model.columns import few, pack
 from shared.model.ids import BINDING, INGEST, PREEMPTION, QUEUEING, JournalName, placement
 from shared.model.options import read_options
 
 
-class PreemptionCore:
+class PreemptionCore(Core[PreemptionState]):
     """Preemption's state machine; see the module docstring."""
 
     journal = PREEMPTION

@@ -34,6 +34,7 @@ from shared.events.ingest import (
 from shared.events.queueing import (
     LaneFreed,
 )
+from shared.machine.core import Core
 from shared.machine.handlers import handlers
 from shared.machine.saved import load, save
 from shared.model.ids import (
@@ -83,7 +84,7 @@ HANDLERS = handlers(
 )
 
 
-class QueueingCore:
+class QueueingCore(Core[QueueingState]):
     """Queueing's state machine; see the module docstring."""
 
     journal = QUEUEING
