@@ -18,7 +18,14 @@ from muster.checker.filters.default_filters import (
     filters_by_default,
     has_own_filters,
 )
-from muster.checker.filters.fits import Load, device_room, full_for, static_obstacle, words_of_full
+from muster.checker.filters.fits import (
+    STATIC_RULES,
+    Load,
+    device_room,
+    full_for,
+    static_obstacle,
+    words_of_full,
+)
 from muster.checker.filters.inter_pod_rules import (
     ONE_SHARD,
     Around,
@@ -36,13 +43,7 @@ NO_NODES = "no nodes available to schedule pods"
 _ADDED = "no new claims to deallocate|preemption: |not found"  # by kube-scheduler's own plugins
 _MESSAGE = re.compile(rf"0/(\d+) nodes are available: (.+?)\.(?: (?:{_ADDED}).*)?")
 _ADDED_TO = re.compile(r"0/(\d+) nodes are available: (.+?)\. .+")  # by plugins of users
-_STATIC = {
-    "unschedulable": "node(s) were unschedulable",
-    "taint": "node(s) had untolerated taint(s)",
-    "node affinity": "node(s) didn't match Pod's node affinity/selector",
-}
-_MODEL = "gpu model"
-"""The last reason checked: GPUs of the wrong model, where no amount is short."""
+_STATIC = frozenset(reason for reason, _rule in STATIC_RULES)
 
 
 @dataclass
@@ -203,8 +204,8 @@ def _single_problem(final: Final, pod: Waiting) -> str | None:
     around = final.around(pod.spec)
     for node in final.nodes:
         obstacle = static_obstacle(pod.spec, node)
-        if obstacle is not None and obstacle != _MODEL:
-            static[_STATIC.get(obstacle.split()[0], _STATIC.get(obstacle, obstacle))] += 1
+        if obstacle in _STATIC:
+            static[obstacle] += 1
         elif obstacle is None and _fits(pod.spec, node, final.load(node), around):
             return f"waits ({pod.message}) but fits on node {node.name}"
         else:
@@ -235,12 +236,12 @@ def _message_problem(message: str, static: Counter[str], left: int, nodes: int) 
     if int(match[1]) != nodes:
         return f"the message {message!r} speaks of other than {nodes} nodes"
     counts = {reason: count for count, reason in _parts(match[2])}
-    for reason in set(_STATIC.values()):
+    for reason in sorted(_STATIC):
         if counts.get(reason, 0) != static[reason]:
             return f"{message!r}: brute force finds {static[reason]} nodes with {reason!r}"
     if sum(counts.values()) < nodes:
         return f"{message!r}: the reasons cover fewer than {nodes} nodes"
-    if left and not set(counts) - set(_STATIC.values()):
+    if left and not set(counts) - _STATIC:
         return f"{message!r}: no reason for {left} nodes"
     return None
 
@@ -249,7 +250,7 @@ def _count_problem(message: str, full: Counter[str]) -> str | None:
     """Return what is false in the counts of full nodes, compared with the end of the run."""
     match = _match(message)
     counts = {} if match is None else {reason: count for count, reason in _parts(match[2])}
-    for reason in sorted(full.keys() | counts.keys() - set(_STATIC.values())):
+    for reason in sorted(full.keys() | counts.keys() - _STATIC):
         if counts.get(reason, 0) != full[reason]:
             return f"{message!r}: brute force finds {full[reason]} nodes with {reason!r}"
     return None

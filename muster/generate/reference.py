@@ -17,8 +17,8 @@ from msgspec.structs import FieldInfo, fields
 from muster.app.mesh import make_core
 from muster.cli.main import app
 from shared.events import EVENT_TYPES
-from shared.events.base import published
 from shared.model.ids import SERVICES, JournalName, service_of
+from shared.model.text import snake_case
 from shared.simulated.config import SimConfig
 
 FOLDER = Path(__file__).resolve().parents[2] / "docs" / "reference"
@@ -134,7 +134,7 @@ def _events() -> str:
     parts = [EVENTS_HEAD]
     for name, kinds in EVENT_TYPES.items():
         rows = [
-            (f"`{published(event.__name__)}`", _first_sentence(event.__doc__ or ""))
+            (f"`{snake_case(event.__name__)}`", _first_sentence(event.__doc__ or ""))
             for event in sorted(kinds, key=lambda one: one.__name__)
         ]
         parts.append(f"## {name}\n" + _table(("event", "meaning"), rows))

@@ -26,10 +26,10 @@ from muster.cli.errors import UsageFault
 from muster.user_plugins.names import CALLED, uncalled_method, unread_parts
 from muster.user_plugins.rules import complaint, refused
 from shared.configuration.plugins import OFF_BY_DEFAULT, REMOVED
-from shared.configuration.plugins import PLUGINS as KNOWN
 from shared.machine.core import Core
 from shared.model.cluster_event_kinds import KINDS
 from shared.model.ids import JournalName
+from shared.model.profile import PLUGINS as KNOWN
 from shared.model.text import did_you_mean
 from shared.ports.bind_plugin import BindPlugin
 from shared.scheduling.api.custom.args import type_of

@@ -9,12 +9,12 @@ from typing import Any
 import msgspec
 
 from shared.configuration.added_rules import added_affinity, default_constraint
-from shared.configuration.plugins import PLUGINS, REMOVED
+from shared.configuration.plugins import REMOVED
 from shared.kubernetes.objects.errors import shown
 from shared.kubernetes.objects.fields import Fields
 from shared.kubernetes.objects.labels import is_label_name
 from shared.model.objects import GPU
-from shared.model.profile import REQUESTED_TO_CAPACITY_RATIO, STRATEGIES, Profile, Strategy
+from shared.model.profile import PLUGINS, REQUESTED_TO_CAPACITY_RATIO, STRATEGIES, Profile, Strategy
 from shared.scheduling.api.custom.args import ArgsWrong, json_of
 from shared.scheduling.api.custom.plugin import PLUGINS as USER_PLUGINS
 

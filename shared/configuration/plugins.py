@@ -8,58 +8,29 @@ from msgspec import Struct
 
 from shared.kubernetes.objects.errors import shown
 from shared.kubernetes.objects.fields import Fields
+from shared.model.profile import (
+    FILTER,
+    PERMIT,
+    PLUGINS,
+    POINTS,
+    PRE_ENQUEUE,
+    PRE_FILTER,
+    RESERVE,
+    SCORE,
+    WEIGHTS,
+)
 from shared.scheduling.api.custom.plugin import PLUGINS as USER_PLUGINS
 
-PRE_ENQUEUE, QUEUE_SORT, PRE_FILTER, FILTER = "preEnqueue", "queueSort", "preFilter", "filter"
-POST_FILTER, PRE_SCORE, SCORE, RESERVE = "postFilter", "preScore", "score", "reserve"
-PERMIT, PRE_BIND, BIND, POST_BIND = "permit", "preBind", "bind", "postBind"
 MULTI_POINT = "multiPoint"
-POINTS = (
-    *(PRE_ENQUEUE, QUEUE_SORT, PRE_FILTER, FILTER, POST_FILTER, PRE_SCORE, SCORE, RESERVE),
-    *(PERMIT, PRE_BIND, BIND, POST_BIND),
-)
 ALL = "*"
 WEIGHT_MIN, WEIGHT_MAX = -(1 << 31), (1 << 31) - 1
 
-_FILTERS, _SCORES = (PRE_FILTER, FILTER), (PRE_SCORE, SCORE)
-PLUGINS: dict[str, tuple[str, ...]] = {
-    "SchedulingGates": (PRE_ENQUEUE,),
-    "PrioritySort": (QUEUE_SORT,),
-    "NodeUnschedulable": (FILTER,),
-    "NodeName": (FILTER,),
-    "TaintToleration": (FILTER, *_SCORES),
-    "NodeAffinity": (*_FILTERS, *_SCORES),
-    "NodePorts": _FILTERS,
-    "NodeResourcesFit": (*_FILTERS, *_SCORES),
-    "VolumeRestrictions": _FILTERS,
-    "NodeVolumeLimits": _FILTERS,
-    "VolumeBinding": (*_FILTERS, *_SCORES, RESERVE, PRE_BIND),
-    "VolumeZone": _FILTERS,
-    "PodTopologySpread": (*_FILTERS, *_SCORES),
-    "InterPodAffinity": (*_FILTERS, *_SCORES),
-    "DynamicResources": (PRE_ENQUEUE, *_FILTERS, POST_FILTER, SCORE, RESERVE, PRE_BIND),
-    "DefaultPreemption": (PRE_ENQUEUE, POST_FILTER),
-    "NodeResourcesBalancedAllocation": _SCORES,
-    "ImageLocality": (SCORE,),
-    "DefaultBinder": (BIND,),
-}
-"""Each plugin of kube-scheduler 1.35 with its extension points, in the order of its defaults."""
 OFF_BY_DEFAULT: dict[str, tuple[str, ...]] = {
     "GangScheduling": (PRE_ENQUEUE, RESERVE, PERMIT),
-    "NodeDeclaredFeatures": _FILTERS,
+    "NodeDeclaredFeatures": (PRE_FILTER, FILTER),
 }
 """Plugins behind feature gates that are off: they may be named, and do nothing."""
 REMOVED = ("AzureDiskLimits", "CinderLimits", "EBSLimits", "GCEPDLimits")
-WEIGHTS = {
-    "TaintToleration": 3,
-    "NodeAffinity": 2,
-    "NodeResourcesFit": 1,
-    "PodTopologySpread": 2,
-    "InterPodAffinity": 2,
-    "DynamicResources": 2,
-    "NodeResourcesBalancedAllocation": 1,
-    "ImageLocality": 1,
-}
 
 
 class Named(Struct, frozen=True):

@@ -19,8 +19,17 @@ from shared.configuration.plugin_args import (
     own_arguments,
     with_arguments,
 )
-from shared.configuration.plugins import (
+from shared.configuration.plugins import expanded, plugin_set
+from shared.extenders.values import Extender
+from shared.kubernetes.objects.errors import WorldError, shown
+from shared.kubernetes.objects.fields import Fields
+from shared.model.election import NAMESPACE, Election
+from shared.model.post_filter import FIRST, LAST, NOWHERE
+from shared.model.profile import (
     BIND,
+    DEFAULT_PREEMPTION,
+    DEFAULT_SCHEDULER,
+    DYNAMIC_RESOURCES,
     FILTER,
     PERMIT,
     POST_BIND,
@@ -32,18 +41,6 @@ from shared.configuration.plugins import (
     QUEUE_SORT,
     RESERVE,
     SCORE,
-    expanded,
-    plugin_set,
-)
-from shared.extenders.values import Extender
-from shared.kubernetes.objects.errors import WorldError, shown
-from shared.kubernetes.objects.fields import Fields
-from shared.model.election import NAMESPACE, Election
-from shared.model.post_filter import FIRST, LAST, NOWHERE
-from shared.model.profile import (
-    DEFAULT_PREEMPTION,
-    DEFAULT_SCHEDULER,
-    DYNAMIC_RESOURCES,
     Configuration,
     CustomPlugin,
     Profile,

@@ -8,13 +8,10 @@ from typing import Any
 
 from msgspec import Struct
 
-
-def published(name: str) -> str:
-    """Return the tag under which an event is written: `pods_pending` for `PodsPending`."""
-    return "".join("_" + c.lower() if c.isupper() else c for c in name).lstrip("_")
+from shared.model.text import snake_case
 
 
-class Event(Struct, frozen=True, gc=False, omit_defaults=True, tag_field="type", tag=published):
+class Event(Struct, frozen=True, gc=False, omit_defaults=True, tag_field="type", tag=snake_case):
     """Base of all events. `to` names the services (or single partitions) that read it; the owner of
     the journal always applies its own events. Events without readers keep the empty default.
     """

@@ -9,10 +9,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from shared.events import binding, ingest, observed, permit, placement, preemption, queueing
-from shared.events.base import Configured, Event, published
+from shared.events.base import Configured, Event
 from shared.events.names import Names, Subject, column_of
 from shared.model.api_outcome import Answer
 from shared.model.columns import size, split, unpack_totals
+from shared.model.text import snake_case
 
 NAMED_MAX = 3
 
@@ -457,7 +458,7 @@ def describe(event: Event, view: View) -> str:
 
 def _by_fields(event: Event, view: View) -> str:
     """Return the name of an event and those of its fields that are set and say something."""
-    name = published(type(event).__name__).replace("_", " ")
+    name = snake_case(type(event).__name__).replace("_", " ")
     found = ((one, getattr(event, one)) for one in event.__struct_fields__)
     parts = [_field(one, value, event, view) for one, value in found if value]
     return f"{name}: {', '.join(filter(None, parts))}"

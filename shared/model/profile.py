@@ -18,21 +18,49 @@ VERSIONS = (V1_35, V1_36) = ("1.35", "1.36")
 
 DEFAULT_PREEMPTION, DYNAMIC_RESOURCES = "DefaultPreemption", "DynamicResources"
 DEFAULT_SCHEDULER = "default-scheduler"
-DEFAULT_FILTERS = (
-    *("NodeUnschedulable", "NodeName", "TaintToleration", "NodeAffinity", "NodePorts"),
-    *("NodeResourcesFit", "VolumeRestrictions", "NodeVolumeLimits", "VolumeBinding", "VolumeZone"),
-    *("PodTopologySpread", "InterPodAffinity", "DynamicResources"),
+PRE_ENQUEUE, QUEUE_SORT, PRE_FILTER, FILTER = "preEnqueue", "queueSort", "preFilter", "filter"
+POST_FILTER, PRE_SCORE, SCORE, RESERVE = "postFilter", "preScore", "score", "reserve"
+PERMIT, PRE_BIND, BIND, POST_BIND = "permit", "preBind", "bind", "postBind"
+POINTS = (
+    *(PRE_ENQUEUE, QUEUE_SORT, PRE_FILTER, FILTER, POST_FILTER, PRE_SCORE, SCORE, RESERVE),
+    *(PERMIT, PRE_BIND, BIND, POST_BIND),
 )
-DEFAULT_SCORES = (
-    ("TaintToleration", 3),
-    ("NodeAffinity", 2),
-    ("NodeResourcesFit", 1),
-    ("VolumeBinding", 1),
-    ("PodTopologySpread", 2),
-    ("InterPodAffinity", 2),
-    ("DynamicResources", 2),
-    ("NodeResourcesBalancedAllocation", 1),
-    ("ImageLocality", 1),
+_FILTERS, _SCORES = (PRE_FILTER, FILTER), (PRE_SCORE, SCORE)
+PLUGINS: dict[str, tuple[str, ...]] = {
+    "SchedulingGates": (PRE_ENQUEUE,),
+    "PrioritySort": (QUEUE_SORT,),
+    "NodeUnschedulable": (FILTER,),
+    "NodeName": (FILTER,),
+    "TaintToleration": (FILTER, *_SCORES),
+    "NodeAffinity": (*_FILTERS, *_SCORES),
+    "NodePorts": _FILTERS,
+    "NodeResourcesFit": (*_FILTERS, *_SCORES),
+    "VolumeRestrictions": _FILTERS,
+    "NodeVolumeLimits": _FILTERS,
+    "VolumeBinding": (*_FILTERS, *_SCORES, RESERVE, PRE_BIND),
+    "VolumeZone": _FILTERS,
+    "PodTopologySpread": (*_FILTERS, *_SCORES),
+    "InterPodAffinity": (*_FILTERS, *_SCORES),
+    "DynamicResources": (PRE_ENQUEUE, *_FILTERS, POST_FILTER, SCORE, RESERVE, PRE_BIND),
+    "DefaultPreemption": (PRE_ENQUEUE, POST_FILTER),
+    "NodeResourcesBalancedAllocation": _SCORES,
+    "ImageLocality": (SCORE,),
+    "DefaultBinder": (BIND,),
+}
+"""Each plugin of the product with its extension points, in the order of the default profile, which
+is kube-scheduler's. shared/scheduling/profile.py makes them.
+"""
+WEIGHTS = {
+    "TaintToleration": 3,
+    "NodeAffinity": 2,
+    "PodTopologySpread": 2,
+    "InterPodAffinity": 2,
+    "DynamicResources": 2,
+}
+"""The weights of score plugins other than 1."""
+DEFAULT_FILTERS = tuple(name for name, points in PLUGINS.items() if FILTER in points)
+DEFAULT_SCORES = tuple(
+    (name, WEIGHTS.get(name, 1)) for name, points in PLUGINS.items() if SCORE in points
 )
 SYSTEM_SPREAD = (
     SpreadConstraint("kubernetes.io/hostname", 3, hard=False),

@@ -25,6 +25,11 @@ def one_line(text: str) -> str:
     return "".join(map(_shown, " ".join(part for part in parts if part)))
 
 
+def snake_case(name: str) -> str:
+    """Return a name in CamelCase in lower case: `pods_pending` for `PodsPending`."""
+    return "".join("_" + c.lower() if c.isupper() else c for c in name).lstrip("_")
+
+
 def quoted(text: str) -> str:
     """Return a text from outside for a message of ours: one line of at most QUOTED_MAX characters.
 

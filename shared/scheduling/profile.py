@@ -5,6 +5,7 @@ not know, come last. A total is at most 100 times all weights of a profile.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
+from importlib import import_module
 from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
@@ -12,6 +13,7 @@ import numpy as np
 
 from shared.model.objects import CPU, EPHEMERAL_STORAGE, MEMORY, PODS, PodSpec
 from shared.model.profile import NARROW_MAX, V1_35, Profile, Strategy
+from shared.model.text import snake_case
 from shared.scheduling.api.custom.plugin import Plugin, parts_of, registered
 from shared.scheduling.api.custom.reserve import Reserving
 from shared.scheduling.api.custom.steps import (
@@ -25,10 +27,8 @@ from shared.scheduling.plugins.balanced_allocation import BalancedAllocation
 from shared.scheduling.plugins.gpu_devices import GpuDevices, GpuModel
 from shared.scheduling.plugins.image_locality import ImageLocality
 from shared.scheduling.plugins.node_affinity import AddedAffinity, NamedNodes, NodeAffinity
-from shared.scheduling.plugins.node_name import NodeName
 from shared.scheduling.plugins.node_ports import NodePorts
 from shared.scheduling.plugins.node_resources_fit import LeastAllocated, NodeResourcesFit
-from shared.scheduling.plugins.node_unschedulable import NodeUnschedulable
 from shared.scheduling.plugins.resource_scores import (
     Balance,
     BalanceGained,
@@ -140,19 +140,17 @@ class Plugins:
         if profile.added_required is not None:
             affinity.insert(0, AddedAffinity(profile.added_required))
         known: dict[str, Sequence[FilterStep]] = {
-            "NodeUnschedulable": [NodeUnschedulable()],
-            "NodeName": [NodeName()],
-            "TaintToleration": [TaintToleration()],
             "NodeAffinity": affinity,
             "NodePorts": [PORTS],
             "NodeResourcesFit": [self.fit],
+            "DynamicResources": [],
             **{name: [name] for name in (*VOLUMES, *INTER_POD_PLUGINS)},
             **{name: [CustomFilter(plugin)] for name, plugin in self.custom.items()},
         }
         found: list[FilterStep] = [NAMED_NODES] if profile.names_nodes else []
         found.extend(self.pre_filters)
         for name in profile.filters:
-            found.extend(known.get(name, ()))
+            found.extend(known[name] if name in known else [_static_filter(name)])
         assert self.fit in found, f"profile {profile.name} does not look at amounts"
         return tuple(found)
 
@@ -228,6 +226,15 @@ class Plugins:
                 score = CustomAmounts(plugin, table, sig.spec)
                 terms.append(LocalTerm(plugin.name, weight, score))
         return LocalScores(terms, self.least, self.number)
+
+
+def _static_filter(name: str) -> StaticFilter:
+    """Return the filter of a plugin that reads objects only: the class of its name, in the module
+    of its name in lower case: NodeName in node_name.py.
+    """
+    module = import_module(f"shared.scheduling.plugins.{snake_case(name)}")
+    found: StaticFilter = getattr(module, name)()
+    return found
 
 
 def _local_part(profile: Profile) -> tuple[object, ...]:

@@ -12,7 +12,7 @@ from shared.model.objects import (
     SelectorTerm,
     Toleration,
 )
-from shared.model.profile import Profile
+from shared.model.profile import DEFAULT_FILTERS, Profile
 
 TOLERATES_ALL = tuple(Toleration("", "Exists", "", effect) for effect in (NO_SCHEDULE, NO_EXECUTE))
 
@@ -28,10 +28,22 @@ def filters_by_default(profile: Profile) -> bool:
     return part(profile) == part(default)
 
 
+WITHOUT = frozenset(
+    (
+        *("NodeUnschedulable", "NodeName", "TaintToleration", "NodeAffinity", "NodePorts"),
+        *("VolumeRestrictions", "NodeVolumeLimits", "VolumeBinding", "VolumeZone"),
+        *("PodTopologySpread", "InterPodAffinity", "DynamicResources"),
+    )
+)
+"""Filters that a profile may lack: `as_by_default` knows, or what they read is not checked."""
+
+
 def has_own_filters(profile: Profile) -> bool:
-    """Return whether users' plugins may refuse pods of the profile."""
+    """Return whether users' plugins may refuse pods of the profile, or it lacks a filter that is
+    always checked here.
+    """
     return (
-        bool(profile.reserve)
+        bool(profile.reserve or set(DEFAULT_FILTERS) - {*profile.filters, *WITHOUT})
         or profile.acts_at_bind
         or any(one.rejects or one.name in profile.filters for one in profile.custom)
     )

@@ -4,7 +4,7 @@ Follows kube-scheduler's Filter plugins (NodeUnschedulable, TaintToleration, Nod
 NodePorts, NodeResourcesFit) and the per-device GPU rule; knows nothing of scores.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
 
@@ -25,6 +25,7 @@ from shared.model.objects import (
 
 LISTED_MAX = 63  # devices of a node that masks tell apart
 WRONG_MODEL = "node(s) didn't match Pod's GPU model"
+"""The last reason checked: GPUs of the wrong model, where no amount is short."""
 
 
 @dataclass
@@ -70,21 +71,21 @@ def why_not(spec: PodSpec, node: Node, load: Load) -> str | None:
 
 
 def static_obstacle(spec: PodSpec, node: Node) -> str | None:
-    """Return the first static rule that keeps the pod off the node: one that no other
-    pod changes.
+    """Return Filter's reason by the first static rule that keeps the pod off the node: one that no
+    other pod changes.
     """
-    unschedulable = Taint(UNSCHEDULABLE_TAINT, "", NO_SCHEDULE)
-    if node.unschedulable and not _tolerated(unschedulable, spec.tolerations):
-        return "unschedulable"
-    for taint in node.taints:
-        if not tolerates(spec, (taint,)):
-            return f"taint {taint.key}"
-    if not selects(spec, node):
-        return "node affinity"
+    for reason, rejects in STATIC_RULES:
+        if rejects(spec, node):
+            return reason
     gpu = spec.gpu
     if gpu is not None and gpu.models and node.gpu_model not in gpu.models:
-        return "gpu model"
+        return WRONG_MODEL
     return None
+
+
+def _is_cordoned(spec: PodSpec, node: Node) -> bool:
+    unschedulable = Taint(UNSCHEDULABLE_TAINT, "", NO_SCHEDULE)
+    return node.unschedulable and not _tolerated(unschedulable, spec.tolerations)
 
 
 def tolerates(spec: PodSpec, taints: Iterable[Taint]) -> bool:
@@ -99,6 +100,17 @@ def selects(spec: PodSpec, node: Node) -> bool:
         return False
     terms = spec.affinity_required
     return not terms or any(term_matches(term, node) for term in terms)
+
+
+STATIC_RULES: tuple[tuple[str, Callable[[PodSpec, Node], bool]], ...] = (
+    ("node(s) were unschedulable", _is_cordoned),
+    ("node(s) had untolerated taint(s)", lambda spec, node: not tolerates(spec, node.taints)),
+    (
+        "node(s) didn't match Pod's node affinity/selector",
+        lambda spec, node: not selects(spec, node),
+    ),
+)
+"""Filter's reasons that no load changes, in the order of the plugins, each with its rule."""
 
 
 def full_for(spec: PodSpec, node: Node, load: Load) -> str | None:

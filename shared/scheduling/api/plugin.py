@@ -34,6 +34,8 @@ class Refusal(NamedTuple):
 class StaticFilter(Protocol):
     """Filter by the node's objects alone: always UnschedulableAndUnresolvable. `reads`: the fields
     of a PodSpec that it reads; pods with equal fields share its answer.
+
+    The one of plugin NodeName is class NodeName in shared/scheduling/plugins/node_name.py.
     """
 
     name: str

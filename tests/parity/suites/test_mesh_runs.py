@@ -368,7 +368,9 @@ def test_large_and_small_weights_give_kube_schedulers_choice(
 
 
 def test_every_plugin_that_a_run_can_reach_has_a_change():
-    modules = {path.stem for path in (ROOT / "shared" / "scheduling" / "plugins").glob("[a-z]*.py")}
+    paths = (ROOT / "shared" / "scheduling" / "plugins").glob("[a-z]*.py")
+    # What kube-scheduler lacks cannot be compared with it, and says so.
+    modules = {path.stem for path in paths if "kube-scheduler lacks" not in path.read_text()}
     bugs = [*PLANTED, *(bug for bug in OTHER_BUGS if bug.name in ELSEWHERE)]
     # No pod that waits in a cluster names a node (test_messages.py has changes for that).
     assert modules - {"node_name"} == {bug.module.rpartition(".")[2] for bug in bugs}

@@ -7,7 +7,11 @@ import msgspec
 import pytest
 
 from muster.checker.brute_force import Final, Waiting, confirm
-from muster.checker.filters.default_filters import as_by_default, filters_by_default
+from muster.checker.filters.default_filters import (
+    as_by_default,
+    filters_by_default,
+    has_own_filters,
+)
 from muster.cli.errors import UsageFault
 from muster.cli.profiles import read_profiles, require_profiles, with_profiles
 from services.binding.core.config import Config as Binding
@@ -16,7 +20,7 @@ from shared.extenders.values import CALLED
 from shared.kubernetes.objects.errors import WorldError
 from shared.model.objects import HostPort, Node, PodSpec, Requirement, SelectorTerm, Taint
 from shared.model.options import read_options
-from shared.model.profile import SYSTEM_SPREAD, Configuration, Profile
+from shared.model.profile import DEFAULT_FILTERS, SYSTEM_SPREAD, Configuration, Profile
 from shared.worlds.settings import Choice, load_world
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -116,6 +120,15 @@ def test_a_spec_for_the_default_filters(profile, spec, expected):
     else:
         assert after == msgspec.structs.replace(before, **expected)
     assert filters_by_default(profile) == (profile == Profile())
+
+
+def test_pods_of_a_profile_without_a_filter_that_is_always_checked_are_not_checked(monkeypatch):
+    profile = Profile(filters=tuple(one for one in DEFAULT_FILTERS if one != "NodePorts"))
+    assert not has_own_filters(profile)
+    more = (*DEFAULT_FILTERS, "AnotherFilter")
+    monkeypatch.setattr("muster.checker.filters.default_filters.DEFAULT_FILTERS", more)
+    assert has_own_filters(profile)
+    assert not has_own_filters(Profile(filters=more))
 
 
 def test_waiting_pods_are_checked_by_their_profiles_filters():

@@ -2,6 +2,8 @@
 answer.
 """
 
+from importlib import import_module
+from pkgutil import iter_modules
 from typing import Any
 
 import numpy as np
@@ -18,7 +20,8 @@ from shared.model.objects import (
     SelectorTerm,
     Taint,
 )
-from shared.model.profile import VERSIONS, Profile
+from shared.model.profile import PLUGINS, VERSIONS, Profile
+from shared.scheduling import plugins as package
 from shared.scheduling.cycle.score_classes import static_of
 from shared.scheduling.profile import Plugins
 from shared.scheduling.table.layout import Mask
@@ -77,6 +80,9 @@ def test_a_static_plugin_reads_what_it_declares_and_nothing_else(version):
         assert seen.fields <= set(plugin.reads), type(plugin)
 
 
+NAMES = [one.name for one in iter_modules(package.__path__)]
+
+
 class LowPriorityOnly:
     """A new plugin of the product."""
 
@@ -97,3 +103,11 @@ def test_pods_that_a_new_plugin_can_tell_apart_share_no_answer(monkeypatch):
     assert low.ok is None or low.ok.all()
     assert high.ok is not None
     assert not high.ok.any()
+
+
+def test_every_static_filter_is_in_the_table_of_plugins():
+    modules = [import_module(f"{package.__name__}.{name}") for name in NAMES]
+    kinds = [kind for module in modules for kind in vars(module).values()]
+    names = {kind.name for kind in kinds if hasattr(kind, "refuses") and hasattr(kind, "reads")}
+    # It comes last in every profile: kube-scheduler lacks it.
+    assert names - {"GpuDevices"} <= PLUGINS.keys(), "name it in PLUGINS in shared/model/profile.py"
