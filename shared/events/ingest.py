@@ -98,7 +98,13 @@ class PodsAssigned(Event, frozen=True, gc=False):
     nodes: bytes
 
     def to(self) -> tuple[str, ...]:
-        return (placement(self.shard), "queueing", "permit", "preemption", "binding")
+        return (
+            placement(self.shard),
+            "queueing",
+            "permit",
+            "preemption",
+            "binding",
+        )
 
 
 class PodsStarted(Event, frozen=True, gc=False):

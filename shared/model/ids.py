@@ -11,7 +11,14 @@ from typing import NewType
 JournalName = NewType("JournalName", str)
 """`service/partition`, for example `ingest/0` or `placement/2`."""
 
-SERVICES = ("ingest", "queueing", "placement", "permit", "preemption", "binding")
+SERVICES = (
+    "ingest",
+    "queueing",
+    "placement",
+    "permit",
+    "preemption",
+    "binding",
+)
 """The services of a mesh, in the order of the flow."""
 
 INGEST = JournalName("ingest/0")

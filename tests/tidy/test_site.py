@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from shared.adapters.metrics import registry_of
+from tests.contract.test_recipes import PAGES, blocks
 from tests.tidy.source import ROOT, at, report, repository_files, text_of
 
 LINK = re.compile(r"\]\((?!https?://|#)([^)#\s]+)(?:#([^)\s]+))?\)")
@@ -71,12 +72,14 @@ def test_pages_beside_the_site_link_to_what_is_there(site: Path):
 
 def test_files_that_pages_name_are_there():
     pages = [path for path in repository_files() if path.suffix == ".md"]
+    made = {block.path for page in PAGES for block in blocks(page) if block.is_new}
     report(
         [
             f"{at(page)} names {place}"
             for page in pages
             for place in PLACE.findall(text_of(page) or "")
-            if not PLACEHOLDER.search(place) and not any(ROOT.glob(place.rstrip("/")))
+            if not (PLACEHOLDER.search(place) or place in made)
+            and not any(ROOT.glob(place.rstrip("/")))
         ]
     )
 
@@ -98,3 +101,19 @@ def test_every_metric_has_its_row():
     page = (ROOT / "docs" / "reference" / "metrics.md").read_text(encoding="utf-8")
     families = registry_of(list).collect()
     report([f"{one.name} is missing" for one in families if f"`{one.name}" not in page])
+
+
+def test_the_life_of_a_pod_needs_one_page_and_25_files():
+    text = (ROOT / "docs" / "explanation" / "life-of-a-pod.md").read_text(encoding="utf-8")
+    files = PLACE.findall(text)
+    assert len(files) == len(set(files)) <= 25
+    rows = [line.split("|") for line in text.splitlines() if line.startswith("| `")]
+    report(
+        [
+            f"{path} has no {name}"
+            for _, file, read, *_rest in rows
+            for path in PLACE.findall(file)
+            for name in re.findall(r"`(\w+)`", read)
+            if not re.search(rf"(?:def|class) {name}\b", (ROOT / path).read_text(encoding="utf-8"))
+        ]
+    )
