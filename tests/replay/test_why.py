@@ -14,9 +14,9 @@ pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("replay")]
 PODS = 60
 
 
-@pytest.fixture(scope="module")
-def run():
-    return recorded(3)
+@pytest.fixture(scope="module", params=[3, 5])  # 5 has gangs in places made by preemption
+def run(request):
+    return recorded(request.param)
 
 
 async def test_every_pick_of_a_run_with_crashes_is_computed_again(run):

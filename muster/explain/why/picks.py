@@ -1,21 +1,23 @@
 """Why a pod has its node: the score that its shard recorded, and the scores of all nodes at that
 moment, computed again from the journal.
 
-The computation counts only if it gives the recorded score. Members of gangs that were placed where
-others were evicted for them are not always computed as the shard did.
+The computation counts only if it gives the recorded score. It cannot where the records before were
+cut, or where an extender's answer is not in the journal.
 """
 
-from collections.abc import Iterator
+from itertools import groupby
 from typing import NamedTuple, cast
 
 import numpy as np
 
 from muster.explain.why.answers import NodeAnswer, Pick, node_answer_of
 from muster.explain.why.journals import Journals
-from services.placement.core.extenders.questions import still_there
+from services.placement.core.extenders import questions
+from services.placement.core.gangs.nominated_places import GangPlaces
 from services.placement.core.placing import sampling
 from services.placement.core.preemption.nominations import nominated_pods_for
 from services.placement.core.state import PlacementState
+from services.placement.core.volumes import reservations
 from shared.events.names import column_of
 from shared.events.placement import GangHeld, Reserved
 from shared.machine.fold import NeedsReset
@@ -92,6 +94,11 @@ def _nodes_then(
     (`extended` of it from extenders). Charges the earlier picks of its event to the state.
     """
     event, table = picked.event, state.table
+    if isinstance(event, GangHeld):
+        nominated_pods, is_in_place = _of_gang(state, event, picked.row)
+    else:
+        priority, is_in_place = state.specs[picked.sig].priority, False
+        nominated_pods = nominated_pods_for(state, priority, pod)
     nodes = column_of(event, "nodes")[: picked.row]
     sigs = [event.sig] * len(nodes) if isinstance(event, Reserved) else column_of(event, "sigs")
     masks = column_of(event, "devices") if event.devices else [0] * len(nodes)
@@ -99,36 +106,49 @@ def _nodes_then(
         row = table.row_of(node)
         assert row is not None, f"node {node} had a pick"
         table.charge_one(state.sigs[sig], row, mask)
-    nominated_pods = nominated_pods_for(state, state.specs[picked.sig].priority, pod)
-    for rows, why_not in _searches(state, picked, nominated_pods):
-        reports = explain(table, state.sigs[picked.sig], nominated_pods, rows)
-        own = next(one for one in reports if one.node_id == picked.node)
-        if own.total + extended == picked.total:
-            named = {one.name for one in reports}
-            left = (node.name for node in table.nodes if node.name not in named)
-            left_out = (NodeAnswer(name, "Muster", (why_not,), 0) for name in left)
-            return (*map(node_answer_of, reports), *left_out)
-    return ()
+    rows, why_not = _searched(state, picked, nominated_pods, is_in_place)
+    reports = explain(table, state.sigs[picked.sig], nominated_pods, rows)
+    own = next(one for one in reports if one.node_id == picked.node)
+    if own.total + extended != picked.total:
+        return ()
+    named = {one.name for one in reports}
+    left = (node.name for node in table.nodes if node.name not in named)
+    left_out = (NodeAnswer(name, "Muster", (why_not,), 0) for name in left)
+    return (*map(node_answer_of, reports), *left_out)
 
 
-def _searches(
-    state: PlacementState, picked: Picked, nominated_pods: NominatedPods
-) -> Iterator[tuple[I64 | None, str]]:
-    """Yield the rows among which the node may have been picked (None: all feasible ones), and why
-    no others were.
+def _of_gang(state: PlacementState, event: GangHeld, row: int) -> tuple[NominatedPods | None, bool]:
+    """Return the nominations that the member in this row left room for, and whether it was placed
+    in one of the gang's own places.
+    """
+    places, trial = GangPlaces(state, event.gang, event.attempt), state.table.trial()
+    first = 0
+    for sig, group in groupby(column_of(event, "sigs")):
+        count = len(list(group))
+        chooses = questions.is_interested(state, sig) or reservations.chooses(state, sig)
+        in_places = 0 if chooses else len(places.place_members(trial, sig, count))
+        if row < first + count:
+            return places.nominated_pods(sig), row < first + in_places
+        first += count
+    raise AssertionError(f"row {row} of {event}")
+
+
+def _searched(
+    state: PlacementState, picked: Picked, nominated_pods: NominatedPods | None, is_in_place: bool
+) -> tuple[I64 | None, str]:
+    """Return the rows among which the node was picked (None: all feasible ones), and why no others
+    were.
     """
     event, call = picked.event, state.work_queue.extender_call
-    only = np.array([state.table.row_of(picked.node)], np.int64)
-    nominated = "not tried: the pod had a nominated node, or extenders left one alone"
+    is_alone = isinstance(event, Reserved) and event.feasible == 1
+    if is_in_place or is_alone:
+        only = np.array([state.table.row_of(picked.node)], np.int64)
+        return only, "not tried: the pod had a nominated node, or extenders left one alone"
     if isinstance(event, GangHeld):
-        yield None, ""
-        yield only, nominated
-    elif event.feasible == 1:
-        yield only, nominated
-    elif call is not None and call.answer is not None:
-        yield still_there(state.table, call.answer)[0], "extenders refused it"
-    elif state.tree is not None:
+        return None, ""
+    if call is not None and call.answer is not None:
+        return questions.still_there(state.table, call.answer)[0], "extenders refused it"
+    if state.tree is not None:
         found = sampling.place(state, picked.sig, nominated_pods).found
-        yield found, "not tried: the search had found enough nodes before"
-    else:
-        yield None, ""
+        return found, "not tried: the search had found enough nodes before"
+    return None, ""
