@@ -1,5 +1,8 @@
 """`muster why pod`: who evicted it, where it went, and why it got its node."""
 
+from collections.abc import Sequence
+from typing import Any
+
 import pytest
 
 from muster.cli.commands.why import lines_of
@@ -8,6 +11,8 @@ from muster.explain.tally import Tally
 from muster.explain.why.answers import Answer
 from muster.explain.why.nodes import why_node
 from muster.explain.why.pods import why_pod
+from shared.extenders.port import NodesLeft
+from shared.extenders.values import POD, Extender
 from tests.scenarios.scene import Scene, node, play
 
 GRACE_S = 300
@@ -204,6 +209,37 @@ def test_victims_beyond_their_budget_are_named_as_such():
         assert (tally.victims, tally.victims_beyond_budget) == (2, 1)
 
     play(story, node("n", 2_000))
+
+
+class Prefers:
+    """An extender that adds to the score of one node, and leaves out another."""
+
+    async def filter_and_score(
+        self, _extenders: Any, _namespace: str, _name: str, nodes: Sequence[str]
+    ) -> NodesLeft:
+        left = tuple(name for name in nodes if name != "third")
+        return NodesLeft(left, tuple(300 if name == "small" else 1 for name in left))
+
+    async def process_preemption(self, *_asked: Any) -> Any:
+        raise AssertionError("it names no victims")
+
+
+def test_scores_have_the_part_of_extenders():
+    async def story(scene: Scene) -> None:
+        scene.pods("a", cpu_milli=1_000, shown=((POD, "default/a"),))
+        await scene.settle()
+        found = await ask(scene, "a", "large")
+        assert found.pick is not None
+        own, large = found.nodes
+        assert (own.node, found.pick.missing, found.pick.score) == ("small", "", own.score)
+        assert (own.scores[-1], large.scores[-1]) == (("extenders", 300), ("extenders", 1))
+        assert found.pick.next_best == large.score < own.score
+        third = (await ask(scene, "a", "third")).nodes[1]
+        assert (third.refused_by, third.reasons) == ("Muster", ("extenders refused it",))
+
+    judge = Extender(url="http://h", filter_verb="filter", prioritize_verb="score")
+    nodes = (node("large", 8_000), node("small", 2_000), node("third", 8_000))
+    play(story, *nodes, extenders=[judge], extender_calls=Prefers())
 
 
 def test_a_pod_of_another_scheduler_has_no_pick():

@@ -219,14 +219,13 @@ def _names(names: Sequence[str]) -> str:
 
 
 def _pick_lines(one: Pick) -> list[str]:
-    extended = f" ({one.extended} of it from extenders)" if one.extended else ""
     next_best = "no other node was feasible"
     if one.next_best >= 0:
         next_best = f"next best {one.next_best}{f' on {one.next_node}' if one.next_node else ''}"
     if not one.missing:
         feasible = f"{one.feasible:,} of {one.nodes:,} nodes feasible"
-        return [f"  score {one.score}{extended}, {next_best}; {feasible}"]
-    lines = [f"  score {one.score}{extended}"]
+        return [f"  score {one.score}, {next_best}; {feasible}"]
+    lines = [f"  score {one.score}"]
     if one.feasible >= 0:
         first = f", for the first of {one.batch:,} pods placed together" if one.batch > 1 else ""
         lines[0] += f", {next_best}; nodes feasible: {one.feasible:,}{first}"

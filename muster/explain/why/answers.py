@@ -35,8 +35,7 @@ class Pick(Struct):
     """Why a shard picked a pod's node. `score` is recorded. The rest is of the moment of the pick
     if all nodes' scores could be computed again (`missing` is empty); else as recorded when the
     first of a batch of `batch` pods was picked, with the feasible nodes unknown (-1) for members of
-    gangs. `next_best`: the best score among other nodes (-1: none). `extended`: what extenders
-    added to the score; what they added elsewhere is not recorded.
+    gangs. `next_best`: the best score among other nodes (-1: none).
     """
 
     score: int
@@ -45,7 +44,6 @@ class Pick(Struct):
     nodes: int = -1
     next_best: int = -1
     next_node: str = ""
-    extended: int = 0
     missing: str = ""
 
 
@@ -171,10 +169,12 @@ def utc(time_ms: int) -> str:
     return datetime.fromtimestamp(time_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
 
 
-def node_answer_of(report: NodeReport) -> NodeAnswer:
-    """Return the node's part of a cycle."""
+def node_answer_of(report: NodeReport, extended: int = 0) -> NodeAnswer:
+    """Return the node's part of a cycle, to which extenders add."""
     scores = tuple((one.plugin, one.normalised * one.weight) for one in report.scores)
-    return NodeAnswer(report.name, report.plugin, report.messages, report.total, scores)
+    more = (("extenders", extended),) if extended else ()
+    total = report.total + extended
+    return NodeAnswer(report.name, report.plugin, report.messages, total, (*scores, *more))
 
 
 def decided_by(found: Found, view: View) -> Decided:

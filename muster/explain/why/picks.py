@@ -49,16 +49,16 @@ async def pick_of(journals: Journals, pod: int, node: int) -> tuple[Pick, tuple[
     """
     picked = await _picked(journals, pod, node)
     event = picked.event
-    pick = Pick(picked.total, len(column_of(event, "ids")))
+    extended = event.extended if isinstance(event, Reserved) else 0
+    pick = Pick(picked.total + extended, len(column_of(event, "ids")))
     if isinstance(event, Reserved):
         pick.feasible, pick.next_best = event.feasible, event.runner_up
-        pick.extended = event.extended
     try:
         state = await journals.state_before(picked.found)
     except (NeedsReset, PluginMissing) as error:
         pick.missing = str(error)
         return pick, ()
-    nodes = _nodes_then(state, picked, pod, pick.extended)
+    nodes = _nodes_then(state, picked, pod)
     name = await journals.node_name(node)
     others = [one for one in nodes if not one.refused_by and one.node != name]
     best = max(others, key=lambda one: one.score, default=None)
@@ -87,11 +87,9 @@ async def _picked(journals: Journals, pod: int, node: int) -> Picked:
     raise LookupError(pod)
 
 
-def _nodes_then(
-    state: PlacementState, picked: Picked, pod: int, extended: int
-) -> tuple[NodeAnswer, ...]:
-    """Return the answers of all nodes before the pick; none if they do not give the recorded score
-    (`extended` of it from extenders). Charges the earlier picks of its event to the state.
+def _nodes_then(state: PlacementState, picked: Picked, pod: int) -> tuple[NodeAnswer, ...]:
+    """Return the answers of all nodes before the pick; none if they do not give the recorded score.
+    Charges the earlier picks of its event to the state.
     """
     event, table = picked.event, state.table
     if isinstance(event, GangHeld):
@@ -109,12 +107,23 @@ def _nodes_then(
     rows, why_not = _searched(state, picked, nominated_pods, is_in_place)
     reports = explain(table, state.sigs[picked.sig], nominated_pods, rows)
     own = next(one for one in reports if one.node_id == picked.node)
-    if own.total + extended != picked.total:
+    if own.total != picked.total:
         return ()
+    more = _added_by_extenders(state, picked)
     named = {one.name for one in reports}
     left = (node.name for node in table.nodes if node.name not in named)
     left_out = (NodeAnswer(name, "Muster", (why_not,), 0) for name in left)
-    return (*map(node_answer_of, reports), *left_out)
+    found = (node_answer_of(one, more.get(one.node_id, 0)) for one in reports)
+    return (*found, *left_out)
+
+
+def _added_by_extenders(state: PlacementState, picked: Picked) -> dict[int, int]:
+    """Return what extenders added to the scores, by node."""
+    event, call = picked.event, state.work_queue.extender_call
+    if isinstance(event, GangHeld) or call is None or call.answer is None:
+        return {}
+    rows, scores = questions.still_there(state.table, call.answer)
+    return dict(zip(state.table.ids[rows].tolist(), scores.tolist(), strict=True))
 
 
 def _of_gang(state: PlacementState, event: GangHeld, row: int) -> tuple[NominatedPods | None, bool]:
