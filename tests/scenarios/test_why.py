@@ -55,6 +55,13 @@ def test_an_evicted_pod_that_still_ends_is_being_evicted():
         await scene.settle()
         scene.pods("high", cpu_milli=1_000, priority=9)
         await scene.settle(20)
+        waits = await ask(scene, "high")
+        assert (waits.state, waits.node) == ("waiting for its victims to leave", "n")
+        assert [one.pod for one in waits.evictions] == ["default/low"]
+        assert lines_of(waits, 0)[0] == "pod default/high: waiting for its victims to leave n"
+        assert waits.decided is not None
+        assert waits.decided.text == "default/high waits for default/low to leave n"
+        assert "        1 node: Insufficient cpu" in lines_of(waits, 0)
         line = await first_line(scene, "low")
         assert line.startswith("pod default/low: being evicted from n at ")
         assert line.endswith(" for default/high (priority 9), the only victim")

@@ -134,7 +134,9 @@ def _pod_lines(answer: Answer) -> list[str]:
         lines.append(f"  gang {answer.gang}")
     if answer.message:
         lines.append(f"  {answer.message}")
-    lines += [f"  {nodes:>7,} nodes: {text}" for text, nodes in answer.reasons if nodes]
+    for text, nodes in answer.reasons:
+        if nodes:
+            lines.append(f"  {nodes:>7,} node{'' if nodes == 1 else 's'}: {text}")
     if answer.detail and (not answer.message or answer.message not in answer.detail):
         lines.append(f"  {answer.detail}")
     if answer.pick is not None:
@@ -195,7 +197,8 @@ def _state(answer: Answer) -> str:
     if answer.ended_ms >= 0:
         was = f", it was on {answer.node}" if answer.node else ""
         return f"{answer.state} at {utc(answer.ended_ms)}{was}"
-    return f"{answer.state} on {answer.node}" if answer.node else answer.state
+    where = "" if answer.state.endswith("leave") else "on "
+    return f"{answer.state} {where}{answer.node}" if answer.node else answer.state
 
 
 def _eviction(one: Eviction) -> str:

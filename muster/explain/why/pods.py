@@ -30,7 +30,7 @@ from services.queueing.core.waiting.permit_rejections import is_permit_rejected
 from services.queueing.core.why import gated_message, why
 from shared.events.base import Event
 from shared.events.binding import BindFailed, Bound, PreBindFailed, VolumesTaken
-from shared.events.describe import View
+from shared.events.describe import NAMED_MAX, View
 from shared.events.ingest import PodsAssigned, PodsNamed, PodsPending
 from shared.events.names import Names, Subject, holds, is_called, is_named
 from shared.events.observed import InputRejected
@@ -47,7 +47,7 @@ from shared.events.queueing import (
     TryFailed,
     Woken,
 )
-from shared.model.columns import split
+from shared.model.columns import few, split
 from shared.model.ids import BINDING, INGEST, PERMIT, PREEMPTION, QUEUEING, JournalName
 from shared.replay.newest_record import Holds
 from shared.scheduling.cycle.report import explain
@@ -129,15 +129,16 @@ class _Asking:
             _names(queue, binding, pod, self._name), Subject("pod", self._name, frozenset([pod]))
         )
         await self._find_decision(answer, queue, pod, view)
-        if answer.node == "" and queue.pods.state_of(pod) in (Pod.PREEMPTING, Pod.NOMINATED):
-            await self._nominated(answer, pod)
         if answer.state == STATES[Pod.BOUND]:
             await add_eviction(journals, answer, pod)
         if binding.table.nodes[row] and answer.node:
             await self._picked(answer, pod, int(binding.table.nodes[row]), node)
-            answer.evictions = await evictions_for(journals, pod, _number(queue, pod, "gang"))
         elif node:
             answer.nodes = (await self._node(queue, pod, node),)
+        if answer.node == "" and queue.pods.state_of(pod) in (Pod.PREEMPTING, Pod.NOMINATED):
+            await self._nominated(answer, pod)
+        if answer.node or answer.gang:
+            answer.evictions = await evictions_for(journals, pod, _number(queue, pod, "gang"))
         return answer
 
     async def _picked(self, answer: Answer, pod: int, node: int, other: str) -> None:
@@ -210,7 +211,10 @@ class _Asking:
             if found and by is DECIDED[Pod.BOUND]:
                 break
         if found:
-            answer.decided = decided_by(max(found, key=lambda one: one.time_ms), view)
+            decision = max(found, key=lambda one: one.time_ms)
+            for other in few(getattr(decision.event, "victims", b""))[:NAMED_MAX]:
+                view.names.pods[other] = await self._journals.pod_name(other)
+            answer.decided = decided_by(decision, view)
         if answer.reasons:
             answer.confirmed = await self._looks(_number(queue, pod, "sig"), view)
 
