@@ -264,11 +264,16 @@ def _controller(draw: Random, number: int) -> Object:
     kind = draw.choice(("ReplicaSet", "StatefulSet", "ReplicationController"))
     selector: Object = {"app": draw.choice(APPS)}
     version = "v1" if kind == "ReplicationController" else "apps/v1"
+    labels = dict(selector)
     if version != "v1":
         needs = {"key": "tier", "operator": draw.choice(("Exists", "DoesNotExist"))}
-        selector = {"matchLabels": selector} | draw.choice(({}, {"matchExpressions": [needs]}))
+        more: Object = draw.choice(({}, {"matchExpressions": [needs]}))
+        if more and needs["operator"] == "Exists":
+            labels["tier"] = "front"
+        selector = {"matchLabels": selector} | more
     made = _selecting(kind, version, f"owner-{number}", selector)
-    made["spec"] |= {"replicas": 0, "template": {"spec": {"containers": [{"name": "c"}]}}}
+    template = {"metadata": {"labels": labels}, "spec": {"containers": [{"name": "c"}]}}
+    made["spec"] |= {"replicas": 0, "template": template}
     return made
 
 
