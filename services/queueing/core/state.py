@@ -127,7 +127,9 @@ class Sig:
     askable: Derived[int] = 0
     stays: Derived[dict[int, int]] = field(default_factory=dict)
     flush_ms: Derived[int] = 0
-    lane: Derived[int] = -1  # key of the heap with the queue's valid entry
+    # Key of the heap with the queue's valid entry, and the order number in that entry.
+    lane: Derived[int] = -1
+    lane_seq: Derived[int] = 0
 
     def __post_init__(self) -> None:
         self.fifo = Fifo(self.sig)
@@ -363,8 +365,8 @@ class QueueingState(MachineState):
     def index_queue(self, sig: Sig) -> None:
         """Add the signature's queue to the heap of its blocked shards."""
         if sig.fifo.live and sig.lane != sig.blocked_mask():
-            sig.lane = sig.blocked_mask()
-            entry = (-sig.priority, 1, sig.fifo.head_seq(self.pods), sig.sig)
+            sig.lane, sig.lane_seq = sig.blocked_mask(), sig.fifo.head_seq(self.pods)
+            entry = (-sig.priority, 1, sig.lane_seq, sig.sig)
             heappush(self.heaps.setdefault(sig.lane, []), entry)
 
     def tried_mask(self, sig: Sig, leftovers: Leftovers) -> int:

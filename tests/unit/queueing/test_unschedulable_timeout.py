@@ -113,3 +113,14 @@ def test_a_new_length_applies_to_waiting_pods():
     steps.when(Configured({"queueing": {"unschedulable_max_ms": 60_000}}))
     assert steps.core.due_ms(steps.state) == 90_000
     assert tries(steps.when(at_ms=90_000)) == [(0, 1, [1])]
+
+
+@pytest.mark.parametrize("shards", [1, 2])
+def test_a_pod_that_is_tried_for_months_leaves_nothing_behind_in_the_index(shards):
+    steps = queue(shards=shards)
+    parked(steps, 1, 1, at_ms=1_000)
+    for _ in range(100):
+        events = steps.when(at_ms=steps.core.due_ms(steps.state))
+        while not of_type(events, Parked):
+            events = steps.when(refused(tried(events)[0]))
+    assert sum(len(heap) for heap in steps.state.heaps.values()) <= 2 * shards

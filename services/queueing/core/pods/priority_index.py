@@ -25,6 +25,7 @@ def top(state: QueueingState, mask: int) -> Entry | None:
             heappop(heap)
         else:
             heapreplace(heap, fresh)
+            state.sigs[fresh[3]].lane_seq = fresh[2]
     del state.heaps[mask]
     return None
 
@@ -37,8 +38,8 @@ def _checked(state: QueueingState, mask: int, entry: Entry) -> Entry | None:
     if entry[1] == 0:
         leftovers = sig.leftovers.get(entry[2])
         return entry if leftovers is not None and state.tried_mask(sig, leftovers) == mask else None
-    if sig.lane != mask:
-        return None
+    if sig.lane != mask or sig.lane_seq != entry[2]:
+        return None  # the queue left this heap, and has another entry if it came back
     if sig.blocked_mask() != mask or not sig.fifo.live:
         sig.lane = -1
         return None
