@@ -9,13 +9,16 @@ from shared.bus.sqlite.bus import SqliteBus, SqliteLog
 
 
 @contextmanager
-def embedded_bus(kind: str, path: Path) -> Iterator[Callable[[str], SqliteBus | MemoryBus]]:
-    """Yield a factory of bus clients, one for each journal."""
+def embedded_bus(
+    kind: str, path: Path, is_durable: bool = True
+) -> Iterator[Callable[[str], SqliteBus | MemoryBus]]:
+    """Yield a factory of bus clients, one for each journal. See SqliteLog for
+    `is_durable`."""
     if kind == "memory":
         memory = MemoryLog()
         yield lambda _journal: MemoryBus(memory)
         return
-    sqlite = SqliteLog(path, exclusive=True)
+    sqlite = SqliteLog(path, exclusive=True, is_durable=is_durable)
     try:
         yield lambda _journal: SqliteBus(sqlite)
     finally:

@@ -3,7 +3,7 @@
 The numbers change no decision, only its time.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from shared.machine.core import Core
@@ -38,12 +38,13 @@ ASKS = "binding"
 
 @dataclass(frozen=True)
 class Pace:
-    """Milliseconds between ingest's turns, and milliseconds that outcomes of requests
-    are gathered.
+    """Milliseconds between ingest's turns, milliseconds that outcomes of requests are gathered, and
+    the longest time an owner rests, ms.
     """
 
     turns_ms: int = 0
     outcomes_ms: int = 0
+    rest_ms: int = HEARTBEAT_MS
 
 
 AT_ONCE = Pace()
@@ -53,6 +54,11 @@ ONE_PROCESS = Pace(turns_ms=2, outcomes_ms=4)
 """A round of turns takes about 1.2 ms. Back to back, rounds of two or three pods would keep the
 processor busy, and every stall of the loop would leave a queue. Outcomes of binds go with the next
 round and its commit; no pod waits for them.
+"""
+
+VIRTUAL = replace(ONE_PROCESS, rest_ms=3_600_000)
+"""On virtual time a mesh may rest for hours between two pods of a trace; waking every second for
+months would take longer than all decisions.
 """
 
 OVER_KAFKA = Pace(turns_ms=20)
@@ -105,5 +111,6 @@ def rhythm(core: Core[Any], pace: Pace = AT_ONCE, is_alone: bool = False) -> Rhy
         submissions_ms=pace.outcomes_ms if service == ASKS else 0,
         is_alert=service in ALERT,
         behind=BEHIND.get(service, 0),
-        heartbeat_ms=ALONE_MS if is_alone else HEARTBEAT_MS,
+        heartbeat_ms=max(pace.rest_ms, ALONE_MS if is_alone else HEARTBEAT_MS),
+        rest_ms=pace.rest_ms,
     )

@@ -1,10 +1,11 @@
 """Plays a world against the whole mesh in this process until the run is complete.
 
-A run is complete when every pod is bound or waits with a message that brute force confirms
-(muster/checker/brute_force.py). It decides nothing about pods.
+A run is complete when every pod has arrived and is bound or waits with a message that brute force
+confirms (muster/checker/brute_force.py). It decides nothing about pods.
 """
 
 import asyncio
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -19,6 +20,7 @@ from muster.cli.errors import Fault
 from muster.cli.profiles import hard_by_default
 from muster.explain.tally import Tally
 from shared.events.observed import PodsSeen
+from shared.machine.runtime import HEARTBEAT_MS
 from shared.model.cluster_objects import Namespace
 from shared.model.columns import split
 from shared.model.default_spread import Spreader, Spreaders
@@ -31,9 +33,13 @@ from shared.simulated.cluster import SimCluster
 TICK_S = 0.1
 QUIET_S = 1.0
 """After this long without a change in the cluster, check whether the run is complete."""
+CHECK_S_MAX = 3_600.0
+"""The longest time between two checks on virtual time; each unsuccessful one doubles it."""
 START_S = 30.0
 GATE_MS_MAX = 30_000
-"""A run may be complete while gangs with a longer permit timeout still wait."""
+"""On the wall clock a run may be complete while gangs with a longer permit timeout still wait."""
+
+PLACING, TIMEOUTS, CHECKING = "placing", "waiting for permit timeouts of gangs", "checking"
 
 
 @dataclass
@@ -48,21 +54,31 @@ class Progress:
     gone: int = 0
     evicted: int = 0
     seconds: float = 0.0
+    world_s: float = 0.0
+    phase: str = PLACING
 
 
 @dataclass
 class Outcome:
-    """The result of a run. `complete` is False if the time limit ended it."""
+    """The result of a run. `complete` is False if the time limit or the user ended it (then
+    `is_interrupted`, and nothing was checked). It took `seconds` of real time and `world_s` of the
+    world.
+    """
 
     complete: bool
     tally: Tally
     final: Final
     verdict: Verdict
+    seconds: float = 0.0
+    world_s: float = 0.0
+    is_interrupted: bool = False
 
 
 @dataclass
 class Runner:
-    """One run. `show` is called a few times a second."""
+    """One run. `show` is called a few times a second (`is_virtual`: the loop must call `refresh`).
+    On virtual time the run waits for permit timeouts of any length.
+    """
 
     world: World
     cluster: SimCluster
@@ -71,15 +87,20 @@ class Runner:
     time_limit_s: float
     show: Callable[[Progress], None]
     profiles: dict[str, Profile] = field(default_factory=dict)
+    is_virtual: bool = False
     _seen: dict[str, PodsSeen] = field(default_factory=dict)
     _spreaders: Spreaders = field(default_factory=Spreaders)
+    _progress: Progress = field(default_factory=lambda: Progress(0))
     _read: int = 0
+    _changed: bool = False
+    _began_s: float = field(default_factory=time.monotonic)
 
     async def run(self) -> Outcome:
-        """Play the world to its end, or to the time limit."""
+        """Play the world to its end, or to the time limit. A cancelled run returns what it has."""
         for arrival in self.world.arrivals:
             for uid in split(arrival.pods.uids):
                 self._seen[uid] = arrival.pods
+        self._progress.total = len(self._seen)
         for one in self.world.objects:
             if isinstance(one, Spreader):
                 self._spreaders.put(one)
@@ -95,6 +116,9 @@ class Runner:
             if not backlog:
                 self.cluster.start()
             return await self._watch(mesh, tally)
+        except asyncio.CancelledError:
+            await tally.catch_up()
+            return self._outcome(False, tally, self.final(tally), Verdict(), True)
         finally:
             self.cluster.stop()
             mesh.cancel()
@@ -112,35 +136,65 @@ class Runner:
     async def _watch(self, mesh: asyncio.Task[None], tally: Tally) -> Outcome:
         clock = asyncio.get_running_loop().time
         began_s = quiet_s = clock()
-        progress = Progress(len(self._seen))
+        check_s = QUIET_S
+        progress = self._progress
         proven: set[int] = set()
         while True:
-            await asyncio.sleep(TICK_S)
+            left_s = max(0.0, began_s + self.time_limit_s - clock())
+            await asyncio.sleep(min(self._rest_s(check_s), left_s))
             check_mesh(mesh)
-            progress.seconds = clock() - began_s
-            if self._count(progress):
-                quiet_s = clock()
+            progress.world_s = clock() - began_s
+            self.refresh()
+            if self._changed:
+                quiet_s, check_s, self._changed = clock(), QUIET_S, False
+                progress.phase = PLACING
                 proven.clear()
-            self.show(progress)
-            late = progress.seconds > self.time_limit_s
-            if late or (self.cluster.arrived and clock() - quiet_s > QUIET_S):
-                await tally.catch_up()
+            late = progress.world_s >= self.time_limit_s
+            if not late and not (self.cluster.arrived and clock() - quiet_s >= check_s):
+                continue
+            await tally.catch_up()
+            gates_open = self._has_open_timeout(tally)
+            progress.phase = TIMEOUTS if gates_open else CHECKING
+            if late or not gates_open:
+                # Messages of waiting pods become true when nothing changes any more.
+                self.cluster.keep_pods()
                 final = self.final(tally)
                 gangs_wait = any(pod.gang for pod in final.waiting)
                 verdict = confirm(final, self.profiles, proven if gangs_wait else None)
-                all_came = self.cluster.arrived
-                done = all_came and not verdict.problems and not self._has_open_timeout(tally)
+                done = self.cluster.arrived and not verdict.problems and not gates_open
                 if done or late:
-                    return Outcome(done, tally, final, verdict)
-                quiet_s = clock()
+                    if self.is_virtual:  # what services have only read is recorded in a second
+                        await asyncio.sleep(2 * HEARTBEAT_MS / 1000)
+                        await tally.catch_up()
+                    return self._outcome(done, tally, final, verdict)
+            quiet_s = clock()
+            check_s = min(2 * check_s, CHECK_S_MAX) if self.is_virtual else QUIET_S
 
-    def _count(self, progress: Progress) -> bool:
-        """Count the changes in the cluster; return whether any of them matters."""
-        history = self.cluster.history
-        matters = False
+    def _outcome(
+        self,
+        complete: bool,
+        tally: Tally,
+        final: Final,
+        verdict: Verdict,
+        is_interrupted: bool = False,
+    ) -> Outcome:
+        seconds, world_s = time.monotonic() - self._began_s, self._progress.world_s
+        return Outcome(complete, tally, final, verdict, seconds, world_s, is_interrupted)
+
+    def _rest_s(self, check_s: float) -> float:
+        """Return how long to wait before the next look at the cluster."""
+        if not self.is_virtual:
+            return TICK_S
+        if self.cluster.arrived:
+            return check_s
+        return max(QUIET_S, self.cluster.next_s() or 0.0)
+
+    def refresh(self) -> None:
+        """Count the changes in the cluster and show the progress."""
+        progress, history = self._progress, self.cluster.history
         for happened in history[self._read :]:
             kind = happened.kind
-            matters = matters or kind != "touch"
+            self._changed = self._changed or kind != "touch"
             progress.created += kind == "create"
             progress.bound += kind in ("bind", "late-bind", "foreign-bind")
             if kind == "delete":
@@ -148,14 +202,15 @@ class Runner:
                 progress.bound -= bool(happened.node)
             progress.evicted += kind == "evict"
         self._read = len(history)
-        return matters
+        progress.seconds = time.monotonic() - self._began_s
+        self.show(progress)
 
     def _has_open_timeout(self, tally: Tally) -> bool:
-        """Return whether a gang still waits for a permit timeout that ends soon."""
+        """Return whether a gang still waits for a permit timeout that the run waits for."""
         gates = {gang.key: gang.timeout_ms for gang in self.world.gangs}
         answered = tally.gangs_committed | tally.gangs_timed_out
         return any(
-            gates.get(tally.gang_keys.get(gang, ""), 0) <= GATE_MS_MAX
+            self.is_virtual or gates.get(tally.gang_keys.get(gang, ""), 0) <= GATE_MS_MAX
             for gang in tally.gangs_tried - answered
         )
 
@@ -180,7 +235,8 @@ class Runner:
             else:
                 spec = self._spread(spec, seen)
                 message = tally.message(number) if number else ""
-                waiting = Waiting(number, pod.name, spec, message, seen.gang, pod.gated)
+                name = f"{seen.namespace}/{pod.name}"
+                waiting = Waiting(number, name, spec, message, seen.gang, pod.gated)
                 waiting.permit_rejected_by = tally.gate(number)
                 final.waiting.append(waiting)
         return final

@@ -173,15 +173,20 @@ def _match(message: str) -> re.Match[str] | None:
     return _MESSAGE.fullmatch(message) or _ADDED_TO.fullmatch(message)
 
 
-def _reason(pod: Waiting) -> str:
-    """Return the message without its counts."""
+def reasons_of(pod: Waiting) -> list[str]:
+    """Return the reasons in the pod's message, those of most nodes first."""
     if not pod.is_queued:
-        return GATED if pod.gated else pod.permit_rejected_by
+        return [GATED if pod.gated else pod.permit_rejected_by]
     match = _match(pod.message)
     if match is None:
-        return pod.message or "(no message)"
-    prefix = "gang: " if pod.gang else ""
-    return prefix + ", ".join(sorted(reason for _, reason in _parts(match[2])))
+        return [pod.message or "(no message)"]
+    return [reason for _, reason in sorted(_parts(match[2]), key=lambda part: -part[0])]
+
+
+def _reason(pod: Waiting) -> str:
+    """Return the message without its counts."""
+    prefix = "gang: " if pod.gang and pod.is_queued and _match(pod.message) else ""
+    return prefix + ", ".join(sorted(reasons_of(pod)))
 
 
 def _parts(text: str) -> Iterator[tuple[int, str]]:

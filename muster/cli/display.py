@@ -6,7 +6,8 @@ import logging
 from typing import TYPE_CHECKING, Self, TextIO
 
 from muster.app.live import Standing, line_of
-from muster.app.runner import Progress
+from muster.app.runner import PLACING, Progress
+from muster.cli.terminal import duration
 from shared.model.text import one_line
 from shared.scheduling.api.custom.failures import failures
 
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
     from rich.progress import Progress as Bar
 
 EVERY_S = 3.0
+WORLD_S_SHOWN = 60.0
+"""World time is shown where it is this much ahead of real time."""
 LINE_MAX = 160
 
 log = logging.getLogger("muster.run")
@@ -65,10 +68,17 @@ class RunDisplay(Lines):
         """Show the newest counts."""
         waiting = progress.created - progress.bound - progress.gone
         rest = f"{max(0, waiting):,} waiting, {progress.evicted:,} evicted"
+        if progress.gone:
+            rest += f", {progress.gone:,} gone"
         if failed := failures():
             rest += f", plugin failures: {sum(failure.count for failure in failed):,}"
+        if progress.world_s > WORLD_S_SHOWN + progress.seconds:
+            rest += f", {duration(progress.world_s)} of world time"
+        if progress.phase != PLACING:
+            rest += f"; {progress.phase}"
         if self._bar is not None:
-            self._bar.update(self._task, completed=progress.bound, total=progress.total, rest=rest)
+            done = progress.bound + progress.gone
+            self._bar.update(self._task, completed=done, total=progress.total, rest=rest)
         elif not self._quiet and progress.seconds >= self._next_s:
             counts = f"{progress.bound:,} of {progress.total:,} bound, {rest}"
             self._print(progress.seconds, counts)
@@ -83,7 +93,7 @@ def _bar(out: TextIO) -> "Bar":
         TextColumn("{task.description}"),
         BarColumn(),
         MofNCompleteColumn(),
-        TextColumn("bound"),
+        TextColumn("bound or gone"),
         TextColumn("{task.fields[rest]}"),
         TimeElapsedColumn(),
         console=Console(file=out),

@@ -5,6 +5,7 @@ from shared.model.text import one_line
 EXIT_FAILURE = 1
 EXIT_USAGE = 2
 EXIT_INTERRUPTED = 130
+EXIT_TERMINATED = 143
 
 
 class Fault(Exception):

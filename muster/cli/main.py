@@ -133,11 +133,10 @@ def _one_of(name: str, value: str, known: Sequence[str]) -> str:
     "--time-limit",
     "time_limit_s",
     type=click.FloatRange(1),
-    default=170,
-    show_default=True,
     metavar="SECONDS",
-    help="Give up after this time.",
+    help="Give up after this much world time (170; on virtual time a day after the last pod).",
 )
+@options.real_time
 @options.output
 def run(  # noqa: PLR0913 (one parameter per option)
     world: Sequence[str],
@@ -156,7 +155,8 @@ def run(  # noqa: PLR0913 (one parameter per option)
     leader_elect: bool | None,
     cut_journals: bool,
     metrics_port: str,
-    time_limit_s: float,
+    time_limit_s: float | None,
+    real_time: bool,
     output: str,
 ) -> None:
     """Schedule a world, or a live cluster's pods, with the whole mesh in this process."""
@@ -167,7 +167,8 @@ def run(  # noqa: PLR0913 (one parameter per option)
     if bool(world) == bool(kubeconfig):
         raise UsageFault("run: name a WORLD or a --kubeconfig")
     if kubeconfig:
-        for option, given in (("--plain", plain), ("--speed", speed), ("--seed", seed)):
+        limits = ("--time-limit", time_limit_s), ("--real-time", real_time)
+        for option, given in (("--plain", plain), ("--speed", speed), ("--seed", seed), *limits):
             if given not in (None, False):
                 raise UsageFault(f"{option}: cannot be combined with --kubeconfig")
         from muster.cli.bus_address import parse_metrics
@@ -203,10 +204,8 @@ def run(  # noqa: PLR0913 (one parameter per option)
     from shared.worlds.settings import Choice
 
     choice = Choice(plain, speed, seed)
-    play(
-        Options(list(world), choice, placements, bus, run_dir, changed, time_limit_s, config),
-        output,
-    )
+    asked = list(world), choice, placements, bus, run_dir, changed, time_limit_s, config, real_time
+    play(Options(*asked), output)
 
 
 @app.command()

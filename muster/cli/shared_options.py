@@ -75,6 +75,11 @@ plugin = click.option(
 output = click.option("--output", "-o", default="text", show_default=True, help="text or json.")
 plain = click.option("--plain", is_flag=True, help="Play the trace unchanged (openb).")
 speed = click.option("--speed", help="Play the trace by its times, this many times faster.")
+real_time = click.option(
+    "--real-time",
+    is_flag=True,
+    help="Play manifests and traces on the wall clock, as floods always are.",
+)
 seed = click.option("--seed", type=click.IntRange(0), help="Seed of everything random.")
 kubeconfig = click.option(
     "--kubeconfig",

@@ -20,6 +20,22 @@ def cell(text: str) -> "Text":
     return Text(one_line(text))
 
 
+def duration(seconds: float) -> str:
+    """Return a duration in at most two units: `51 ms`, `3.1 s`, `2 min 5 s`, `149 d 3 h`."""
+    if seconds < 1:
+        return f"{seconds * 1000:.0f} ms"
+    if seconds < 60:
+        return f"{seconds:.1f} s".replace(".0 s", " s")
+    big_s, big, small_s, small = 60, "min", 1, "s"
+    if seconds >= 86_400:
+        big_s, big, small_s, small = 86_400, "d", 3_600, "h"
+    elif seconds >= 3_600:
+        big_s, big, small_s, small = 3_600, "h", 60, "min"
+    whole, rest_s = divmod(int(seconds), big_s)
+    rest = rest_s // small_s
+    return f"{whole:,} {big} {rest} {small}" if rest else f"{whole:,} {big}"
+
+
 def print_line(text: str) -> None:
     """To standard output."""
     print(one_line(text))

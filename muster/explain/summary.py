@@ -6,8 +6,9 @@ from typing import Any, TextIO
 
 from msgspec.structs import asdict
 
-from muster.checker.brute_force import Final, Verdict
-from muster.cli.terminal import cell
+from muster.checker.brute_force import Final, Verdict, reasons_of
+from muster.cli.run_directory import SUMMARY
+from muster.cli.terminal import cell, duration
 from muster.explain.tally import Tally
 from shared.model.objects import CPU, MEMORY
 from shared.model.text import one_line
@@ -15,6 +16,7 @@ from shared.scheduling.api.custom.failures import failures
 
 REASONS_SHOWN = 8
 PROBLEMS_SHOWN = 5
+NAMES_SHOWN = 2
 PERCENTILES = (50, 90, 99)
 
 
@@ -22,15 +24,17 @@ def summarise(name: str, tally: Tally, final: Final, verdict: Verdict) -> dict[s
     """Return all values of the summary, with stable keys (`--output json` prints exactly these)."""
     bound = sum(len(load.pods) for load in final.loads.values())
     spent_ms = max(1, tally.last_bound_ms - tally.first_ms) if tally.last_bound_ms >= 0 else 0
-    ever = sum(1 for pod in tally.pods.values() if pod.bound_ms >= 0)
+    answered, deciding_ms = _deciding(tally)
     return {
         "world": name,
         "nodes": len(final.nodes),
         "pods": len(tally.pods),
         "bound": bound,
+        "ever_bound": sum(1 for pod in tally.pods.values() if pod.bound_ms >= 0),
         "waiting": len(final.waiting),
         "gone": len(tally.gone),
         "waiting_by_reason": dict(_largest(verdict.reasons)),
+        "waiting_reasons": _waiting_reasons(final),
         "confirmed": not verdict.problems,
         "problems": verdict.problems[:PROBLEMS_SHOWN],
         "problems_count": len(verdict.problems),
@@ -47,7 +51,8 @@ def summarise(name: str, tally: Tally, final: Final, verdict: Verdict) -> dict[s
         "batch_size": _percentiles(_spread(tally.batches)),
         "refusals": tally.refusals,
         "seconds": spent_ms / 1000,
-        "pods_per_second": round(ever * 1000 / spent_ms) if spent_ms else 0,
+        "deciding_seconds": deciding_ms / 1000,
+        "pods_per_second": round(answered * 1000 / deciding_ms) if deciding_ms else 0,
         "busiest_second": _busiest_second(tally),
         "latency_ms": _percentiles(
             sorted(p.bound_ms - p.seen_ms for p in tally.pods.values() if p.bound_ms >= 0)
@@ -56,6 +61,39 @@ def summarise(name: str, tally: Tally, final: Final, verdict: Verdict) -> dict[s
         "void_records": tally.voids,
         "journal_bytes": tally.bytes,
     }
+
+
+def _deciding(tally: Tally) -> tuple[int, int]:
+    """Return how many pods were bound or told why they wait, and for how long, ms, at least one pod
+    waited for that for the first time.
+    """
+    spans = sorted((p.seen_ms, p.answered_ms) for p in tally.pods.values() if p.answered_ms >= 0)
+    total_ms = until_ms = 0
+    for seen_ms, answered_ms in spans:
+        total_ms += max(0, answered_ms - max(seen_ms, until_ms))
+        until_ms = max(until_ms, answered_ms)
+    return len(spans), max(1, total_ms) if spans else 0
+
+
+def _waiting_reasons(final: Final) -> list[dict[str, Any]]:
+    """Return each reason of waiting pods: how many have it, for how many it is the reason of most
+    nodes, and the names of the first of these.
+    """
+    pods: Counter[str] = Counter()
+    first: dict[str, list[str]] = {}
+    for pod in final.waiting:
+        reasons = reasons_of(pod)
+        pods.update(dict.fromkeys(reasons, 1))
+        first.setdefault(reasons[0], []).append(pod.name)
+    return [
+        {
+            "reason": reason,
+            "pods": count,
+            "mainly": len(first.get(reason, ())),
+            "names": first.get(reason, [])[:NAMES_SHOWN],
+        }
+        for reason, count in _largest(pods)
+    ]
 
 
 def _busiest_second(tally: Tally) -> int:
@@ -123,9 +161,8 @@ def rows(result: dict[str, Any]) -> list[tuple[str, str]]:
         ("gangs timed out", f"{result['gangs_timed_out']:,}"),
         ("preemptions", _preemptions(result)),
         ("batches", f"{result['batches']:,}, pods in each {_spans(result['batch_size'])}"),
-        ("speed", f"{result['pods_per_second']:,} pods/s over {result['seconds']:.1f} s"),
-        ("busiest second", f"{result['busiest_second']:,} pods bound"),
-        ("arrival to bound (ms)", _spans(result["latency_ms"])),
+        *_time_rows(result),
+        ("arrival to bound", _spans(result["latency_ms"], in_ms=True)),
         ("journals", f"{result['records']:,} records, {result['journal_bytes'] / 1e6:.1f} MB"),
     ]
 
@@ -134,6 +171,44 @@ def _preemptions(result: dict[str, Any]) -> str:
     beyond = result["victims_beyond_budget"]
     more = f", {beyond:,} beyond their budgets" if beyond else ""
     return f"{result['preemptions']:,} ({_count(result['victims'], 'victim')}{more})"
+
+
+def _time_rows(result: dict[str, Any]) -> list[tuple[str, str]]:
+    """Return the speed. On virtual time deciding takes none, so only the real time is shown."""
+    if result["virtual_time"]:
+        world, real = duration(result["world_seconds"]), duration(result["real_seconds"])
+        return [("time", f"{world} of world time in {real}")]
+    per_s, seconds = result["pods_per_second"], duration(result["deciding_seconds"])
+    return [
+        ("speed", f"{per_s:,} pods/s over the {seconds} in which pods waited to be decided"),
+        ("busiest second", f"{result['busiest_second']:,} pods bound"),
+    ]
+
+
+def headline(result: dict[str, Any]) -> list[str]:
+    """Return the three lines that a summary ends with."""
+    bound, pods = result["ever_bound"], result["pods"]
+    share = f" ({100 * bound / pods:.0f} %)" if pods else ""
+    first = f"{bound:,} of {_count(pods, 'pod')} bound{share}"
+    first += f", {result['gone']:,} of them gone since" if result["gone"] else ""
+    first += f"; {result['waiting']:,} waiting"
+    if not result["confirmed"]:
+        first += " (not confirmed)"
+    names = ("CPU", "cpu_milli"), ("memory", "memory_bytes"), ("GPU", "gpu_milli")
+    shares = [
+        f"{name} {100 * result[key]['allocated'] / result[key]['total']:.1f} %"
+        for name, key in names
+        if result[key]["total"]
+    ]
+    second = ", ".join(shares) + " allocated" if shares else "nothing to allocate"
+    if result["gangs"]:
+        second += f"; {result['gangs_committed']:,} of {_count(result['gangs'], 'gang')} committed"
+    if result["preemptions"]:
+        second += f"; {_count(result['preemptions'], 'preemption')}"
+    if result["victims_beyond_budget"]:
+        second += f", {_count(result['victims_beyond_budget'], 'victim')} beyond a budget"
+    (_, speed), *_rest = _time_rows(result)
+    return [first, second, f"{speed}; kept in {result['run']}"]
 
 
 def _count(number: int, noun: str) -> str:
@@ -148,16 +223,33 @@ def _share(amount: dict[str, int], unit: int, name: str) -> str:
     return f"{percent:.1f} % ({have:,.1f} of {total:,.1f} {name})"
 
 
-def _spans(percentiles: dict[str, int]) -> str:
-    return " ".join(f"{name} {value:,}" for name, value in percentiles.items()) or "none"
+def _spans(percentiles: dict[str, int], in_ms: bool = False) -> str:
+    return (
+        " ".join(
+            f"{name} {duration(value / 1000) if in_ms else f'{value:,}'}"
+            for name, value in percentiles.items()
+        )
+        or "none"
+    )
 
 
 def reason_rows(result: dict[str, Any]) -> list[tuple[str, str]]:
     """Return the reasons of waiting pods with their counts, most frequent first."""
-    items = list(result["waiting_by_reason"].items())
-    found = [(f"{count:,}", reason) for reason, count in items[:REASONS_SHOWN]]
-    rest = sum(count for _, count in items[REASONS_SHOWN:])
-    return [*found, (f"{rest:,}", "other reasons")] if rest else found
+    reasons = result["waiting_reasons"]
+    found = [(f"{one['pods']:,}", _with_names(one)) for one in reasons[:REASONS_SHOWN]]
+    if len(reasons) > REASONS_SHOWN:
+        rest = len(reasons) - REASONS_SHOWN
+        found.append(("", f"and {_count(rest, 'reason')} more, in the run's {SUMMARY}"))
+    return found
+
+
+def _with_names(reason: dict[str, Any]) -> str:
+    """Return the reason, for how many pods it is the main one, and some of them."""
+    if not reason["mainly"]:
+        return str(reason["reason"])
+    more = ", ..." if reason["mainly"] > len(reason["names"]) else ""
+    mainly = "" if reason["mainly"] == reason["pods"] else f"mainly for {reason['mainly']:,}: "
+    return f"{reason['reason']} ({mainly}{', '.join(reason['names'])}{more})"
 
 
 def show(result: dict[str, Any], out: TextIO) -> None:
@@ -176,8 +268,13 @@ def show(result: dict[str, Any], out: TextIO) -> None:
             for count, reason in reason_rows(result):
                 reasons.add_row(count, cell(reason))
             console.print(reasons)
+        for line in headline(result):
+            console.print(cell(line))
         return
     for name, value in rows(result):
         print(f"{name:<26}{one_line(value)}", file=out)
     for count, reason in reason_rows(result):
         print(f"{'waiting for':<26}{count}  {one_line(reason)}", file=out)
+    print(file=out)
+    for line in headline(result):
+        print(one_line(line), file=out)

@@ -39,11 +39,14 @@ from shared.ports.bus import Bus
 
 
 class PodFacts(Struct):
-    """One pod in the journals. Times are those of the records, ms."""
+    """One pod in the journals. Times are those of the records, ms. `answered_ms`: bound, or told
+    why it waits, for the first time.
+    """
 
     uid: str
     seen_ms: int
     bound_ms: int = -1
+    answered_ms: int = -1
     device_mask: int = 0
     gang: int = 0
 
@@ -171,6 +174,12 @@ class Tally:
     def _parked(self, event: Parked | Confirmed | TryFailed) -> None:
         for number in unpack(event.ids).tolist():
             self.messages[number] = event.message
+            self._answered(number)
+
+    def _answered(self, number: int) -> None:
+        pod = self.pods.get(number)
+        if pod is not None and not 0 <= pod.answered_ms <= self._now_ms:
+            pod.answered_ms = self._now_ms
 
     def _taken(self, event: VolumesTaken) -> None:
         """Keep the message only if there is none: journals are read in turn, so queueing's may be
@@ -208,3 +217,4 @@ class Tally:
             pod = self.pods.get(number)
             if pod is not None and pod.bound_ms < 0:
                 pod.bound_ms = self._now_ms
+                self._answered(number)

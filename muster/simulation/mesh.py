@@ -6,11 +6,11 @@ from dataclasses import dataclass, field, replace
 
 from muster.app.journals import all_journals
 from muster.app.mesh import make_core, readers_of
+from muster.app.virtual_time import SimClock
 from muster.simulation.bus import SimBus, SimLog
 from muster.simulation.network import SimNetwork, Wire
 from muster.simulation.process import Process, SimCrash
 from muster.simulation.scenario import Scenario
-from muster.simulation.virtual_time import SimClock
 from services.binding.shell import BindingShell
 from services.ingest.shell import IngestShell
 from services.placement.shell import PlacementShell

@@ -10,8 +10,8 @@ from collections.abc import Callable
 from typing import Any
 
 from muster.app.pacing import rhythm
+from muster.app.virtual_time import SimClock, inline
 from muster.simulation.network import SimNetwork
-from muster.simulation.virtual_time import SimClock
 from shared.events.base import Event
 from shared.machine.core import Core
 from shared.machine.crash import CrashPoint
@@ -98,11 +98,6 @@ class EagerMember(SimMember):
 
     async def _stand_by(self, at_start: bool) -> bool:
         return not at_start and await super()._stand_by(at_start)
-
-
-async def inline(call: Callable[..., Any], *args: Any) -> Any:
-    """Run a call inline: Host.offload without threads."""
-    return call(*args)
 
 
 class Process:

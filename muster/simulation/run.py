@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from muster.app.mesh import make_core
+from muster.app.virtual_time import SimClock, SimulationStuck, VirtualLoop, inline
 from muster.checker.check import Report, check
 from muster.checker.inputs.history import ClusterHistory
 from muster.checker.inputs.journals import Problem
@@ -16,10 +17,8 @@ from muster.simulation.mesh import SimMesh
 from muster.simulation.nemesis import Nemesis
 from muster.simulation.network import SimNetwork, Wire
 from muster.simulation.outcome import digest, history_of
-from muster.simulation.process import inline
 from muster.simulation.refold import Valid, refold
 from muster.simulation.scenario import Scenario
-from muster.simulation.virtual_time import SimClock, SimulationStuck, VirtualLoop
 from muster.simulation.worlds import BALLAST
 from shared.events.placement import Refused
 from shared.events.queueing import Confirmed, GangWaits, ReasonsAsked

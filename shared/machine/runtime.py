@@ -2,8 +2,9 @@
 
 One turn = one step = at most one record. While an append is in flight nothing is decided; new input
 goes into the next turn (group commit). A turn that consumed and decided nothing makes no record:
-the next record holds what it consumed, with its time. Three rules keep it safe, and the exhaustive
-model (tests/properties/test_machine_model.py) breaks without any one:
+the next record, a second later at the latest, holds what it consumed, with its time. Three rules
+keep it safe, and the exhaustive model (tests/properties/test_machine_model.py) breaks without any
+one:
 
 * No effect starts before its record is acknowledged at the expected position.
 * A position other than the expected one means that another process wrote: read, and find out which.
@@ -57,7 +58,6 @@ from shared.ports.snapshots import SnapshotStore
 ) = CrashPoint
 
 HEARTBEAT_MS = 1_000
-JUMP_MS_MAX = 2_000
 READ_BYTES_MAX = 256 << 10
 """Bytes read from one journal in one turn; short turns keep the services of one process in step."""
 CATCH_UP_BYTES_MAX = 64 << 20  # the same for a first turn, which decides on everything
@@ -134,7 +134,8 @@ class Rhythm:
     to `linger_ms[source]` for a turn with another cause, submissions up to `submissions_ms`; if
     `is_alert`, not while the core has a timer running. Between two turns an owner lets the loop
     turn `behind` times, so that those before it in the flow go first. Silence is recorded every
-    `heartbeat_ms`; values above HEARTBEAT_MS are for owners without standbys.
+    `heartbeat_ms`; values above HEARTBEAT_MS are for owners without standbys. An owner rests for
+    `rest_ms` at most; a jump of the wall clock counts as twice that.
     """
 
     pace_ms: int = 0
@@ -143,6 +144,7 @@ class Rhythm:
     is_alert: bool = False
     behind: int = 0
     heartbeat_ms: int = HEARTBEAT_MS
+    rest_ms: int = HEARTBEAT_MS
 
 
 @dataclass
@@ -340,10 +342,11 @@ class Owner(Generic[S]):
 
     async def _rest(self) -> None:
         """Sleep until there is input, a submission or a due timer, but not so long that time would
-        be lost (see JUMP_MS_MAX).
+        be lost (see `_now_ms`).
         """
         due_ms = self.core.due_ms(self.state)
-        wait_ms = self.state.now_ms + HEARTBEAT_MS - self._now_ms()
+        rest_ms = HEARTBEAT_MS if self._quiet else self._rhythm.rest_ms
+        wait_ms = self.state.now_ms + rest_ms - self._now_ms()
         if due_ms is not None:
             wait_ms = min(wait_ms, due_ms - self._now_ms())
         rested = wait_ms > 0 and not self._wake.is_set()
@@ -360,12 +363,12 @@ class Owner(Generic[S]):
             self._lingering = None
 
     def _now_ms(self) -> int:
-        """Return the journal's time, ms: wall time, but a jump forward counts as 2 s and none goes
-        back.
+        """Return the journal's time, ms: wall time, but a jump forward counts as two rests (2 s),
+        and none goes back.
         """
         last_ms = self.state.now_ms
         now_ms = self.host.clock.now_ms() - self._wall_skew_ms
-        bounded_ms = min(max(now_ms, last_ms), last_ms + JUMP_MS_MAX)
+        bounded_ms = min(max(now_ms, last_ms), last_ms + 2 * self._rhythm.rest_ms)
         self._wall_skew_ms += now_ms - bounded_ms
         return bounded_ms
 
@@ -388,7 +391,8 @@ class Owner(Generic[S]):
         probe(AFTER_DECIDE)
         self.stats.steps += 1
         self.stats.inputs += count
-        beat = now_ms - self._appended_ms >= self._rhythm.heartbeat_ms
+        beat_ms = HEARTBEAT_MS if self._quiet else self._rhythm.heartbeat_ms
+        beat = now_ms - self._appended_ms >= beat_ms
         full = len(self._quiet) >= QUIET_RANGES_MAX
         if events or received or beat or full or self._note:
             await self._record(now_ms, received, events)

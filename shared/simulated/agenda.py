@@ -40,6 +40,10 @@ class Agenda:
         """Return the running loop's own time; 0 before `start`."""
         return self._clock()
 
+    def next_s(self) -> float | None:
+        """Return the seconds until the next entry is due; None if there is none."""
+        return self._heap[0][0] - self.now_s() if self._heap else None
+
     def add(self, due_s: float, what: str, argument: Any) -> None:
         """Add an entry."""
         self._count += 1

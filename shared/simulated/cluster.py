@@ -77,6 +77,7 @@ class SimCluster:
         self._random = random.Random(self.config.seed)
         self._created, self._starts = 0, Starts()
         self._any_ends = False  # whether any created pod ends by itself
+        self._is_ending = True  # whether pods finish when their lifetimes are over
         self._agenda = Agenda(self._pump)
         speed = self.config.speed
         for arrival in world.arrivals:
@@ -103,6 +104,14 @@ class SimCluster:
         """Stop playing; requests are still answered."""
         self._agenda.stop()
 
+    def keep_pods(self) -> None:
+        """From now on no pod finishes: the world has come to its end."""
+        self._is_ending = False
+
+    def next_s(self) -> float | None:
+        """Return the seconds until something happens by itself; None if nothing does."""
+        return self._agenda.next_s()
+
     @property
     def arrived(self) -> bool:
         """Return whether every arrival of the world was created."""
@@ -122,8 +131,10 @@ class SimCluster:
             if what == "arrival":
                 self._created += 1
                 self.create(argument)
-            elif what == "delete":
+            elif what == "delete" or (what == "finish" and self._is_ending):
                 gone.append(argument)
+            elif what == "finish":
+                continue
             elif what == "late":
                 self._bind_all([argument], "late-bind")
             elif what == "volumes":
@@ -399,7 +410,7 @@ class SimCluster:
             for pod in bound if self._any_ends else ():
                 lifetime_ms = batches[pod.batch].lifetime_ms
                 if lifetime_ms:
-                    self._after(lifetime_ms / scale, "delete", pod.uid)
+                    self._after(lifetime_ms / scale, "finish", pod.uid)
         return answers
 
     def _bind_or_fail(self, request: BindRequest) -> PodRead:

@@ -47,10 +47,11 @@ class Choice:
 
 @dataclass(frozen=True)
 class Chosen:
-    """A world, and whether it is the main job, which must reach expected counts."""
+    """A world, and whether it is the main job, which must reach expected counts, or a flood."""
 
     world: World
     is_main_job: bool = False
+    is_flood: bool = False
 
 
 def data_root() -> Path:
@@ -235,7 +236,7 @@ def _flood(word: str, body: str, choice: Choice) -> Chosen:
     openb_pods = None
     if shapes == "openb":
         openb_pods = _trace(words, "openb", PLAIN_POD_FILE) / PLAIN_POD_FILE
-    return Chosen(flood_world(Flood(**values), openb_pods))
+    return Chosen(flood_world(Flood(**values), openb_pods), is_flood=True)
 
 
 _LOADERS: dict[str, Callable[[str, str, Choice], Chosen]] = {

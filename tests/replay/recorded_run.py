@@ -9,9 +9,9 @@ from functools import cache
 
 from muster.app.journals import all_journals
 from muster.app.mesh import make_core
+from muster.app.virtual_time import VirtualLoop
 from muster.simulation.run import Run
 from muster.simulation.scenario import PLACEMENTS, make_scenario
-from muster.simulation.virtual_time import VirtualLoop
 from shared.bus.memory import MemoryBus, MemoryLog
 from shared.model.ids import JournalName
 from shared.replay.replay import ReplayReport, replay

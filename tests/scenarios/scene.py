@@ -12,9 +12,8 @@ from msgspec.structs import replace
 
 from muster.app.journals import all_journals
 from muster.app.mesh import Mesh
+from muster.app.virtual_time import SimClock, VirtualLoop, inline
 from muster.cli.recorded_run import Recorded
-from muster.simulation.process import inline
-from muster.simulation.virtual_time import SimClock, VirtualLoop
 from shared.bus.memory import MemoryBus, MemoryLog
 from shared.events.ingest import PodsNamed
 from shared.events.observed import PodsSeen

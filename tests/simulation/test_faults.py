@@ -4,10 +4,10 @@ import asyncio
 import random
 from dataclasses import replace
 
+from muster.app.virtual_time import VirtualLoop
 from muster.simulation.bus import BusFaults, Fate, SimBus, SimLog
 from muster.simulation.run import simulate
 from muster.simulation.scenario import CRASHES, make_scenario
-from muster.simulation.virtual_time import VirtualLoop
 from shared.model.ids import INGEST
 from shared.ports.bus import AppendUnknown, WrongPosition
 

@@ -9,11 +9,11 @@ from dataclasses import replace
 import pytest
 from msgspec import structs
 
+from muster.app.virtual_time import VirtualLoop
 from muster.simulation.bus import BusFaults
 from muster.simulation.network import NetworkFaults
 from muster.simulation.run import Run, simulate
 from muster.simulation.scenario import Scenario, make_scenario
-from muster.simulation.virtual_time import VirtualLoop
 from muster.simulation.worlds import GIB, make_spec
 from shared.events.observed import PodsSeen
 from shared.model.columns import join

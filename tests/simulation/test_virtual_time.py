@@ -6,8 +6,8 @@ import time
 
 import pytest
 
+from muster.app.virtual_time import SPINS_MAX, SimClock, SimulationStuck, VirtualLoop
 from muster.simulation.bus import BusFaults, Fate, SimBus, SimLog
-from muster.simulation.virtual_time import SPINS_MAX, SimClock, SimulationStuck, VirtualLoop
 from shared.model.ids import INGEST
 from shared.ports.bus import AppendUnknown, WrongPosition
 

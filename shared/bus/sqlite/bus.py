@@ -32,7 +32,7 @@ from shared.ports.bus import (
 RING_BYTES = 64 << 20
 POLL_S = 0.001
 LOOK_S = 1.0
-"""Milliseconds between checks that the file still has its name."""
+"""Seconds between checks that the file still has its name."""
 # Rows deleted before the loop gets a turn.
 _CUT_ROWS = 256
 
@@ -63,7 +63,8 @@ class SqliteLog:
     """One process's access to the file; its clients share it and one thread.
 
     With `exclusive` no other process writes, and nothing is polled. Otherwise, other processes'
-    records are found by polling while a watch is open.
+    records are found by polling while a watch is open. Without `is_durable`, for runs that can be
+    repeated, the disk is not synced and nobody looks whether the file still has its name.
     """
 
     def __init__(
@@ -73,8 +74,9 @@ class SqliteLog:
         exclusive: bool = False,
         readonly: bool = False,
         ring_bytes: int = RING_BYTES,
+        is_durable: bool = True,
     ) -> None:
-        self.file = SqliteFile(path, exclusive=exclusive, readonly=readonly)
+        self.file = SqliteFile(path, exclusive=exclusive, readonly=readonly, is_durable=is_durable)
         self._ring = Ring(ring_bytes)
         self._journals: dict[JournalName, _Journal] = {}
         self._clients: list[SqliteBus] = []
@@ -317,7 +319,8 @@ class SqliteLog:
     # -- the file's place -------------------------------------------------------------------
 
     def _start_looking(self) -> None:
-        if self._look_handle is None and self._gone is None:
+        is_needed = self._look_handle is None and self._gone is None
+        if is_needed and self.file.is_durable:
             self._look_handle = asyncio.get_running_loop().call_later(LOOK_S, self._look)
 
     def _stop_looking(self) -> None:

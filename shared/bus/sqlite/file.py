@@ -34,14 +34,21 @@ class SqliteFile:
 
     `exclusive` locks out every other writer; otherwise several processes may write. `readonly`
     takes no lock and changes nothing, so that a live run can be read; it leaves no files behind.
+    Without `is_durable` a commit does not wait for the disk: a power loss may lose the file.
     """
 
     def __init__(
-        self, path: str | os.PathLike[str], *, exclusive: bool = False, readonly: bool = False
+        self,
+        path: str | os.PathLike[str],
+        *,
+        exclusive: bool = False,
+        readonly: bool = False,
+        is_durable: bool = True,
     ) -> None:
         self.path = Path(path)
         self.exclusive = exclusive
         self.readonly = readonly
+        self.is_durable = is_durable
         self._lock_fd: int | None = None
         self._connection: sqlite3.Connection | None = None
         self._files: list[tuple[int, int]] = []
@@ -127,7 +134,7 @@ class SqliteFile:
                 check_same_thread=False,
             )
             if mode != "ro":
-                connection.execute("PRAGMA synchronous=FULL")
+                connection.execute(f"PRAGMA synchronous={'FULL' if self.is_durable else 'OFF'}")
             return connection
 
     def _check_header(self) -> None:

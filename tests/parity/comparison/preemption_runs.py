@@ -15,9 +15,8 @@ from typing import Any
 
 from muster.app.journals import all_journals
 from muster.app.mesh import Mesh
+from muster.app.virtual_time import SimClock, VirtualLoop, inline
 from muster.checker.inputs.journals import Journal, Step, read_all
-from muster.simulation.process import inline
-from muster.simulation.virtual_time import SimClock, VirtualLoop
 from shared.bus.memory import MemoryBus, MemoryLog
 from shared.events.base import Event
 from shared.events.binding import EvictionFailed

@@ -23,7 +23,7 @@ def test_a_pod_that_is_gone_is_not_bound():
     cluster: Any = SimpleNamespace(history=history)
     nothing: Any = None
     world = World(name="w", nodes=(), arrivals=())
-    runner = Runner(world, cluster, nothing, nothing, 1.0, lambda _progress: None)
-    progress = Progress(total=2)
-    assert runner._count(progress)
+    shown: list[Progress] = []
+    Runner(world, cluster, nothing, nothing, 1.0, shown.append).refresh()
+    (progress,) = shown
     assert (progress.created, progress.bound, progress.gone, progress.evicted) == (2, 0, 1, 1)

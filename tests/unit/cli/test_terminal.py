@@ -130,7 +130,9 @@ def test_the_live_line_has_reasons_on_lines_of_their_own(terminal, caplog):
 def test_tables_show_it_as_it_is(is_terminal, terminal, monkeypatch):
     monkeypatch.setattr("muster.explain.summary.rows", lambda _result: [("world", FOREIGN)])
     out = terminal if is_terminal else io.StringIO()
-    show({"waiting": 3, "waiting_by_reason": {FOREIGN: 3}}, out)
+    monkeypatch.setattr("muster.explain.summary.headline", lambda _result: [])
+    reason = {"reason": FOREIGN, "pods": 3, "mainly": 0, "names": []}
+    show({"waiting": 3, "waiting_reasons": [reason]}, out)
     assert out.getvalue().count(SHOWN) == 2
     assert "\x1b[31m" not in out.getvalue()
 

@@ -7,7 +7,7 @@ import msgspec
 import pytest
 from aiohttp import web
 
-from muster.simulation.virtual_time import VirtualLoop
+from muster.app.virtual_time import VirtualLoop
 from shared.kubernetes.client.client import Response
 from shared.kubernetes.cluster import KubeCluster
 from shared.kubernetes.writing import events as kube_events

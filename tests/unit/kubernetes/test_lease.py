@@ -11,7 +11,7 @@ from typing import Any, cast
 import pytest
 from aiohttp import web
 
-from muster.simulation.virtual_time import VirtualLoop
+from muster.app.virtual_time import VirtualLoop
 from shared.kubernetes.client.client import KubeClient, Response
 from shared.kubernetes.client.credentials import Credentials
 from shared.kubernetes.client.http_wire import NotSent
