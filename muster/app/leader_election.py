@@ -13,6 +13,7 @@ import msgspec
 
 from muster.cli.errors import Fault, UsageFault
 from muster.cli.kube_address import SCHEDULER_NAME
+from muster.cli.run_directory import IDENTITY
 from shared.kubernetes.client.client import KubeClient
 from shared.kubernetes.client.credentials import Credentials
 from shared.kubernetes.client.lease import Elector, LeaseLost
@@ -20,10 +21,6 @@ from shared.kubernetes.cluster import KubeCluster
 from shared.model.election import Election
 from shared.model.profile import Configuration
 
-IDENTITY = "identity"
-"""File in the run's folder. One process at a time has the folder open, so a run that is started
-again there leads at once.
-"""
 NAME_MAX = 253
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?")
 

@@ -22,6 +22,7 @@ from shared.model.text import one_line
 
 PRIVATE_UMASK = 0o077
 OUTPUTS = ("text", "json")
+LISTS = (*OUTPUTS, "wide", "name", "csv")
 BUSES = ("sqlite", "memory")
 
 COMPLETION = "_MUSTER_COMPLETE"
@@ -440,6 +441,48 @@ def why(
     _load(plugin)
     asked = Question(found.kind, found.name, namespace, node)
     print_why(asked, chosen_run(run_dir or found.run, bus), bus, placements, output)
+
+
+@app.command()
+@click.argument("kind", type=click.Choice(("pods", "gangs", "nodes", "runs")), help="What to list.")
+@options.run
+@options.namespace
+@click.option("--waiting", is_flag=True, help="Only pods without a node, or gangs that wait.")
+@options.address("--bus", "Bus with the journals (RUN then holds only snapshots).")
+@options.placements("Shards, with --bus.")
+@options.plugin
+@click.option("--output", "-o", default="text", show_default=True, help=f"{', '.join(LISTS)}.")
+def get(
+    kind: str,
+    run: Path | None,
+    namespace: str,
+    waiting: bool,
+    bus: str,
+    placements: int,
+    plugin: Sequence[Path],
+    output: str,
+) -> None:
+    """List the pods, gangs or nodes of a run, or the runs in runs/."""
+    from muster.cli.commands.get import Asked, print_list
+
+    _one_of("--output", output, LISTS)
+    _load(plugin)
+    print_list(Asked(kind, run, namespace, waiting, bus, placements), output)
+
+
+@app.group(no_args_is_help=False)
+def runs() -> None:
+    """Manage the folders of runs."""
+
+
+@runs.command()
+@click.argument("runs", nargs=-1, type=FILE, metavar="[RUN...]", help="Their directories.")
+@click.option("--keep", type=click.IntRange(0), metavar="N", help="All in runs/ but the N newest.")
+def rm(runs: Sequence[Path], keep: int | None) -> None:
+    """Delete runs. A run in use is refused; --keep passes it over."""
+    from muster.cli.commands.runs import remove_runs
+
+    remove_runs(runs, keep)
 
 
 @app.command()

@@ -5,6 +5,7 @@ DIR/snapshots/      folded states
 DIR/history.msgpack what happened in the simulated cluster
 DIR/meta.json       the command's words and settings
 DIR/summary.json    its result
+DIR/identity        of a live run: its name as a leader
 """
 
 import json
@@ -19,6 +20,8 @@ SNAPSHOTS = "snapshots"
 HISTORY = "history.msgpack"
 META = "meta.json"
 SUMMARY = "summary.json"
+IDENTITY = "identity"
+"""One process at a time has the folder open, so a run that is started again there leads at once."""
 FORMAT = 1
 RUNS = Path("runs")
 SERVED = RUNS / "serve"
@@ -65,17 +68,22 @@ def chosen_run(run: Path | None, bus: str) -> Path:
         return run
     if bus:
         return SERVED
-    found = {_written_ns(journals): journals.parent for journals in RUNS.glob(f"*/{JOURNALS}")}
+    found = recorded_runs()
     if not found:
         raise UsageFault(f"{RUNS}: holds no run yet; name the RUN")
-    newest = found[max(found)]
+    newest = found[-1]
     log.info("reading the newest run, %s", newest)
     return newest
 
 
-def _written_ns(journals: Path) -> int:
+def recorded_runs() -> list[Path]:
+    """Return the folders in runs/ with journals; the one written last comes last."""
+    return sorted((one.parent for one in RUNS.glob(f"*/{JOURNALS}")), key=written_ns)
+
+
+def written_ns(run: Path) -> int:
     """Return when the journals were last written, also to their write-ahead log."""
-    files = (journals, journals.with_name(f"{JOURNALS}-wal"))
+    files = (run / JOURNALS, run / f"{JOURNALS}-wal")
     return max(file.stat().st_mtime_ns for file in files if file.exists())
 
 

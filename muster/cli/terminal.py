@@ -5,6 +5,7 @@ Commands import rich where they draw a table or a bar: it takes 25 ms, and most 
 
 import json
 from collections.abc import Iterable
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from shared.model.text import one_line
@@ -34,6 +35,14 @@ def duration(seconds: float) -> str:
     whole, rest_s = divmod(int(seconds), big_s)
     rest = rest_s // small_s
     return f"{whole:,} {big} {rest} {small}" if rest else f"{whole:,} {big}"
+
+
+def rfc3339(time_ms: int) -> str | None:
+    """Return a time for programs; None for a negative one."""
+    if time_ms < 0:
+        return None
+    at = datetime.fromtimestamp(time_ms / 1000, UTC)
+    return at.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def print_line(text: str) -> None:

@@ -78,6 +78,8 @@ def _commands() -> str:
 
 
 def _command(name: str, command: click.Command) -> str:
+    if isinstance(command, click.Group):
+        return "\n".join(_command(f"{name} {sub}", one) for sub, one in command.commands.items())
     context = click.Context(command, info_name=f"muster {name}", **app.context_settings)
     usage = " ".join(command.collect_usage_pieces(context))
     records = (param.get_help_record(context) for param in command.get_params(context))

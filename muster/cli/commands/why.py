@@ -5,7 +5,6 @@ import json
 import time
 from collections.abc import Sequence
 from contextlib import suppress
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -15,7 +14,7 @@ from msgspec.structs import asdict
 from muster.cli.errors import UsageFault
 from muster.cli.recorded_run import recorded
 from muster.cli.run_directory import SUMMARY
-from muster.cli.terminal import print_json, print_lines
+from muster.cli.terminal import print_json, print_lines, rfc3339
 from muster.explain.why.answers import (
     Answer,
     Decided,
@@ -82,7 +81,7 @@ def plain(answer: Found) -> dict[str, Any]:
     found: dict[str, Any] = msgspec.to_builtins(answer)
     found["decided"] = _plain(answer.decided) if answer.decided is not None else None
     if isinstance(answer, GangAnswer):
-        found["since"] = _rfc3339(found.pop("since_ms"))
+        found["since"] = rfc3339(found.pop("since_ms"))
         for one in found["members"]:
             del one["number"]
     if not isinstance(answer, Answer):
@@ -91,9 +90,9 @@ def plain(answer: Found) -> dict[str, Any]:
     for one in found["nodes"]:
         one["scores"] = [{"plugin": plugin, "score": score} for plugin, score in one["scores"]]
     found["confirmed"] = [_plain(one) for one in answer.confirmed]
-    found["ended"] = _rfc3339(found.pop("ended_ms"))
+    found["ended"] = rfc3339(found.pop("ended_ms"))
     if answer.evicted is not None:
-        found["evicted"]["time"] = _rfc3339(found["evicted"].pop("time_ms"))
+        found["evicted"]["time"] = rfc3339(found["evicted"].pop("time_ms"))
     return found
 
 
@@ -101,17 +100,9 @@ def _plain(one: Decided) -> dict[str, Any]:
     return {
         "journal": one.journal,
         "position": one.position,
-        "time": _rfc3339(one.time_ms),
+        "time": rfc3339(one.time_ms),
         "text": one.text,
     }
-
-
-def _rfc3339(time_ms: int) -> str | None:
-    """Return the time; None for a negative one."""
-    if time_ms < 0:
-        return None
-    at = datetime.fromtimestamp(time_ms / 1000, UTC)
-    return at.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def lines_of(answer: Found, now_ms: int) -> list[str]:

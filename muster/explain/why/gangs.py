@@ -25,8 +25,6 @@ from shared.events.queueing import GangDispatched, GangWaits
 from shared.model.ids import INGEST, PERMIT, QUEUEING
 from shared.replay.newest_record import Found
 
-LIVE = (Pod.GANG_PENDING, Pod.GANG_IN_FLIGHT)
-
 
 async def why_gang(run: Recorded, name: str, namespace: str = "") -> GangAnswer:
     """Answer for the gang of this name, with or without its namespace. Raises UsageFault if no
@@ -57,6 +55,24 @@ async def _past(journals: Journals, name: str, inside: str) -> GangAnswer:
 
 
 async def _live(journals: Journals, ingest: IngestState, key: str) -> GangAnswer:
+    answer = await standing(journals, ingest, key)
+    number = ingest.gangs[key].id
+    waiting = oldest_waiting(answer)
+    named = await journals.holding(INGEST, PodsNamed, waiting) if waiting else None
+    answer.since_ms = -1 if named is None else named.time_ms
+    answer.evictions = await evictions_for(journals, 0, number)
+    found = await _decision(journals, number)
+    if found is not None:
+        pods = {one.number: one.pod for one in answer.members}
+        nodes = dict((await journals.binding()).node_names)
+        names = Names(pods=pods, nodes=nodes, gangs={number: key})
+        subject = Subject("gang", key, frozenset([number]))
+        answer.decided = decided_by(found, View(names, subject))
+    return answer
+
+
+async def standing(journals: Journals, ingest: IngestState, key: str) -> GangAnswer:
+    """Return where a gang stands from the states alone."""
     record = ingest.gangs[key]
     queue, binding = await journals.queueing(), await journals.binding()
     gang = queue.gangs.get(record.id)
@@ -68,17 +84,13 @@ async def _live(journals: Journals, ingest: IngestState, key: str) -> GangAnswer
     if gang is not None:
         answer.state = _state(gang, len(members))
         answer.message, answer.next = gang_message(gang), _next(queue, gang)
-        waiting = [one.number for one in members if queue.pods.state_of(one.number) in LIVE]
-        named = await journals.holding(INGEST, PodsNamed, waiting[0]) if waiting else None
-        answer.since_ms = -1 if named is None else named.time_ms
-    answer.evictions = await evictions_for(journals, 0, record.id)
-    found = await _decision(journals, record.id)
-    if found is not None:
-        pods = {one.number: one.pod for one in members}
-        names = Names(pods=pods, nodes=dict(binding.node_names), gangs={record.id: key})
-        subject = Subject("gang", key, frozenset([record.id]))
-        answer.decided = decided_by(found, View(names, subject))
     return answer
+
+
+def oldest_waiting(answer: GangAnswer) -> int:
+    """Return the number of the gang's member that waits longest; 0 if none waits."""
+    waits = STATES[Pod.GANG_PENDING]
+    return next((one.number for one in answer.members if one.state == waits), 0)
 
 
 async def _members(

@@ -15,6 +15,8 @@ from shared.model.columns import size, split
 from shared.model.ids import BINDING, INGEST, PREEMPTION
 from shared.replay.newest_record import Found
 
+EVICTING = "being evicted"
+
 
 async def gone_answer(journals: Journals, name: str, named: Found) -> Answer:
     """Return the answer for a pod without a row in binding's table; `named` has its PodsNamed."""
@@ -45,7 +47,7 @@ async def add_eviction(journals: Journals, answer: Answer, pod: int) -> None:
         return
     found = await _eviction(journals, pod)
     if found is not None:
-        answer.state, answer.evicted = "being evicted", found[0]
+        answer.state, answer.evicted = EVICTING, found[0]
         view = await eviction_view(journals, found[1], answer.pod, pod)
         answer.decided = decided_by(found[1], view)
 

@@ -38,6 +38,10 @@ class Journals:
         """Return how far each journal was read."""
         return {name: folded.own_reader.next for name, folded in self._folds.items()}
 
+    def now_ms(self) -> int:
+        """Return the time of the newest record that was read."""
+        return max((folded.state.now_ms for folded in self._folds.values()), default=0)
+
     async def fold(self, journal: JournalName) -> Folded[Any]:
         """Return the fold of a whole journal, and of what its owner has still to consume: an owner
         with nothing to decide may record that much later.

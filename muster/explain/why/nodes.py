@@ -1,6 +1,7 @@
 """Answers `muster why node/NAME`: what is on it, and what is kept there for which pods."""
 
 from collections import Counter
+from collections.abc import Sequence
 from typing import cast
 
 from muster.cli.errors import UsageFault
@@ -15,7 +16,7 @@ from shared.events.ingest import NodesGone, NodesSet
 from shared.events.names import Names, Subject, column_of, is_called
 from shared.events.observed import InputRejected
 from shared.model.ids import INGEST
-from shared.model.objects import CPU, EPHEMERAL_STORAGE, GPU, MEMORY, PODS, Node, Taint
+from shared.model.objects import CPU, EPHEMERAL_STORAGE, GPU, MEMORY, PODS, Node, PodSpec
 
 STATES = {
     State.RESERVED: "being bound",
@@ -80,24 +81,16 @@ async def _add(
     journals: Journals, answer: OneNodeAnswer, shard: PlacementState, number: int, node: Node
 ) -> None:
     """Add what a shard knows of its node."""
-    answer.state = "unschedulable (cordoned)" if node.unschedulable else "schedulable"
+    answer.state = state_of(node)
     answer.shard = shard.shard
-    answer.taints = tuple(map(_taint, node.taints))
+    answer.taints = taints_of(node)
     ledger = shard.ledger
     rows = ledger.charged()
     rows = rows[ledger.node[rows] == number]
     specs = [shard.specs[sig] for sig in ledger.sig[rows].tolist()]
-    used: Counter[str] = Counter({PODS: len(specs)})
-    for spec in specs:
-        used.update(dict(spec.requests))
-        if spec.gpu is not None:
-            used[GPU] += spec.gpu.milli * spec.gpu.count
-    have = dict(node.allocatable)
-    if node.gpu_count:
-        have[GPU] = 1_000 * node.gpu_count
     answer.amounts = tuple(
-        Amount(name, quantity(name, used[name]), quantity(name, amount))
-        for name, amount in sorted(have.items())
+        Amount(name, quantity(name, used), quantity(name, have))
+        for name, (used, have) in sorted(amounts_of(node, specs).items())
     )
     leaving = {victim for one in shard.nominations.values() for victim in one.victims}
     answer.pods = tuple(
@@ -118,9 +111,29 @@ async def _add(
             answer.kept += (Kept(await journals.pod_name(one.pod), priority, victims, gang),)
 
 
-def _taint(one: Taint) -> str:
-    value = f"={one.value}" if one.value else ""
-    return f"{one.key}{value}:{one.effect}"
+def state_of(node: Node) -> str:
+    """Return whether pods may come to the node."""
+    return "unschedulable (cordoned)" if node.unschedulable else "schedulable"
+
+
+def taints_of(node: Node) -> tuple[str, ...]:
+    """Return the taints as kubectl writes them."""
+    return tuple(
+        f"{one.key}{f'={one.value}' if one.value else ''}:{one.effect}" for one in node.taints
+    )
+
+
+def amounts_of(node: Node, specs: Sequence[PodSpec]) -> dict[str, tuple[int, int]]:
+    """Return what these pods request of each resource, and what the node has, in base units."""
+    used: Counter[str] = Counter({PODS: len(specs)})
+    for spec in specs:
+        used.update(dict(spec.requests))
+        if spec.gpu is not None:
+            used[GPU] += spec.gpu.milli * spec.gpu.count
+    have = dict(node.allocatable)
+    if node.gpu_count:
+        have[GPU] = 1_000 * node.gpu_count
+    return {name: (used[name], amount) for name, amount in have.items()}
 
 
 def quantity(resource: str, amount: int) -> str:

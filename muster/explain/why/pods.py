@@ -123,8 +123,7 @@ class _Asking:
         journals = self._journals
         binding, queue = await journals.binding(), await journals.queueing()
         pod = int(binding.table.ids[row])
-        answer = _standing(queue, pod, self._name)
-        _bind_standing(answer, queue, binding, row)
+        answer = standing(queue, binding, row, self._name)
         view = View(
             _names(queue, binding, pod, self._name), Subject("pod", self._name, frozenset([pod]))
         )
@@ -274,6 +273,13 @@ def _number(queue: QueueingState, pod: int, column: str) -> int:
     return int(getattr(pods, column)[pod - pods.base])
 
 
+def standing(queue: QueueingState, binding: BindingState, row: int, name: str) -> Answer:
+    """Return where a pod stands from the states alone; `row` is its row in binding's table."""
+    answer = _standing(queue, int(binding.table.ids[row]), name)
+    _bind_standing(answer, binding, row)
+    return answer
+
+
 def _standing(queue: QueueingState, pod: int, name: str) -> Answer:
     """Return the answer from queueing's state."""
     code = queue.pods.state_of(pod)
@@ -300,7 +306,7 @@ def _standing(queue: QueueingState, pod: int, name: str) -> Answer:
     return answer
 
 
-def _bind_standing(answer: Answer, queue: QueueingState, binding: BindingState, row: int) -> None:
+def _bind_standing(answer: Answer, binding: BindingState, row: int) -> None:
     """Add the node and the state of the bind from binding's state."""
     table = binding.table
     phase, node = Phase(int(table.phases[row])), int(table.nodes[row])

@@ -294,6 +294,28 @@ class SqliteFile:
                 os.close(lock_fd)
 
 
+@contextmanager
+def locked(path: Path) -> Iterator[bool]:
+    """Yield whether no process writes the file, and let none open it to write meanwhile if so.
+    Raises BusUnavailable.
+    """
+    try:
+        lock_fd = os.open(f"{path}-lock", os.O_RDONLY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        yield True
+        return
+    except OSError as error:
+        raise BusUnavailable(f"{path}: cannot be opened: {error.strerror}") from error
+    try:
+        fcntl.flock(lock_fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        yield False
+    else:
+        yield True
+    finally:
+        os.close(lock_fd)
+
+
 def is_damage(error: sqlite3.Error) -> bool:
     """Return whether the file is damaged."""
     code = getattr(error, "sqlite_errorcode", None)

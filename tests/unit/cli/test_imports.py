@@ -44,6 +44,8 @@ def loaded(*words: str) -> tuple[int, set[str], set[str]]:
         ("story pod/a nowhere", JOURNALS, ""),
         ("why a nowhere", JOURNALS, ANY),
         ("replay nowhere", JOURNALS, ANY),
+        ("get pods nowhere", JOURNALS, ANY),
+        ("get runs", DATA, ""),
         ("run nowhere", JOURNALS | WORLDS | WIRE, ANY),
         ("serve ingest --bus nowhere", JOURNALS | WORLDS | WIRE, ANY),
         ("cluster nowhere --listen nowhere", WORLDS, ""),

@@ -1,0 +1,82 @@
+"""The lists of `muster get` that are read from a run: pods, gangs and nodes."""
+
+import asyncio
+from pathlib import Path
+
+from muster.cli.commands.get import Asked
+from muster.cli.recorded_run import Recorded, recorded
+from muster.cli.table import Listing
+from muster.cli.terminal import duration
+from muster.explain.lists import GangRow, NodeRow, PodRow, list_gangs, list_nodes, list_pods
+from muster.explain.why.nodes import quantity
+from shared.model.objects import CPU, GPU, MEMORY
+
+
+def read(asked: Asked, run: Path, is_wide: bool) -> Listing:
+    """Return the list that was asked for. Raises UsageFault, Fault, BusCorrupt, BusUnavailable."""
+    return asyncio.run(_read(asked, run, is_wide))
+
+
+async def _read(asked: Asked, run: Path, is_wide: bool) -> Listing:
+    async with recorded(run, asked.bus, asked.placements) as found:
+        return await listing(found, asked, is_wide)
+
+
+async def listing(run: Recorded, asked: Asked, is_wide: bool) -> Listing:
+    """Return the list with the cells of its lines. Raises the errors of reading journals."""
+    if asked.kind == "pods":
+        pods, now_ms = await list_pods(run, asked.namespace)
+        shown = [one for one in pods if not (asked.waiting and one.node)]
+        cells = [_pod_cells(one, now_ms, asked.waiting, is_wide) for one in shown]
+        names = [f"pod/{one.namespace}/{one.name}" for one in shown]
+        return Listing(PodRow, shown, cells, names)
+    if asked.kind == "gangs":
+        gangs, now_ms = await list_gangs(run, asked.namespace)
+        kept = [one for one in gangs if not (asked.waiting and one.state == "committed")]
+        cells = [_gang_cells(one, now_ms, is_wide) for one in kept]
+        return Listing(GangRow, kept, cells, [f"gang/{one.gang}" for one in kept])
+    nodes = await list_nodes(run)
+    cells = [_node_cells(one, is_wide) for one in nodes]
+    return Listing(NodeRow, nodes, cells, [f"node/{one.node}" for one in nodes])
+
+
+def _pod_cells(one: PodRow, now_ms: int, waiting: bool, is_wide: bool) -> dict[str, str]:
+    age = _since(one.since_ms, now_ms)
+    cells = {"NAMESPACE": one.namespace, "NAME": one.name, "STATE": one.state}
+    cells |= {"WAIT": age} if waiting else {"NODE": one.node, "AGE": age}
+    if is_wide:
+        cells |= {"GANG": one.gang, "NOMINATED NODE": one.nominated_node}
+    return cells | ({"REASON": one.message} if waiting or is_wide else {})
+
+
+def _gang_cells(one: GangRow, now_ms: int, is_wide: bool) -> dict[str, str]:
+    cells = {
+        "GANG": one.gang,
+        "STATE": one.state,
+        "MEMBERS": f"{one.members:,}",
+        "PLACED": f"{one.placed:,}/{one.min_count:,}",
+        "WAIT": _since(one.since_ms, now_ms),
+        "REASON": one.message,
+    }
+    return cells | ({"NEXT": one.next} if is_wide else {})
+
+
+def _node_cells(one: NodeRow, is_wide: bool) -> dict[str, str]:
+    amounts = {
+        CPU: (one.cpu_milli, one.cpu_milli_allocatable),
+        MEMORY: (one.memory_bytes, one.memory_bytes_allocatable),
+        GPU: (one.gpu_milli, one.gpu_milli_allocatable),
+    }
+    cpu, memory, gpu = (
+        "/".join(quantity(name, amount) for amount in pair) if pair[1] else ""
+        for name, pair in amounts.items()
+    )
+    cells = {"NODE": one.node, "STATE": one.state, "PODS": f"{one.pods:,}"}
+    cells |= {"CPU": cpu, "MEMORY": memory, "GPU": gpu}
+    if is_wide:
+        cells["SHARD"] = str(one.shard)
+    return cells | {"TAINTS": ", ".join(one.taints)}
+
+
+def _since(time_ms: int, now_ms: int) -> str:
+    return duration(max(0, now_ms - time_ms) / 1000) if time_ms >= 0 else ""

@@ -1,0 +1,180 @@
+"""What `muster get` lists: every pod, gang or node of a run, where `muster why` explains one.
+
+The rows come from the states alone, apart from the times at which pods were first seen.
+"""
+
+from collections import defaultdict
+from typing import cast
+
+import numpy as np
+from msgspec import Struct
+
+from muster.cli.recorded_run import Recorded
+from muster.explain.why import gangs, pods
+from muster.explain.why.gone import EVICTING
+from muster.explain.why.journals import Journals
+from muster.explain.why.nodes import amounts_of, state_of, taints_of
+from services.binding.core.pod_table import DEAD, NAMED
+from services.ingest.core.state import IngestState
+from services.placement.core.state import PlacementState
+from services.queueing.core.transitions import Pod
+from shared.events.ingest import PodsNamed
+from shared.events.names import column_of
+from shared.model.ids import INGEST
+from shared.model.objects import CPU, GPU, MEMORY, PODS, PodSpec
+
+
+class PodRow(Struct, kw_only=True):
+    """A live pod. `since_ms`: when it was first seen (-1: that record was cut)."""
+
+    namespace: str
+    name: str
+    state: str
+    node: str
+    nominated_node: str
+    gang: str
+    since_ms: int
+    message: str
+
+
+class GangRow(Struct, kw_only=True):
+    """A gang; the fields are GangAnswer's. `members`, `placed`: all, and those with a node."""
+
+    gang: str
+    state: str
+    members: int
+    placed: int
+    min_count: int
+    missing: int
+    since_ms: int
+    message: str
+    next: str
+
+
+class NodeRow(Struct, kw_only=True):
+    """A node of a shard, with what its pods request. Memory is in bytes, GPUs in thousandths."""
+
+    node: str
+    state: str
+    shard: int
+    pods: int
+    pods_allocatable: int
+    cpu_milli: int
+    cpu_milli_allocatable: int
+    memory_bytes: int
+    memory_bytes_allocatable: int
+    gpu_milli: int
+    gpu_milli_allocatable: int
+    taints: tuple[str, ...]
+
+
+async def list_pods(run: Recorded, namespace: str) -> tuple[list[PodRow], int]:
+    """Return the live pods by name (`namespace` empty: of all), and the time of the newest record,
+    ms. Raises the errors of reading journals.
+    """
+    journals = Journals(run)
+    ingest = cast(IngestState, (await journals.fold(INGEST)).state)
+    queue, binding = await journals.queueing(), await journals.binding()
+    leaving = (await journals.preemption()).victims
+    nominated = {
+        one.pod: shard.nodes[one.node].name
+        for shard in await journals.placements()
+        for one in shard.nominations.values()
+    }
+    keys = {record.id: key for key, record in ingest.gangs.items()}
+    gang_of = dict(zip(ingest.pods.ids.tolist(), ingest.pods.gangs.tolist(), strict=True))
+    seen_ms = await _seen_ms(journals)
+    table = binding.table
+    live = np.flatnonzero(table.flags[: table.used] & (DEAD | NAMED) == NAMED)
+    found = []
+    for row in live.tolist():
+        chunk = table.names[int(table.chunks[row])]
+        if namespace not in ("", chunk.namespace):
+            continue
+        pod, name = int(table.ids[row]), chunk.name_list()[int(table.places[row])]
+        answer = pods.standing(queue, binding, row, f"{chunk.namespace}/{name}")
+        is_leaving = pod in leaving and answer.state == pods.STATES[Pod.BOUND]
+        found.append(
+            PodRow(
+                namespace=chunk.namespace,
+                name=name,
+                state=EVICTING if is_leaving else answer.state,
+                node=answer.node,
+                nominated_node="" if answer.node else nominated.get(pod, ""),
+                gang=keys.get(gang_of.get(pod, 0), ""),
+                since_ms=seen_ms.get(pod, -1),
+                message=answer.message or answer.detail,
+            )
+        )
+    found.sort(key=lambda one: (one.namespace, one.name))
+    return found, journals.now_ms()
+
+
+async def list_gangs(run: Recorded, namespace: str) -> tuple[list[GangRow], int]:
+    """Return the gangs by name (`namespace` empty: of all), and the time of the newest record, ms.
+    Raises the errors of reading journals.
+    """
+    journals = Journals(run)
+    ingest = cast(IngestState, (await journals.fold(INGEST)).state)
+    seen_ms = await _seen_ms(journals)
+    found = []
+    for key in sorted(ingest.gangs):
+        if namespace not in ("", key.partition("/")[0]):
+            continue
+        answer = await gangs.standing(journals, ingest, key)
+        found.append(
+            GangRow(
+                gang=key,
+                state=answer.state,
+                members=len(answer.members),
+                placed=sum(bool(one.node) for one in answer.members),
+                min_count=answer.min_count,
+                missing=answer.missing,
+                since_ms=seen_ms.get(gangs.oldest_waiting(answer), -1),
+                message=answer.message,
+                next=answer.next,
+            )
+        )
+    return found, journals.now_ms()
+
+
+async def list_nodes(run: Recorded) -> list[NodeRow]:
+    """Return the nodes that a shard has, by name. Raises the errors of reading journals."""
+    shards = await Journals(run).placements()
+    found = [row for shard in shards for row in _nodes_of(shard)]
+    return sorted(found, key=lambda one: one.node)
+
+
+def _nodes_of(shard: PlacementState) -> list[NodeRow]:
+    ledger = shard.ledger
+    rows = ledger.charged()
+    specs: dict[int, list[PodSpec]] = defaultdict(list)
+    for node, sig in zip(ledger.node[rows].tolist(), ledger.sig[rows].tolist(), strict=True):
+        specs[node].append(shard.specs[sig])
+    found = []
+    for number, node in shard.nodes.items():
+        amounts = amounts_of(node, specs[number])
+        count, cpu, memory, gpu = (amounts.get(name, (0, 0)) for name in (PODS, CPU, MEMORY, GPU))
+        found.append(
+            NodeRow(
+                node=node.name,
+                state=state_of(node),
+                shard=shard.shard,
+                pods=len(specs[number]),
+                pods_allocatable=count[1],
+                cpu_milli=cpu[0],
+                cpu_milli_allocatable=cpu[1],
+                memory_bytes=memory[0],
+                memory_bytes_allocatable=memory[1],
+                gpu_milli=gpu[0],
+                gpu_milli_allocatable=gpu[1],
+                taints=taints_of(node),
+            )
+        )
+    return found
+
+
+async def _seen_ms(journals: Journals) -> dict[int, int]:
+    """Return when each pod was first seen."""
+    named = await journals.every(INGEST, (PodsNamed,))
+    return {pod: one.time_ms for one in named for pod in column_of(one.event, "ids")}
