@@ -4,13 +4,14 @@ Plain Python over all nodes that shares no code with the scheduling framework. F
 no node may fit, and its message must name the true reasons with their counts of nodes (where
 inter-pod rules apply, only the reasons that follow from nodes alone). For a waiting gang no greedy
 packing of minCount members may succeed; if only some of the packings succeed, no scheduler promises
-to find them, so `another_packing` counts the gang and it is no problem.
+to find them, so `another_packing` counts the gang and it is no problem. Otherwise its message must
+have the right number of members and the reasons that are left with those members placed.
 """
 
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from muster.checker.filters.default_filters import (
@@ -43,6 +44,11 @@ NO_NODES = "no nodes available to schedule pods"
 _ADDED = "no new claims to deallocate|preemption: |not found"  # by kube-scheduler's own plugins
 _MESSAGE = re.compile(rf"0/(\d+) nodes are available: (.+?)\.(?: (?:{_ADDED}).*)?")
 _ADDED_TO = re.compile(r"0/(\d+) nodes are available: (.+?)\. .+")  # by plugins of users
+_MEMBERS = re.compile(
+    r"(gang \S+: (\d+) of (\d+) members have a node; (\d+) more(?:: (.+?))?)\.(?: .+)?"
+)
+_TIMED_OUT = re.compile(r"(gang \S+) timed out after \S+ s")
+_NOT_TRIED = ("waiting for minCount pods from a gang to be waiting on permit", " to have a node.")
 _STATIC = frozenset(reason for reason, _rule in STATIC_RULES)
 
 
@@ -124,7 +130,7 @@ def confirm(
     shown: dict[tuple[PodSpec, str, bool], str | None] = {}
     proven = set() if proven is None else proven
     for pod in final.waiting:
-        verdict.reasons[_reason(pod)] += 1
+        verdict.reasons[_reason(final, pod)] += 1
         if not pod.is_queued or pod.number in proven:
             continue
         if not pod.message:
@@ -139,7 +145,7 @@ def confirm(
                 verdict.problems.append(f"pod {pod.name}: {shown[key]}")
     for gang, members in _waiting_gangs(final):
         if all(_is_checked(member, with_filters) for member in members):
-            _check_gang(final, gang, members, verdict)
+            _check_gang(final, gang, members, verdict, proven)
     return verdict
 
 
@@ -173,20 +179,40 @@ def _match(message: str) -> re.Match[str] | None:
     return _MESSAGE.fullmatch(message) or _ADDED_TO.fullmatch(message)
 
 
-def reasons_of(pod: Waiting) -> list[str]:
-    """Return the reasons in the pod's message, those of most nodes first."""
+def reasons_of(final: Final, pod: Waiting) -> list[str]:
+    """Return the reasons in the pod's message, those of most nodes first; of a waiting gang what it
+    is short of, as one.
+    """
     if not pod.is_queued:
         return [GATED if pod.gated else pod.permit_rejected_by]
-    match = _match(pod.message)
+    message = _without_time_out(pod.message)
+    members = _MEMBERS.fullmatch(message)
+    if members is not None:
+        return [members[1]]
+    match = _match(message)
     if match is None:
-        return [pod.message or "(no message)"]
+        return [message or "(no message)"]
+    if _is_gang_waiting(final, pod) and pod.gang in final.gangs:
+        least = final.gangs[pod.gang].min_count
+        return [f"gang {pod.gang}: 0 of {least} members have a node; {least} more: {match[2]}"]
     return [reason for _, reason in sorted(_parts(match[2]), key=lambda part: -part[0])]
 
 
-def _reason(pod: Waiting) -> str:
-    """Return the message without its counts."""
-    prefix = "gang: " if pod.gang and pod.is_queued and _match(pod.message) else ""
-    return prefix + ", ".join(sorted(reasons_of(pod)))
+def _reason(final: Final, pod: Waiting) -> str:
+    """Return the message without its counts of nodes; of a waiting gang with all its counts."""
+    is_member = pod.gang and pod.is_queued and not _is_gang_waiting(final, pod)
+    prefix = "gang: " if is_member and _match(pod.message) else ""
+    return prefix + ", ".join(sorted(reasons_of(final, pod)))
+
+
+def _without_time_out(message: str) -> str:
+    """Return what the last try of a gang was short of, whether its time is over or not."""
+    match = _TIMED_OUT.match(message)
+    rest = message[match.end() :] if match else ""
+    if match is None or not rest.startswith(": "):
+        return message
+    is_of_a_pod = _match(rest[2:]) is not None or rest[2:] == NO_NODES
+    return rest[2:] if is_of_a_pod else match[1] + rest
 
 
 def _parts(text: str) -> Iterator[tuple[int, str]]:
@@ -275,7 +301,9 @@ def _waiting_gangs(final: Final) -> Iterator[tuple[Gang, list[Waiting]]]:
             yield gang, found
 
 
-def _check_gang(final: Final, gang: Gang, members: list[Waiting], verdict: Verdict) -> None:
+def _check_gang(
+    final: Final, gang: Gang, members: list[Waiting], verdict: Verdict, proven: set[int]
+) -> None:
     needed = gang.min_count - final.running[gang.key]
     if len(members) < needed:
         return
@@ -289,6 +317,69 @@ def _check_gang(final: Final, gang: Gang, members: list[Waiting], verdict: Verdi
         verdict.problems.append(f"gang {gang.key} waits ({message}) but {needed} members fit")
     elif any(fits):
         verdict.another_packing += 1
+    elif not proven.issuperset(pod.number for pod in members):
+        problem = _members_problem(final, gang, members)
+        if problem is None:
+            proven.update(pod.number for pod in members)
+        else:
+            verdict.problems.append(f"gang {gang.key}: {problem}")
+
+
+def _members_problem(final: Final, gang: Gang, members: list[Waiting]) -> str | None:
+    """Return what is false in the message. Members that differ are not counted: the order decides
+    how many have a node.
+    """
+    message, pod = _without_time_out(members[0].message), members[0]
+    if message.endswith(_NOT_TRIED):
+        return None
+    match = _MEMBERS.fullmatch(message)
+    running = final.running[gang.key]
+    have, least, missing = map(int, match.group(2, 3, 4)) if match else (running, 0, 0)
+    reasons = f"0/{len(final.nodes)} nodes are available: {match[5] or ''}." if match else message
+    if any(one.spec != pod.spec for one in members):
+        problems = (_fitting(final, one) for one in members) if have == running else ()
+        return next((f"waits ({message}) but {text}" for text in problems if text), None)
+    if _is_uncountable(final, pod):
+        return None
+    placed, loads = _placed(final, members)
+    counts = running + placed, gang.min_count, gang.min_count - running - placed
+    if (have, least, missing) != counts if match else placed:
+        return f"{message!r}: brute force finds {counts[0]} of {counts[1]} members with a node"
+    return _single_problem(replace(final, loads=loads), replace(pod, message=reasons))
+
+
+def _fitting(final: Final, pod: Waiting) -> str:
+    """Return on which node the pod fits; empty if on none."""
+    around = final.around(pod.spec)
+    for node in final.nodes:
+        is_allowed = static_obstacle(pod.spec, node) is None
+        if is_allowed and _fits(pod.spec, node, final.load(node), around):
+            return f"{pod.name} fits on node {node.name}"
+    return ""
+
+
+def _is_uncountable(final: Final, pod: Waiting) -> bool:
+    """Return whether the order of places decides how many such pods fit: rules between pods, or
+    unknown devices.
+    """
+    if pod.other_words or final.around(pod.spec) is not None:
+        return True
+    rooms = (device_room(node, final.load(node)) for node in final.nodes)
+    return pod.spec.gpu is not None and any(room is None for room in rooms)
+
+
+def _placed(final: Final, members: Sequence[Waiting]) -> tuple[int, dict[str, Load]]:
+    """Return how many of these equal pods fit, and the loads with them."""
+    loads, left = dict(final.loads), list(members)
+    for node in final.nodes:
+        if not left or static_obstacle(left[0].spec, node) is not None:
+            continue
+        load = final.load(node)
+        while left and _fits(left[0].spec, node, load, None):
+            pod = left.pop()
+            load = load.plus(pod.number, pod.spec, _devices(pod.spec, node, load))
+        loads[node.name] = load
+    return len(members) - len(left), loads
 
 
 def _pack(final: Final, members: Sequence[Waiting], needed: int, order: Sequence[Node]) -> bool:

@@ -82,7 +82,7 @@ def _waiting_reasons(final: Final) -> list[dict[str, Any]]:
     pods: Counter[str] = Counter()
     first: dict[str, list[str]] = {}
     for pod in final.waiting:
-        reasons = reasons_of(pod)
+        reasons = reasons_of(final, pod)
         pods.update(dict.fromkeys(reasons, 1))
         first.setdefault(reasons[0], []).append(pod.name)
     return [

@@ -254,6 +254,11 @@ def _nodes(event: Any, view: View) -> str:
     return ", ".join(map(view.names.node, nodes)) or "no node"
 
 
+def _shortage(e: permit.GangReleased) -> str:
+    found = f"room for {e.placed} of {e.needed} members" if e.needed else f"0/{e.nodes} nodes"
+    return f"{found}, {reasons(e.reasons)}"
+
+
 def _eviction(e: observed.EvictAnswers, v: View) -> str:
     ids = column_of(e, "ids")
     answer = Answer(e.codes[v.row(ids)]).name.lower() if len(e.codes) == len(ids) else "answers"
@@ -367,8 +372,7 @@ GANGS: dict[type[Event], Line] = {
         f"{v.placed(column_of(e, 'ids'), column_of(e, 'nodes'))}"
     ),
     permit.GangReleased: lambda e, v: (
-        f"{v.names.gang(e.gang)} released: "
-        f"{'the gang changed' if e.stale else f'0/{e.nodes} nodes, {reasons(e.reasons)}'}"
+        f"{v.names.gang(e.gang)} released: {'the gang changed' if e.stale else _shortage(e)}"
     ),
     permit.GangTimedOut: lambda e, v: (
         f"{v.names.gang(e.gang)} timed out, all its holds are released"

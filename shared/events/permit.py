@@ -50,9 +50,10 @@ class GangCommitted(Event, frozen=True, gc=False):
 
 
 class GangReleased(Event, frozen=True, gc=False):
-    """The attempt failed; every hold of it is void. `reasons` are summed over shards. `stale`: the
-    gang changed since the dispatch, or others took the offered room; that is no failure.
-    `preemptible`: a shard says that preemption could help.
+    """The attempt failed; every hold of it is void. `placed` of the `needed` members have a node (0
+    and 0: not counted); `reasons` say why the next one has none, with those placed. Both are summed
+    over shards. `stale`: the gang changed since the dispatch, or others took the offered room; that
+    is no failure. `preemptible`: a shard says that preemption could help.
     """
 
     gang: int
@@ -61,6 +62,8 @@ class GangReleased(Event, frozen=True, gc=False):
     nodes: int
     stale: bool = False
     preemptible: bool = False
+    placed: int = 0
+    needed: int = 0
 
     def to(self) -> tuple[str, ...]:
         return ("queueing", "placement")

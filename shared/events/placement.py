@@ -152,8 +152,9 @@ class ShardDigest(Event, frozen=True, gc=False):
 
 
 class GangOffered(Event, frozen=True, gc=False):
-    """How many of each member group fit this shard, tried in order on a trial table. `preemptible`
-    is as in Refused, for the groups that are short.
+    """How many of each member group fit this shard, tried in order on a trial table. `reasons` are
+    those of the first group that is short, with all that fit placed. `preemptible` is as in
+    Refused, for the groups that are short.
     """
 
     shard: int
@@ -206,7 +207,9 @@ class GangHeld(Event, frozen=True, gc=False):
 
 
 class GangRefused(Event, frozen=True, gc=False):
-    """This shard cannot hold all requested members and holds none."""
+    """This shard cannot hold all requested members and holds none. `placed`: how many of them would
+    fit, in order, before the one that has these `reasons`.
+    """
 
     shard: int
     gang: int
@@ -214,6 +217,7 @@ class GangRefused(Event, frozen=True, gc=False):
     reasons: tuple[tuple[str, int], ...]
     nodes: int
     world: int
+    placed: int = 0
 
     def to(self) -> tuple[str, ...]:
         return ("permit",)

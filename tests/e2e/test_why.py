@@ -65,7 +65,8 @@ def test_a_gangs_member_waits_with_its_gang(ask):
         "waiting for its gang",
         "default/training/everything",
     )
-    assert found["message"].startswith("gang timed out")
+    timed_out = "gang default/training/everything timed out after 6 s: "
+    assert found["message"].startswith(f"{timed_out}0/18 nodes are available: ")
     assert found["decided"]["text"].endswith(found["message"])
 
 
@@ -102,6 +103,37 @@ def test_gangs_and_nodes_are_explained(run):
         muster("why", "node/gpu-a1", run, "--node", "x"), 2
     )
     assert "gang nobody: not known" in complaint(muster("why", "gang/nobody", run), 2)
+
+
+WORLD = """
+{kind: List, apiVersion: v1, items: [
+  {kind: Node, apiVersion: v1, metadata: {name: n1},
+   status: &four {allocatable: {cpu: 4, pods: 9}}},
+  {kind: Node, apiVersion: v1, metadata: {name: n2}, status: *four},
+  {kind: Node, apiVersion: v1, metadata: {name: n3}, status: *four},
+  {kind: Pod, apiVersion: v1, metadata: {name: first},
+   spec: {nodeName: n1, containers: &three [{name: c, resources: {requests: {cpu: 3}}}]}},
+  {kind: Workload, apiVersion: scheduling.k8s.io/v1alpha1,
+   metadata: {name: huge, annotations: {muster.io/gang-timeout: 1s}},
+   spec: {podGroups: [{name: w, policy: {gang: {minCount: 3}}}]}},
+  {kind: Job, apiVersion: batch/v1, metadata: {name: huge}, spec: {parallelism: 3, completions: 3,
+   template: {spec: {restartPolicy: Never, workloadRef: {name: huge, podGroup: w},
+              containers: *three}}}},
+]}
+"""
+
+
+@pytest.mark.parametrize("placements", ["1", "3"])
+def test_a_gang_of_which_some_fit_says_how_many(tmp_path, placements):
+    (tmp_path / "world.yaml").write_text(WORLD)
+    run = tmp_path / "run"
+    words = ("run", tmp_path / "world.yaml", "--run-dir", run, "-p", placements, "-o", "json")
+    text = "gang default/huge/w: 2 of 3 members have a node; 1 more: 3 Insufficient cpu"
+    assert muster(*words).json()["waiting_by_reason"] == {text: 3}
+    found = muster("why", "pod", "default/huge-0", run, "--node", "n2", "-o", "json").json()
+    assert found["message"].endswith(f"{text.partition(': ')[2]}.")
+    (n2,) = found["nodes"]
+    assert (n2["node"], n2["refused_by"]) == ("n2", "")
 
 
 def test_unknown_pods_and_nodes_are_named(ask, tmp_path):

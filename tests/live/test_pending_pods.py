@@ -33,8 +33,9 @@ NO_GROUP = 'pod group "all" doesn\'t exist for a workload "team"'
 TOO_FEW = "waiting for minCount pods from a gang to appear in scheduling queue"
 CLAIM = [{"name": "v", "resourceClaimName": "none"}]
 REFUSED = "spec.resourceClaims: resource claims are not supported"
-TIMED_OUT = "gang timed out waiting for minCount members (3) to have a node"
-FULL = "0/2 nodes are available: 2 Insufficient cpu."
+FULL = "2 Insufficient cpu."
+SHORT = f"gang default/team/all: 4 of 5 members have a node; 1 more: {FULL}"
+TIMED_OUT = f"gang default/team/all timed out after 3 s: 2 of 3 members have a node; 1 more: {FULL}"
 
 
 @pytest.fixture(scope="module")
@@ -107,7 +108,7 @@ def test_members_report_what_their_gang_waits_for(
     # Four of them fit, and one does not: none of them is bound.
     for name in names[3:]:
         api.create(PODS, pod(name, cpu="900m", workloadRef=REF)).ok()
-    until(FULL, lambda: messages(servers, *names) == [FULL] * 5)
+    until(SHORT, lambda: messages(servers, *names) == [SHORT] * 5)
     api.request("DELETE", f"{PODS}/{names[4]}?gracePeriodSeconds=0").ok()
     say(servers, TOO_FEW, *names[:4])
     api.request("DELETE", f"{WORKLOADS}/team").ok()

@@ -121,7 +121,7 @@ def lines_of(answer: Found, now_ms: int) -> list[str]:
 
 def _pod_lines(answer: Answer) -> list[str]:
     lines = [f"pod {answer.pod}: {_state(answer)}"]
-    if answer.gang:
+    if answer.gang and not answer.message.startswith(f"gang {answer.gang}"):
         lines.append(f"  gang {answer.gang}")
     if answer.message:
         lines.append(f"  {answer.message}")

@@ -200,8 +200,8 @@ def _exceeds_offer(attempt: Attempt, shard: int) -> bool:
 
 
 def _decide_release(attempt: Attempt, stale: bool) -> GangReleased:
-    """Return the release for missing room, with reasons and node counts summed over the shards'
-    latest offers.
+    """Return the release for missing room, with members, reasons and node counts summed over the
+    shards' latest offers.
     """
     reasons: Counter[str] = Counter()
     nodes = 0
@@ -210,8 +210,33 @@ def _decide_release(attempt: Attempt, stale: bool) -> GangReleased:
         for message, count in word.reasons:
             reasons[message] += count
     sorted_reasons = tuple(sorted(reasons.items()))
-    helps = attempt.preemptible and not stale
-    return GangReleased(attempt.gang, attempt.attempt, sorted_reasons, nodes, stale, helps)
+    if stale:
+        return GangReleased(attempt.gang, attempt.attempt, sorted_reasons, nodes, stale=True)
+    return GangReleased(
+        attempt.gang,
+        attempt.attempt,
+        sorted_reasons,
+        nodes,
+        preemptible=attempt.preemptible,
+        placed=_count_placed(attempt),
+        needed=attempt.min_count,
+    )
+
+
+def _count_placed(attempt: Attempt) -> int:
+    """Return how many members are held, or would fit in the shards that hold none. It is less than
+    needed: where more would fit, a shard could not hold what it was asked to.
+    """
+    live = {pod for _sig, ids in attempt.groups for pod in ids}
+    placed = set(attempt.held)
+    for shard, asked in sorted(attempt.asked.items()):
+        others = [pod for pod in asked if pod in live and pod not in placed]
+        placed.update(others[: attempt.offers[shard].placed])
+    offers = [word.counts for shard, word in attempt.offers.items() if shard not in attempt.asked]
+    more = 0
+    for (_sig, ids), *counts in zip(attempt.groups, *offers, strict=False):
+        more += min(sum(pod not in placed for pod in ids), sum(counts))
+    return min(len(placed) + more, attempt.min_count - 1)
 
 
 def _on_gang_dispatched(state: PermitState, event: GangDispatched) -> None:
@@ -296,7 +321,8 @@ def _on_hold_answer(state: PermitState, event: GangHeld | GangRefused) -> None:
     attempt.open_shards.remove(event.shard)
     if isinstance(event, GangRefused):
         offered = attempt.offers[event.shard].counts
-        attempt.offers[event.shard] = ShardOffer(offered, event.reasons, event.nodes)
+        word = ShardOffer(offered, event.reasons, event.nodes, event.placed)
+        attempt.offers[event.shard] = word
     else:
         asked = set(attempt.asked[event.shard])
         nodes = unpack(event.nodes).tolist()

@@ -26,12 +26,13 @@ Reasons = tuple[tuple[str, int], ...]
 
 class ShardOffer(Struct):
     """A shard's latest offer to an attempt: how many members of each group fit, and why
-    not more.
+    not more. `placed`: if it refused to hold members, how many of them would fit.
     """
 
     counts: tuple[int, ...]
     reasons: Reasons
     nodes: int
+    placed: int = 0
 
 
 class Hold(Struct, frozen=True, gc=False):

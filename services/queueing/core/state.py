@@ -183,7 +183,7 @@ class Gang:
     index over the pods and may hold former members. `has_workload`: a group of its workload exists.
     `preempting` is one of the three constants above; it asks again from `ask_ms` on. `asks`: failed
     asks in a row, the last one until `ask_closed_ms`. `note`: preemption's last text. `has_room`:
-    room was made and the gang not tried since.
+    room was made and the gang not tried since. `shortage`: what the last try was short of.
     """
 
     gang: int
@@ -214,6 +214,7 @@ class Gang:
     note: str = ""
     asks: int = 0
     ask_closed_ms: int = 0
+    shortage: str = ""
 
     members: Derived[Ids] = field(default_factory=_no_ids)
     members_max: Derived[int] = MEMBERS_KEPT_MIN

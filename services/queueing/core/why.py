@@ -120,7 +120,8 @@ def _refusals(sig: Sig) -> str:
 
 def _gang(state: QueueingState, number: int) -> str:
     gang = state.gangs[number]
+    start = f"gang {gang.key or number}: "
     message = gang_message(gang)
-    if message and message == gang.verdict:
-        return f"gang {gang.key}: {message} (failed {gang.failures} times)"
-    return f"gang {gang.key or number}: {message or 'waits for its turn by priority and age'}"
+    failed = f" (failed {gang.failures} times)" if message and message == gang.verdict else ""
+    text = message.removeprefix(start) or "waits for its turn by priority and age"
+    return f"{start}{text}{failed}"

@@ -31,9 +31,16 @@ def truths(world: World, pod: Pod) -> list[str]:
         return [TOO_FEW]
     if any(one["spec"].get("nodeName") for one in members):
         return [world.message(pod)]
-    said = together(world, members, least)
-    timed_out = f"gang timed out waiting for minCount members ({least}) to have a node"
-    return [said, ON_PERMIT, timed_out] if said else ["", ON_PERMIT]
+    return [together(world, members, least), ON_PERMIT]
+
+
+def of_last_try(message: str) -> str:
+    """Return the message of a gang without the word that its time is over."""
+    gang, timed_out, rest = message.partition(" timed out after ")
+    said = rest.partition(": ")[2]
+    if not timed_out or not said:
+        return message
+    return said if said.startswith("0/") else f"{gang}: {said}"
 
 
 def least_of(world: World, pod: Pod) -> int:
@@ -71,7 +78,9 @@ def _rules(pod: Pod) -> str:
 
 
 def together(world: World, members: Sequence[Pod], least: int) -> str:
-    """Return why fewer than this many of these identical pods fit at once; empty if they fit."""
+    """Return the message if fewer than this many of these identical pods fit at once; empty if they
+    fit.
+    """
     assert len({_rules(one) for one in members}) == 1, "members that differ are beyond this"
     used = {name: Counter(world.used(name)) for name in world.nodes}
     beside: dict[str, list[Any]] = {
@@ -87,5 +96,9 @@ def together(world: World, members: Sequence[Pod], least: int) -> str:
                 break
             reasons.update(said)
         else:
-            return "" if number >= least else world.sentence(reasons)
+            text = world.sentence(reasons)
+            if number == 0 or number >= least:
+                return "" if number else text
+            count = f"{number} of {least} members have a node; {least - number} more"
+            return f"gang {gang_of(one)}: {count}: {text.partition(': ')[2]}"
     return ""

@@ -66,7 +66,7 @@ def waits(
             continue
         if "" in _truths(end, pod):
             problems.append(f"{name} waits, and a node would take it: {message}")
-        text = POST_FILTER.split(message)[0]
+        text = gangs.of_last_try(POST_FILTER.split(message)[0])
         alike = json.dumps([pod["spec"], pod["metadata"]["namespace"]], sort_keys=True)
         judged.append(_Waiting(name, pod, text, _written(changes, key, said), alike))
     _confirm(changes, judged)

@@ -160,13 +160,96 @@ def test_several_shards_place_no_pod_with_hard_rules():
 GANG = Gang(key="g", min_count=2)
 
 
-def members(message="gang timed out waiting for minCount members (2) to have a node", **more):
+SHORT = "gang g: 1 of 2 members have a node; 1 more: 1 Insufficient cpu."
+
+
+def members(message=SHORT, **more):
     return [waiting(message, number, gang="g", **more) for number in (10, 11)]
 
 
 def test_a_gang_waits_rightly_when_too_few_members_fit():
     nodes = [node("a", cpu=1000)]
     assert confirm(final(*members(), nodes=nodes, loads={}, gangs=[GANG])).problems == []
+
+
+def test_a_gang_is_counted_by_what_it_is_short_of():
+    after = " preemption: 0/1 nodes are available: 1 Preemption is not helpful for scheduling."
+    texts = (SHORT, SHORT + after, SHORT.replace(":", " timed out after 6 s:", 1))
+    nodes = [node("a", cpu=1000)]
+    for text in texts:
+        verdict = confirm(final(*members(text), nodes=nodes, loads={}, gangs=[GANG]))
+        assert (verdict.problems, verdict.reasons) == ([], {SHORT.removesuffix("."): 2})
+
+
+KUBE = "0/1 nodes are available: 1 Insufficient cpu."
+
+
+@pytest.mark.parametrize("text", [KUBE, f"gang g timed out after 6 s: {KUBE}"])
+def test_a_gang_of_which_no_member_fits_has_the_message_of_a_pod(text):
+    nodes = [node("a", cpu=500)]
+    verdict = confirm(final(*members(text), nodes=nodes, loads={}, gangs=[GANG]))
+    text = "gang g: 0 of 2 members have a node; 2 more: 1 Insufficient cpu"
+    assert (verdict.problems, verdict.reasons) == ([], {text: 2})
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "waiting for minCount pods from a gang to be waiting on permit",
+        "gang g timed out after 6 s waiting for 2 members to have a node.",
+    ],
+)
+def test_a_gang_without_a_finished_try_has_no_numbers(text):
+    nodes = [node("a", cpu=1000)]
+    assert confirm(final(*members(text), nodes=nodes, loads={}, gangs=[GANG])).problems == []
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        (KUBE, "1 of 2 members"),
+        (SHORT.replace("1 of 2", "0 of 2").replace("1 more", "2 more"), "1 of 2 members"),
+        (SHORT.replace("1 of 2", "1 of 3").replace("1 more", "2 more"), "1 of 2 members"),
+        (SHORT.replace("1 more", "2 more"), "1 of 2 members"),
+        (SHORT.replace("cpu", "memory"), "1 nodes with 'Insufficient cpu'"),
+        (SHORT.replace(": 1 Insuf", ": 2 Insuf"), "1 nodes with 'Insufficient cpu'"),
+        (SHORT.removesuffix(": 1 Insufficient cpu.") + ".", "gives no reasons"),
+        ("because", "1 of 2 members"),
+    ],
+)
+def test_a_false_message_of_a_gang_is_a_problem(text, problem):
+    nodes = [node("a", cpu=1000)]
+    waits = final(*members(text), nodes=nodes, loads={}, gangs=[GANG])
+    (found,) = confirm(waits).problems
+    assert problem in found
+    proven: set[int] = set()
+    confirm(final(*members(), nodes=nodes, loads={}, gangs=[GANG]), proven=proven)
+    assert confirm(waits, proven=proven).problems == [], "it was true at a check before"
+
+
+def test_members_that_run_have_a_node():
+    nodes = [node("a", cpu=1000)]
+    gang = Gang(key="g", min_count=3)
+    text = "gang g: 2 of 3 members have a node; 1 more: 1 Insufficient cpu."
+    wait = final(*members(text), nodes=nodes, loads={}, gangs=[gang], running={"g": 1})
+    assert confirm(wait).problems == []
+
+
+@pytest.mark.parametrize(
+    ("text", "is_true"),
+    [
+        ("gang g: 1 of 3 members have a node; 2 more: 1 Insufficient cpu.", True),
+        ("gang g: 2 of 3 members have a node; 1 more: 1 Insufficient cpu.", True),
+        ("gang g: 0 of 3 members have a node; 3 more: 1 Insufficient cpu.", False),
+        (KUBE, False),
+    ],
+)
+def test_of_members_that_differ_some_have_a_node_if_one_fits(text, is_true):
+    nodes, gang = [node("a", cpu=1000)], Gang(key="g", min_count=3)
+    pods = [waiting(text, number, "g", spec(cpu)) for number, cpu in enumerate((2000, 600, 601))]
+    problems = confirm(final(*pods, nodes=nodes, loads={}, gangs=[gang])).problems
+    assert bool(problems) is not is_true
+    assert all("fits on node a" in problem for problem in problems)
 
 
 def test_a_gang_that_would_fit_is_a_problem():
@@ -194,7 +277,7 @@ def test_a_gang_that_only_some_packing_fits_is_counted_apart():
     share, whole = spec(gpu=GpuRequest(500)), spec(gpu=GpuRequest(1000))
     nodes = [node("a", gpus=1, cpu=3000), node("b", gpus=1, cpu=4000)]
     loads = {"b": Load({1: spec(cpu=700, gpu=GpuRequest(500))}, {1: 1})}
-    pods = [waiting("gang timed out", 10, "g", share), waiting("gang timed out", 11, "g", whole)]
+    pods = [waiting(SHORT, 10, "g", share), waiting(SHORT, 11, "g", whole)]
     verdict = confirm(final(*pods, nodes=nodes, loads=loads, gangs=[GANG]))
     assert verdict.problems == []
     assert verdict.another_packing == 1

@@ -165,6 +165,20 @@ def test_why_shows_it_as_it_is(monkeypatch, capsys):
     assert len(lines) == len(lines_of(ANSWER, 0))
 
 
+@pytest.mark.parametrize(
+    ("message", "lines"),
+    [
+        ("gang a/g: 1 of 2 members have a node; 1 more.", 2),
+        ("0/3 nodes are available: 3 Insufficient cpu.", 3),
+    ],
+)
+def test_why_names_the_gang_once(message, lines):
+    answer = Answer(pod="a/p", state="waiting for its gang", message=message, gang="a/g")
+    found = lines_of(answer, 0)
+    assert len(found) == lines
+    assert sum("gang a/g" in line for line in found) == 1
+
+
 def test_output_for_programs_is_the_same_text_in_ascii(monkeypatch, capsys):
     async def asked(*_words: Any) -> Answer:
         return ANSWER

@@ -204,9 +204,22 @@ def test_a_member_that_waits_for_a_group_that_is_there_is_seen(gang: History):
     assert TOO_FEW in problem
 
 
-def test_a_gang_that_does_not_fit_as_a_whole_is_well(gang: History):
-    complete(gang, FULL)
+SHORT = "gang default/team/all: 4 of 5 members have a node; 1 more: 2 Insufficient cpu."
+
+
+@pytest.mark.parametrize("text", [SHORT, SHORT.replace(":", " timed out after 3 s:", 1)])
+def test_a_gang_that_does_not_fit_as_a_whole_is_well(gang: History, text: str):
+    complete(gang, text)
     assert gang.verdict().problems == []
+
+
+@pytest.mark.parametrize("text", [FULL, f"gang default/team/all timed out after 3 s: {FULL}"])
+def test_a_gang_of_which_no_member_fits_has_the_message_of_a_pod(text: str):
+    history = two_nodes()
+    history.workload("team", 2)
+    for number in range(2):
+        history.member(f"member-{number}", text, cpu="9")
+    assert history.verdict().problems == []
 
 
 def test_a_gang_that_fits_and_waits_is_seen(gang: History):
@@ -217,10 +230,10 @@ def test_a_gang_that_fits_and_waits_is_seen(gang: History):
 
 
 def test_a_gang_with_a_wrong_reason_is_seen(gang: History):
-    complete(gang, "0/2 nodes are available: 2 Too many pods.")
+    complete(gang, FULL)
     problems = gang.verdict().problems
     assert len(problems) == 5
-    assert all(f"{FULL!r}" in one or ON_PERMIT in one or "timed" in one for one in problems)
+    assert all(SHORT in one or ON_PERMIT in one for one in problems)
 
 
 def joined(history: History, number: int, min_count: int = 3) -> None:

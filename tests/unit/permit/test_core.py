@@ -44,8 +44,8 @@ def held(shard, pods, gang=1, attempt=1, shown=()):
     return GangHeld(shard, gang, attempt, ids, ids, nodes, b"", 0, shown=shown)
 
 
-def refused(shard, gang=1, attempt=1, reasons=((CPU, 10),), nodes=10):
-    return GangRefused(shard, gang, attempt, reasons, nodes, 0)
+def refused(shard, gang=1, attempt=1, reasons=((CPU, 10),), nodes=10, placed=0):
+    return GangRefused(shard, gang, attempt, reasons, nodes, 0, placed)
 
 
 def asked(shard, *groups, gang=1, attempt=1):
@@ -170,7 +170,33 @@ def test_too_little_room_is_released_with_summed_reasons():
     (event,) = mesh.when(
         offered(0, 1, reasons=((CPU, 10),)), offered(1, 1, reasons=reasons, nodes=12)
     )
-    assert event == GangReleased(1, 1, ((CPU, 19), ("Too many pods", 1)), 22)
+    assert event == GangReleased(1, 1, ((CPU, 19), ("Too many pods", 1)), 22, placed=2, needed=3)
+
+
+def test_a_release_counts_each_member_once():
+    mesh = permit(3)
+    mesh.when(dispatched((7, (1, 2)), (8, (3, 4, 5, 6)), need=6))
+    (event,) = mesh.when(offered(0, 2, 1), offered(1, 1, 0), offered(2, 1, 0))
+    assert (event.placed, event.needed) == (3, 6)
+
+
+def test_a_release_counts_members_that_shards_hold_or_could_have_held():
+    singles = tuple((number, (number,)) for number in range(1, 6))
+    mesh = holding(2, singles, ((1, 1, 1, 0, 0), (1, 1, 0, 0, 0)), need=5)
+    assert mesh.when(held(0, [1, 2, 3])) == []
+    mesh.reload()
+    (event,) = mesh.when(refused(1, placed=1))
+    assert (event.placed, event.needed, event.stale) == (4, 5, False)
+
+
+def test_a_release_never_counts_all_needed_members():
+    mesh = permit(2)
+    for number in range(RACES_MAX + 1):
+        mesh.when(dispatched((7, (1, 2, 3, 4)), need=3, attempt=number + 1))
+        tried = {"attempt": number + 1}
+        mesh.when(offered(0, 2, **tried), offered(1, 2, **tried))
+        (event,) = mesh.when(held(0, [3, 4], **tried), refused(1, placed=1, **tried))
+    assert (event.placed, event.needed, event.stale) == (2, 3, False)
 
 
 def test_a_refused_plan_is_made_again_on_shards_not_asked():
@@ -422,7 +448,7 @@ def test_a_refusal_of_members_never_offered_is_not_retried_at_once(answer, is_ra
 def test_no_room_at_all_is_a_failure():
     mesh = permit()
     mesh.when(dispatched(THREE))
-    assert mesh.when(offered(0, 2)) == [GangReleased(1, 1, (), 10)]
+    assert mesh.when(offered(0, 2)) == [GangReleased(1, 1, (), 10, placed=2, needed=3)]
 
 
 def test_a_release_says_whether_a_shard_thinks_that_preemption_may_help():

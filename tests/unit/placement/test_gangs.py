@@ -5,7 +5,7 @@ from shared.events.permit import GangCommitted, GangReleased, GangTimedOut, Hold
 from shared.events.placement import GangHeld, GangOffered, GangRefused, Improved
 from shared.events.queueing import Members
 from shared.model.columns import pack, unpack
-from tests.unit.placement.shard import Shard, node, placed, refused, spec
+from tests.unit.placement.shard import GIB, Shard, node, placed, refused, spec
 
 
 def shard_of(nodes: int = 2, **config) -> Shard:
@@ -32,10 +32,17 @@ def test_an_offer_takes_members_in_order_and_charges_nothing():
     assert (shard.state.table.requested == 0).all()
 
 
+def test_the_reasons_of_an_offer_count_all_members_that_fit_as_placed():
+    shard = shard_of().sig(3, spec(cpu=3_000)).sig(4, spec(memory=15 * GIB))
+    (offer,) = shard.given(OfferAsked(7, 1, members((3, [1, 2, 3]), (4, [4])))).run()
+    full = (("Insufficient cpu", 2), ("Insufficient memory", 1))
+    assert offer == GangOffered(0, 7, 1, (2, 1), full, 2)
+
+
 def test_a_hold_is_all_or_nothing():
     shard = shard_of()
     answer = ask_hold(shard, (2, [1, 2, 3]), (1, [4, 5, 6]))
-    assert answer == GangRefused(0, 7, 1, (("Insufficient cpu", 2),), 2, 0)
+    assert answer == GangRefused(0, 7, 1, (("Insufficient cpu", 2),), 2, 0, placed=5)
     assert not shard.state.holds
     answer = ask_hold(shard, (2, [1, 2, 3]), (1, [4, 5]), attempt=2)
     assert isinstance(answer, GangHeld)

@@ -262,9 +262,76 @@ def test_the_gates_end_parks_the_members_with_its_message():
     event = gang_tries(steps.when(group(2), pending(1, 1, 2, gang=1)))[0]
     events = steps.when(GangTimedOut(1, event.attempt), at_ms=2_000)
     assert [said.message for said in of_type(events, GangWaits)] == [
-        "gang timed out waiting for minCount members (2) to have a node"
+        "gang default/g1 timed out after 300 s waiting for 2 members to have a node."
     ]
     assert len(gang_tries(steps.when(at_ms=12_000))) == 1
+
+
+def short(event: GangDispatched, placed: int, *reasons: tuple[str, int]) -> GangReleased:
+    why, counts = reasons or ((CPU, 3),), (placed, event.min_count)
+    return GangReleased(event.gang, event.attempt, why, 3, False, False, *counts)
+
+
+def short_of(placed: int, *sigs: int, running: int = 0) -> Any:
+    """A gang of three, one for each signature, of which `placed` have a node; more of it run."""
+    steps = queue(priorities=(0, 0))
+    steps.when(group(3 + running))
+    for pod in range(10, 10 + running):
+        steps.when(pending(1, pod, gang=1), PodsAssigned(0, pack([pod]), pack([1]), pack([5])))
+    events = steps.when(*(pending(sig, pod, gang=1) for pod, sig in enumerate(sigs, start=1)))
+    return steps, steps.when(short(gang_tries(events)[0], placed), at_ms=2_000)
+
+
+@pytest.mark.parametrize(
+    ("placed", "sigs", "running", "text"),
+    [
+        (2, (1, 1, 1), 0, "2 of 3 members have a node; 1 more"),
+        (0, (1, 1, 2), 0, "0 of 3 members have a node; 3 more"),
+        (1, (1, 1, 1), 2, "3 of 5 members have a node; 2 more"),
+        (0, (1, 1, 1), 2, "2 of 5 members have a node; 3 more"),
+    ],
+    ids=["some fit", "none of several specs", "some run", "only those that run"],
+)
+def test_a_gang_without_room_counts_its_members(placed, sigs, running, text):
+    _steps, events = short_of(placed, *sigs, running=running)
+    text = f"gang default/g1: {text}: 3 Insufficient cpu."
+    assert of_type(events, GangWaits) == [GangWaits(1, text)]
+    assert {message for _pods, message in told(events)} == {text}
+
+
+def test_a_gang_of_one_spec_of_which_no_member_fits_has_the_message_of_a_pod():
+    _steps, events = short_of(0, 1, 1, 1)
+    text = "0/3 nodes are available: 3 Insufficient cpu."
+    assert of_type(events, GangWaits) == [GangWaits(1, text)]
+
+
+def test_a_gang_whose_time_is_over_counts_its_members():
+    steps, _events = short_of(2, 1, 1, 1)
+    steps.reload()
+    text = "2 of 3 members have a node; 1 more: 3 Insufficient cpu."
+    events = steps.when(GangTimedOut(1, 1), at_ms=5_000)
+    assert of_type(events, GangWaits) == [
+        GangWaits(1, f"gang default/g1 timed out after 300 s: {text}")
+    ]
+    (again,) = gang_tries(steps.when(at_ms=50_000))
+    events = steps.when(short(again, 2), at_ms=50_010)
+    assert of_type(events, GangWaits) == [GangWaits(1, f"gang default/g1: {text}")]
+
+
+def test_a_changed_gang_forgets_what_it_was_short_of():
+    steps, _events = short_of(2, 1, 1, 1)
+    (again,) = gang_tries(steps.when(group(3, version=2), at_ms=5_000))
+    events = steps.when(GangTimedOut(1, again.attempt), at_ms=6_000)
+    (said,) = of_type(events, GangWaits)
+    assert said.message.endswith("waiting for 3 members to have a node.")
+
+
+def test_a_member_without_a_reason_is_still_missing():
+    steps = queue()
+    event = gang_tries(steps.when(group(2), pending(1, 1, 2, gang=1)))[0]
+    release = GangReleased(1, event.attempt, (), 3, placed=1, needed=2)
+    (said,) = of_type(steps.when(release, at_ms=2_000), GangWaits)
+    assert said.message == "gang default/g1: 1 of 2 members have a node; 1 more."
 
 
 def test_a_gate_that_ends_after_a_new_try_was_sent_is_ignored():

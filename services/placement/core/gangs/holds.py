@@ -30,7 +30,6 @@ from shared.events.permit import GangCommitted, GangReleased, GangTimedOut, Hold
 from shared.events.placement import GangHeld, GangOffered, GangRefused, MemberVolumes, Shown
 from shared.events.queueing import Members
 from shared.model.columns import I64, pack, pack_totals, size, unpack
-from shared.scheduling.table.layout import NominatedPods
 from shared.scheduling.table.picks import Picks
 from shared.scheduling.table.table import NodeTable
 
@@ -52,19 +51,24 @@ def decide_offer(state: PlacementState, event: OfferAsked, void: bool) -> GangOf
         return GangOffered(state.shard, event.gang, event.attempt, none, (), nodes)
     trial, gang_places = state.table.trial(), GangPlaces(state, event.gang, event.attempt)
     counts: list[int] = []
+    short: list[int] = []  # signatures
     reasons: Reasons = ()
     helps = False
     with member_volumes.assumed_on_trial(state) as assumed:
         for group in event.members:
             placed = 0
             for part in expanded(state, (group,)):
-                picks, _, why = _try(state, trial, part.sig, size(part.ids), assumed, gang_places)
+                picks, _ = _try(state, trial, part.sig, size(part.ids), assumed, gang_places)
                 placed += len(picks.rows)
-                reasons = reasons or why
-                if event.preempts and why and not helps:
+                if len(picks.rows) == size(part.ids):
+                    continue
+                short.append(part.sig)
+                if event.preempts and not helps:
                     with with_nominated_pods(trial, gang_places.nominated_pods(part.sig) or {}):
                         helps = places.may_help(state, trial, part.sig)
             counts.append(placed)
+        if short:
+            reasons = _reasons(state, trial, short[0], gang_places)
     offered = GangOffered(state.shard, event.gang, event.attempt, tuple(counts), reasons, nodes)
     return msgspec.structs.replace(offered, preemptible=helps)
 
@@ -76,11 +80,10 @@ def _try(
     count: int,
     assumed: Assumed,
     gang_places: GangPlaces,
-) -> tuple[Picks, list[Choices], Reasons]:
-    """Place and charge members on the trial; return reasons if fewer fit than asked for."""
-    why_not = unsupported_reason(state, sig)
-    if why_not:
-        return NOTHING, [], ((why_not, len(state.nodes)),)
+) -> tuple[Picks, list[Choices]]:
+    """Place and charge members on the trial: `count`, or as many as fit."""
+    if unsupported_reason(state, sig):
+        return NOTHING, []
     choices: list[Choices] = []
     judged = questions.is_interested(state, sig)
     if judged or reservations.chooses(state, sig):
@@ -98,18 +101,19 @@ def _try(
         picks = place(state, trial, sig, count - len(in_places), nominated_pods)
         trial.charge(compiled(state, sig), picks.rows, picks.masks)
         picks = joined([*in_places, picks]) if in_places else picks
-    if len(picks.rows) == count:
-        return picks, choices, ()
-    why = _why(state, trial, sig, nominated_pods or {})
-    return picks, choices, gang_members.reasons(state, gang_places.key, sig, why) if judged else why
+    return picks, choices
 
 
-def _why(
-    state: PlacementState, trial: NodeTable, sig: int, nominated_pods: NominatedPods
-) -> Reasons:
-    """Return the reasons on the trial table."""
-    with with_nominated_pods(trial, nominated_pods):
-        return state.kernel.reasons(trial, compiled(state, sig)).messages
+def _reasons(state: PlacementState, trial: NodeTable, sig: int, gang_places: GangPlaces) -> Reasons:
+    """Return why no more members of this signature fit on the trial."""
+    why_not = unsupported_reason(state, sig)
+    if why_not:
+        return ((why_not, len(state.nodes)),)
+    with with_nominated_pods(trial, gang_places.nominated_pods(sig) or {}):
+        why = state.kernel.reasons(trial, compiled(state, sig)).messages
+    if questions.is_interested(state, sig):
+        return gang_members.reasons(state, gang_places.key, sig, why)
+    return why
 
 
 def decide_hold(state: PlacementState, event: HoldAsked, void: bool) -> GangHeld | GangRefused:
@@ -128,9 +132,11 @@ def decide_hold(state: PlacementState, event: HoldAsked, void: bool) -> GangHeld
             ids = ids[~np.isin(kinds, LEFT_OUT)]
             if not np.isin(kinds, (*PLACEABLE, *LEFT_OUT)).all():
                 return refuse
-            picks, choices, why = _try(state, trial, group.sig, len(ids), assumed, gang_places)
-            if why:
-                return msgspec.structs.replace(refuse, reasons=why)
+            picks, choices = _try(state, trial, group.sig, len(ids), assumed, gang_places)
+            if len(picks.rows) < len(ids):
+                why = _reasons(state, trial, group.sig, gang_places)
+                placed = sum(len(ids) for ids, *_rest in parts) + len(picks.rows)
+                return msgspec.structs.replace(refuse, reasons=why, placed=placed)
             parts.append((ids, np.full(len(ids), group.sig), picks, choices))
     return _held_event(state, event, parts)
 

@@ -21,7 +21,7 @@ from services.queueing.core.pods import moves
 from services.queueing.core.state import Gang, QueueingState
 from services.queueing.core.transitions import Pod
 from services.queueing.core.waiting import message_refresh
-from services.queueing.core.waiting.messages import fit_error, timed_out_message
+from services.queueing.core.waiting.messages import members_message, timed_out_message
 from shared.events.ingest import GangGone, GangSet
 from shared.events.permit import GangCommitted, GangReleased, GangTimedOut
 from shared.events.queueing import GangDispatched, GangWaits, LaneTaken
@@ -34,7 +34,7 @@ def on_gang_set(state: QueueingState, event: GangSet) -> None:
     """Add or change a group; a changed one may be tried at once."""
     gang = ensure_gang(state, event.gang, event.key)
     if event.version > gang.version:
-        gang.failures, gang.verdict = 0, ""
+        gang.failures, gang.verdict, gang.shortage = 0, "", ""
         preemption.recall(state, gang)
     gang.exists, gang.version = True, event.version
     gang.min_count, gang.timeout_ms = event.min_count, event.timeout_ms
@@ -60,7 +60,8 @@ def on_gang_committed(state: QueueingState, event: GangCommitted) -> None:
         return
     pods = state.pods
     ids = pods.select(unpack(event.ids), Pod.GANG_IN_FLIGHT, event.attempt)
-    gang.attempt, gang.committed, gang.failures, gang.verdict = 0, True, 0, ""
+    gang.attempt, gang.committed, gang.failures = 0, True, 0
+    gang.verdict = gang.shortage = ""
     preemption.recall(state, gang)
     if len(ids):
         rows = pods.rows(ids)
@@ -84,7 +85,7 @@ def on_gang_released(state: QueueingState, event: GangReleased) -> None:
         return
     if not event.stale:
         preemption.note_no_room(state, gang, event)
-        text = fit_error(event.reasons, event.nodes)
+        gang.shortage = text = members_message(gang, event)
         _fail_attempt(state, gang, f"{text} {gang.note}" if gang.note and event.nodes else text)
     _requeue_members(state, gang)
 

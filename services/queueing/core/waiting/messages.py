@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from services.queueing.core.config import Config
 from services.queueing.core.state import Gang, Refusal, Sig
+from shared.events.permit import GangReleased
 from shared.model.post_filter import FIRST, LAST, NOT_FOUND, NOWHERE, around
 
 WORKLOAD_KEY = 3  # namespace/workload/group, and perhaps a replica; later namespace/group
@@ -144,6 +145,23 @@ def is_not_tried_message(gang: Gang) -> bool:
     return gang.message not in ("", gang.verdict)
 
 
+def members_message(gang: Gang, event: GangReleased) -> str:
+    """Return how many members have a node and why the next one has none, after a try without room.
+    If no member has one and all have one signature, kube-scheduler's message is true of each.
+    """
+    least = max(gang.min_count, event.needed)
+    missing = event.needed - event.placed
+    is_none = missing == least and len(gang.sigs) == 1
+    if not event.needed or not event.nodes or is_none:
+        return fit_error(event.reasons, event.nodes)
+    text = f"{least - missing} of {least} members have a node; {missing} more"
+    counts = sorted_counts(event.reasons)
+    return f"gang {gang.key}: {text}: {counts}." if counts else f"gang {gang.key}: {text}."
+
+
 def timed_out_message(gang: Gang) -> str:
-    """Return the message after a permit timeout."""
-    return f"gang timed out waiting for minCount members ({gang.min_count}) to have a node"
+    """Return the message after a permit timeout, with what the last try was short of."""
+    start = f"gang {gang.key} timed out after {gang.timeout_ms / 1000:g} s"
+    if not gang.shortage:
+        return f"{start} waiting for {gang.min_count} members to have a node."
+    return f"{start}: {gang.shortage.removeprefix(f'gang {gang.key}: ')}"
