@@ -369,6 +369,7 @@ class World:
                     self.asked.extend((event.pod, *ids_of(event.others)))
         self.core.check(self.state)
         self.observer.stayed(self.state)
+        self.observer.runs(self.state)
         self.steps += 1
         if self.steps == self.reload_at:
             self.reload()

@@ -35,6 +35,18 @@ class Observer:
         self.now = 0
         self.failed_ms: dict[int, int] = {}  # when each was refused by everybody last
         self.orders = {sig: PRIORITIES[sig % 4] for sig in range(1, 5)}
+        self.gang_of: dict[int, int] = {}
+        self.bound: set[int] = set()
+        self.gone: set[int] = set()
+
+    def _ends(self, event: Event) -> None:
+        match event:
+            case PodsPending():
+                self.gang_of.update(dict.fromkeys(ids_of(event.ids), event.gang))
+            case PodsGone() | BindFailed(reason="gone"):
+                self.gone.update(ids_of(event.ids))
+            case PodsAssigned() | Bound() | BindFailed(reason="foreign"):
+                self.bound.update(pod for pod in ids_of(event.ids) if pod in self.gang_of)
 
     def _ages(self, event: Event) -> None:
         """Members of gangs go by other rules; which failures count, only the core knows."""
@@ -52,6 +64,7 @@ class Observer:
 
     def consumed(self, event: Event) -> None:
         self._ages(event)
+        self._ends(event)
         match event:
             case Reserved() | Refused():
                 for pod in ids_of(event.ids):
@@ -126,6 +139,14 @@ class Observer:
             most_ms += 1_000 * (1 + len(state.sigs) // state.config.looks_per_s)
         for pod in (*in_state(state, Pod.PARKED), *in_state(state, Pod.PREEMPTING)):
             assert state.now_ms - self.failed_ms[pod] < most_ms, f"pod {pod} is forgotten"
+
+    def runs(self, state) -> None:
+        """Check that exactly the members that have a node count for a gang that has not started."""
+        running = [self.gang_of[pod] for pod in self.bound - self.gone]
+        table = state.pods
+        running += [int(table.gang[pod - table.base]) for pod in in_state(state, Pod.RESERVED)]
+        for number, gang in state.gangs.items():
+            assert gang.committed or gang.running == running.count(number), f"gang {number}"
 
     def _left_backoff(self, state, pods: list[int]) -> None:
         """Check that the backoffs of these pods have ended, or that one was cut short for the next

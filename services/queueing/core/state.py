@@ -291,6 +291,7 @@ class QueueingState(MachineState):
     room: dict[int, int] = field(default_factory=dict)  # in flight elsewhere -> shard with room
     # Gated signatures -> reason of the PreEnqueue plugin.
     gates: dict[int, str] = field(default_factory=dict)
+    bound_members: dict[int, int] = field(default_factory=dict)  # of gangs not committed then
     retired: dict[int, None] = field(default_factory=dict)  # to forget with their last asking pod
     gang_recalls: dict[int, None] = field(default_factory=dict)  # preemption must be recalled
     # (World position, signature, signature made of it).

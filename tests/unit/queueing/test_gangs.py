@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from services.queueing.core import decisions, scheduling_queue
+from services.queueing.core.pods.table import CAPACITY_MIN
 from services.queueing.core.waiting.messages import ON_PERMIT, TOO_FEW
 from shared.events.binding import BindFailed
 from shared.events.ingest import GangGone, GangSet, PodsAssigned, PodsGone
@@ -297,6 +298,22 @@ def test_a_gang_without_room_counts_its_members(placed, sigs, running, text):
     text = f"gang default/g1: {text}: 3 Insufficient cpu."
     assert of_type(events, GangWaits) == [GangWaits(1, text)]
     assert {message for _pods, message in told(events)} == {text}
+
+
+@pytest.mark.parametrize("is_reloaded", [False, True])
+def test_a_member_that_ended_does_not_run(is_reloaded):
+    steps = queue()
+    steps.when(group(3), pending(1, 1, gang=1))
+    steps.when(PodsAssigned(0, pack([1]), pack([1]), pack([5])))
+    # The table grows and forgets finished pods.
+    steps.when(pending(1, *range(10, 10 + CAPACITY_MIN), gated=True))
+    assert steps.state.pods.base > 1
+    if is_reloaded:
+        steps.reload()
+    steps.when(PodsGone(pack([1])))
+    assert gang_tries(steps.when(pending(1, 2, 3, gang=1))) == []
+    (event,) = gang_tries(steps.when(pending(1, 4, gang=1)))
+    assert event.min_count == 3
 
 
 def test_a_gang_of_one_spec_of_which_no_member_fits_has_the_message_of_a_pod():

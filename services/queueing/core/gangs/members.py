@@ -156,6 +156,27 @@ def count(state: QueueingState, rows: Rows, waiting: int = 0, running: int = 0) 
             touch(state, gang)
 
 
+def count_bound(state: QueueingState, ids: I64, rows: Rows) -> None:
+    """Count members that have a node for good, and remember those of gangs that are not committed:
+    the table of pods forgets them, and they may end before their gang starts.
+    """
+    count(state, rows, running=1)
+    for pod, number in zip(ids.tolist(), state.pods.gang[rows].tolist(), strict=True):
+        gang = state.gangs.get(number)
+        if gang is not None and not gang.committed:
+            state.bound_members[pod] = number
+
+
+def count_ended(state: QueueingState, ids: I64) -> None:
+    """Count bound members that are deleted or finished: they run no longer."""
+    for pod in ids.tolist():
+        gang = state.gangs.get(state.bound_members.pop(pod, 0))
+        if gang is not None:
+            gang.running -= 1
+            assert gang.running >= 0
+            touch(state, gang)
+
+
 def join(state: QueueingState, gang: Gang, ids: I64) -> None:
     """Add pods to the gang. Finished members are removed when there are many."""
     if len(gang.members) >= gang.members_max:

@@ -165,7 +165,10 @@ def finish(state: QueueingState, event: str, column: bytes) -> None:
     pods = state.pods
     if size(column) <= SMALL and not state.gangs and _finish_reserved(state, event, few(column)):
         return
-    ids = pods.known(unpack(column))
+    ids = unpack(column)
+    if event == "gone" and state.bound_members:
+        members.count_ended(state, ids)
+    ids = pods.known(ids)
     if not len(ids):
         return
     pods.cover(int(ids.max()))
@@ -183,7 +186,7 @@ def finish(state: QueueingState, event: str, column: bytes) -> None:
         leaving_victims.forget(state, ids.tolist())
     if state.gangs:
         if event == "bound":
-            members.count(state, rows, running=1)
+            members.count_bound(state, ids, rows)
         members.forget(state, rows)
 
 
