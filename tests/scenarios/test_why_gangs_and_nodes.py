@@ -35,7 +35,7 @@ def test_a_gang_without_room_says_what_it_needs_and_when_it_is_tried_again():
         assert found.next.startswith("it is tried again at 2023-11-14 22:1")
         lines = lines_of(found, 0)
         assert lines[0].startswith("gang default/w/g: waiting since 2023-11-14 22:13:")
-        assert "  0 of 3 members have a node, minCount 3: 3 more needed" in lines
+        assert "  0 of 3 members are bound, minCount 3: 3 more needed" in lines
         assert "  3 waiting for its gang: default/a, default/b, default/c" in lines
 
     play(story, node("n", 2_000))

@@ -145,7 +145,7 @@ def _gang_lines(answer: GangAnswer) -> list[str]:
         lines.append(f"  {answer.message}")
     placed = [one for one in answer.members if one.node]
     missing = f": {answer.missing:,} more needed" if answer.missing else ""
-    count = f"{len(placed):,} of {len(answer.members):,} members have a node"
+    count = f"{len(placed):,} of {len(answer.members):,} members are bound"
     lines.append(f"  {count}, minCount {answer.min_count:,}{missing}")
     by_state: dict[str, list[str]] = {}
     for one in answer.members:
