@@ -161,10 +161,11 @@ def count_bound(state: QueueingState, ids: I64, rows: Rows) -> None:
     the table of pods forgets them, and they may end before their gang starts.
     """
     count(state, rows, running=1)
-    for pod, number in zip(ids.tolist(), state.pods.gang[rows].tolist(), strict=True):
-        gang = state.gangs.get(number)
+    numbers = state.pods.gang[rows]
+    for at in np.flatnonzero(numbers).tolist():
+        gang = state.gangs.get(int(numbers[at]))
         if gang is not None and not gang.committed:
-            state.bound_members[pod] = number
+            state.bound_members[int(ids[at])] = gang.gang
 
 
 def count_ended(state: QueueingState, ids: I64) -> None:
