@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from muster.app.virtual_time import VirtualLoop
 from muster.checker.brute_force import Final, Waiting, confirm
 from muster.checker.check import check
 from muster.checker.filters.fits import Load, device_room
@@ -22,7 +23,6 @@ from muster.checker.waiting import replay
 from muster.explain.why.pods import node_answer
 from muster.simulation.run import Run
 from muster.simulation.scenario import make_scenario
-from muster.simulation.virtual_time import VirtualLoop
 from services.queueing.core.transitions import Pod
 from shared.model.ids import QUEUEING, JournalName, placement
 
