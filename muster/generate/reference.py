@@ -27,8 +27,15 @@ COMMANDS = """# Command line
 
 Generated from the commands themselves (`muster COMMAND --help`).
 
-Exit code 0: done. 1: failure. 2: Muster cannot use the input or an option, and has started and
-changed nothing.
+| exit code | meaning | for instance |
+|---|---|---|
+| 0 | done | a world is complete, a live run was stopped, a replay is identical |
+| 1 | failure after the start | a world is not complete, a plugin failed, a replay differs |
+| 2 | unusable input; nothing was started or changed | an unknown field, a missing file |
+| 130, 143 | Ctrl-C, SIGTERM | `muster run WORLD` prints what it has done so far |
+
+A failure is one line on standard error, `muster: ...`. `-o json` prints one JSON value on standard
+output, and nothing else.
 """
 
 SERVICES_HEAD = """# Services

@@ -4,6 +4,7 @@ The command line passes a world that is already read, or none.
 """
 
 import logging
+import sys
 import time
 from collections.abc import Callable, Sequence
 
@@ -14,6 +15,7 @@ from muster.simulation.scenario import PLACEMENTS, make_scenario
 from shared.model.world import World
 
 Say = Callable[[str], None]
+PROGRESS_S = 3.0
 
 
 def simulate_world(
@@ -24,12 +26,26 @@ def simulate_world(
     # The services' logs about injected faults carry wall-clock time and would be noise here.
     logging.getLogger("muster").setLevel(logging.ERROR)
     begun_s = time.perf_counter()
-    result = simulate(make_scenario(seed, world, placements), redecide=True)
+    result = simulate(make_scenario(seed, world, placements), redecide=True, show=_Progress())
     for line in result.lines:
         say(line)
     for line in summary(result, time.perf_counter() - begun_s):
         say(line)
     return 0 if result.is_good else 1
+
+
+class _Progress:
+    """Prints every few seconds how far the simulation is, to standard error."""
+
+    def __init__(self) -> None:
+        self._begun_s = time.perf_counter()
+        self._next_s = PROGRESS_S
+
+    def __call__(self, text: str) -> None:
+        took_s = time.perf_counter() - self._begun_s
+        if took_s >= self._next_s:
+            self._next_s = took_s + PROGRESS_S
+            print(f"{took_s:6.1f} s  {text}", file=sys.stderr)
 
 
 def summary(result: Result, took_s: float) -> list[str]:

@@ -3,7 +3,7 @@
 import asyncio
 import random
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from muster.app.mesh import make_core
@@ -153,6 +153,15 @@ class Run:
                 moves = moves or _is_move(record, plain, position)
         return moves
 
+    def progress(self) -> str:
+        """Return how far the run is."""
+        pods = self.cluster.pods.values()
+        bound = sum(1 for pod in pods if pod.node)
+        return (
+            f"{self.loop.time():.1f} virtual s: {bound:,} of {len(pods):,} pods bound, "
+            f"{self.mesh.deaths:,} processes died"
+        )
+
     def history(self) -> ClusterHistory:
         """Return the cluster's history so far."""
         undone = self.nemesis.undone
@@ -236,14 +245,17 @@ def replay_problems(run: Run, redecide: bool) -> list[Problem]:
     return problems
 
 
-async def _simulate(scenario: Scenario, redecide: bool) -> Result:
+async def _simulate(scenario: Scenario, redecide: bool, show: Callable[[str], None]) -> Result:
     run = Run(scenario)
     loop = asyncio.get_running_loop()
     loop.set_exception_handler(lambda _loop, context: _unhandled(run.mesh, context))
+    assert isinstance(loop, VirtualLoop)
+    loop.show_with(lambda: show(run.progress()))
     await run.go()
     result = Result(scenario.seed, list(run.problems), ended_s=loop.time())
     await run.mesh.stop()
     if not run.mesh.failures:
+        show("replaying the journals")
         result.problems += replay_problems(run, redecide)
     history = run.history()
     if result.problems and run.report is not None:
@@ -278,10 +290,12 @@ def _count(run: Run, result: Result, history: ClusterHistory) -> None:
     result.crashes = mesh.crashes.total()
 
 
-def simulate(scenario: Scenario, redecide: bool = False) -> Result:
-    """Run a scenario on its own virtual loop."""
+def simulate(
+    scenario: Scenario, redecide: bool = False, show: Callable[[str], None] = lambda _text: None
+) -> Result:
+    """Run a scenario on its own virtual loop. `show` gets its progress a few times a second."""
     with asyncio.Runner(loop_factory=VirtualLoop) as runner:
         try:
-            return runner.run(_simulate(scenario, redecide))
+            return runner.run(_simulate(scenario, redecide, show))
         except SimulationStuck as error:
             return Result(scenario.seed, [("stuck", str(error))], [f"VIOLATION stuck: {error}"])

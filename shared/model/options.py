@@ -5,6 +5,8 @@ from typing import Annotated, Any, TypeVar
 
 import msgspec
 
+from shared.model.text import did_you_mean
+
 C = TypeVar("C", bound=msgspec.Struct)
 Positive = Annotated[int, msgspec.Meta(ge=1)]
 Natural = Annotated[int, msgspec.Meta(ge=0)]
@@ -18,5 +20,9 @@ def read_options(service: str, options: Mapping[str, Mapping[str, Any]], into: t
     except msgspec.ValidationError as error:
         rule, _, option = str(error).partition(" - at `$")
         if rule.startswith(UNKNOWN):
-            rule, option = "unknown option", f"{option}.{rule.removeprefix(UNKNOWN)}"
+            name = rule.removeprefix(UNKNOWN).strip("`")
+            known = () if option else into.__struct_fields__
+            listed = f"; the options are {', '.join(known)}" if known else ""
+            rule = f"unknown option{did_you_mean(name, known) or listed}"
+            option = f"{option}.{name}"
         raise ValueError(f"{service}{option.replace('`', '')}: {rule}") from error

@@ -2,6 +2,8 @@
 result.
 """
 
+import re
+
 import pytest
 
 from muster.simulation import command
@@ -19,6 +21,17 @@ def test_the_seed_is_printed_first_and_a_good_run_exits_with_zero():
     assert simulate_world(None, 3, say=lines.append) == 0
     assert lines[0] == "seed 3"
     assert lines[-1] == "no violation"
+
+
+def test_progress_goes_to_standard_error(monkeypatch, capsys):
+    monkeypatch.setattr(command, "PROGRESS_S", 0.0)
+    assert simulate_world(None, 3, say=lambda _line: None) == 0
+    shown = capsys.readouterr()
+    assert not shown.out
+    first, *more = shown.err.splitlines()
+    told = r" +[\d.]+ s  [\d.]+ virtual s: [\d,]+ of [\d,]+ pods bound, \d+ processes died"
+    assert re.fullmatch(told, first)
+    assert any(line.endswith("replaying the journals") for line in more)
 
 
 def test_a_violation_is_printed_and_exits_with_one(monkeypatch):

@@ -23,6 +23,8 @@ def test_settings_become_options_by_service():
         ("queueing=1", "must be service.option=value"),
         ("cooking.heat=1", "'cooking' is not one of ingest, queueing"),
         ("ingest.nothing=1", "--set ingest.nothing: unknown option"),
+        ("queueing.max_bach=1", "unknown option; did you mean max_batch?"),
+        ("permit.nothing=1", "unknown option; the options are "),
         ("queueing.nothing=1", "--set queueing.nothing: unknown option"),
         ("placement.nothing=1", "--set placement.nothing: unknown option"),
         ("permit.nothing=1", "--set permit.nothing: unknown option"),
