@@ -119,28 +119,30 @@ $(VENV_STAMP):
 	@touch $@
 
 # The project itself is linked, not built: a path file and a launcher need neither network nor
-# build tools, and what runs is always what is in the working tree.
+# build tools, and what runs is always what is in the working tree. Both name their places relative
+# to themselves (the launcher's second line is one for the shell), so a checkout can be moved.
 define LINK
-import pathlib, sysconfig
+import os, pathlib, sysconfig
 site = pathlib.Path(sysconfig.get_path("purelib"))
-(site / "muster-working-tree.pth").write_text(f"{pathlib.Path.cwd()}\n")
+(site / "muster-working-tree.pth").write_text(os.path.relpath(pathlib.Path.cwd(), site) + "\n")
 launcher = pathlib.Path(sysconfig.get_path("scripts")) / "muster"
 launcher.write_text(
-    f"#!{pathlib.Path.cwd()}/$(BIN)/python\n"
+    "#!/bin/sh\n"
+    '"exec" "$$(dirname $$(readlink -f $$0))/python" "$$0" "$$@"\n'
     "import sys\n\nfrom muster.__main__ import main\n\nsys.exit(main())\n"
 )
 launcher.chmod(0o755)
 endef
 export LINK
 
-$(RUN_STAMP): requirements/run.txt | $(VENV_STAMP)
+$(RUN_STAMP): requirements/run.txt Makefile | $(VENV_STAMP)
 	@echo "installing requirements/run.txt"
 	@$(BIN)/python $(PIP_INSTALL) -r requirements/run.txt
 	@$(BIN)/python -c "$$LINK"
 	@touch $@
 
 # The development requirements contain those to run, so they satisfy that stamp as well.
-$(DEV_STAMP): requirements/dev.txt | $(VENV_STAMP)
+$(DEV_STAMP): requirements/dev.txt Makefile | $(VENV_STAMP)
 	@echo "installing requirements/dev.txt"
 	@$(BIN)/python $(PIP_INSTALL) -r requirements/dev.txt
 	@$(BIN)/python -c "$$LINK"
