@@ -206,7 +206,8 @@ def test_a_gang_that_extenders_refuse_waits_with_their_message(
     assert ran.code == 0, ran
     assert ran.json()["bound"] == 0
     story = muster("story", "pod/m0", tmp_path / "run").out
-    assert "default/m0 parked: 0/6 nodes are available: " in story
+    waits = "default/m0 parked: gang default/train/all: 0 of 2 members have a node; 2 more: "
+    assert waits in story
     assert words in story
 
 
