@@ -17,6 +17,11 @@ from tests.unit.worlds.manifests import NODE, container, pod
 
 EXAMPLE = ROOT / "examples" / "manifests"
 DAY_S = 86_400
+LISTENING = (
+    "import runpy, signal; signal.signal(signal.SIGINT, signal.default_int_handler);"
+    " runpy.run_module('muster', run_name='__main__')"
+)
+"""The command where Ctrl-C is not ignored, as it is in what a script starts in the background."""
 HEADLINE = 3
 """Lines at the end of a summary."""
 
@@ -114,7 +119,8 @@ def test_a_signal_ends_a_run_with_a_partial_summary(tmp_path, number, code, said
     # Pods that each start when the one before ends: years of world time.
     many = world(tmp_path, *(arrives(f"p{one}", f"{one * 100}h", "99h") for one in range(400)))
     words = [str(many)] if is_virtual else ["flood:pods=2000,nodes=2,rate=10", "--time-limit=900"]
-    command = [sys.executable, "-m", "muster", "run", *words, "--run-dir", str(tmp_path / "run")]
+    run = str(tmp_path / "run")
+    command = [sys.executable, "-c", LISTENING, "run", *words, "--run-dir", run]
     with subprocess.Popen(
         command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     ) as running:
