@@ -36,7 +36,7 @@ WORLD ?= examples/manifests
 T ?= tests
 PYTEST_WORKERS ?= 2
 
-.PHONY: help run test check parity lint tidy format bench bench-workloads bench-plugins bench-cluster soak schemas docs venv servers cluster lock clean
+.PHONY: help run test check parity seeds lint tidy format bench bench-workloads bench-plugins bench-cluster soak schemas docs venv servers cluster lock clean
 
 help: ## Show this list
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 22
@@ -55,6 +55,9 @@ parity: $(DEV_STAMP) ## Compare 10,000 cases with kube-scheduler's own code (ARG
 	@reached="$$(mktemp -d)"; trap 'rm -rf "$$reached"' EXIT; \
 		GOCOVERDIR="$$reached" $(BIN)/python -m tests.parity $(ARGS); \
 		[ -z "$$(ls -A "$$reached")" ] || $(BIN)/python -m tests.parity.comparison.go_coverage "$$reached" $(if $(ARGS),,--at-least 90)
+
+seeds: $(DEV_STAMP) ## Simulate 510 seeds of faults (the tests sample 260)
+	@MUSTER_SEEDS=510 $(MAKE) test T=tests/simulation/test_seeds.py
 
 lint: $(DEV_STAMP) ## Everything of `check` except the tests
 	@$(BIN)/ruff format --check --quiet $(SOURCES) || \

@@ -1,5 +1,6 @@
 """Bad input: one line that names file, field and rule, the right exit code, and nothing changed."""
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -118,16 +119,22 @@ def test_a_run_is_never_written_over(tmp_path):
 
 def served(tmp_path: Path, path: Path, *services: str) -> str:
     options = ("--bus", f"sqlite:{path}", "--run-dir", tmp_path / "run")
-    words = ("serve", *(services or ["queueing"]), *options)
+    # As the owner that wrote them, which need not wait until the journals are silent.
+    words = ("serve", *(services or ["queueing"]), *options, "--owner", "muster")
     return complaint(muster(*words), 1)
 
 
-@pytest.fixture
-def journals(tmp_path):
-    """The file of a small run."""
-    folder = tmp_path / "kept"
+@pytest.fixture(scope="module")
+def small_run(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("small") / "run"
     assert muster("run", "flood:pods=20,nodes=2", "--run-dir", folder).code == 0
-    return folder / "journals.db"
+    return folder
+
+
+@pytest.fixture
+def journals(tmp_path, small_run):
+    """The file of a small run, to be spoilt."""
+    return Path(shutil.copytree(small_run, tmp_path / "kept")) / "journals.db"
 
 
 def test_a_truncated_journal_file(tmp_path, journals):
