@@ -63,6 +63,7 @@ def play(folder: Path, config: dict[str, Any], *pods: dict[str, Any], placements
     )
     (folder / "config.json").write_text(json.dumps(config))
     words = ("run", folder / "world.json", "--config", folder / "config.json", "-o", "json")
+    words += ("--set", "queueing.confirm_ms=300")  # so that messages are true sooner
     return muster(*words, "--run-dir", folder / "run", "--placements", str(placements))
 
 
