@@ -63,8 +63,8 @@ def play(folder: Path, config: dict[str, Any], *pods: dict[str, Any], placements
     )
     (folder / "config.json").write_text(json.dumps(config))
     words = ("run", folder / "world.json", "--config", folder / "config.json", "-o", "json")
-    words += ("--set", "queueing.confirm_ms=300")  # so that messages are true sooner
-    return muster(*words, "--run-dir", folder / "run", "--placements", str(placements))
+    sooner = ("--set", "queueing.confirm_ms=300")  # messages are true sooner
+    return muster(*words, *sooner, "--run-dir", folder / "run", "--placements", str(placements))
 
 
 def binds(folder: Path) -> list[tuple[str, str]]:
