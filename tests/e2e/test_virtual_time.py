@@ -135,4 +135,5 @@ def test_a_signal_ends_a_run_with_a_partial_summary(tmp_path, number, code, said
     summary = json.loads((tmp_path / "run" / "summary.json").read_text())
     assert summary["interrupted"]
     assert not summary["complete"]
+    assert not summary["confirmed"], "nothing was checked"
     assert muster("replay", tmp_path / "run").code == 0

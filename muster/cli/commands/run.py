@@ -148,6 +148,7 @@ def run(options: Options, output: str) -> None:
     result = summarise(options.chosen.world.name, outcome.tally, outcome.final, outcome.verdict) | {
         "complete": outcome.complete,
         "interrupted": outcome.is_interrupted,
+        "confirmed": not (outcome.is_interrupted or outcome.verdict.problems),
         "placements": options.placements,
         "run": str(folder),
         "virtual_time": options.is_virtual,
