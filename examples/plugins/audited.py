@@ -6,7 +6,7 @@ from muster.plugin import BindPlugin, BoundPod
 
 
 class Audited(BindPlugin):
-    """Nodes in `audited.txt` beside this file; whoever adds one there labels it, too."""
+    """Takes the nodes in `audited.txt` beside this file. Label a node when you add it there."""
 
     wakes = ("Node/UpdateLabel",)
 

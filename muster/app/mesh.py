@@ -49,8 +49,8 @@ class WallClock:
 
 
 def make_core(journal: JournalName, placements: int) -> Core[Any]:
-    """Return the core of one journal: of `name/0` it is `NameCore` in services/name/core/core.py,
-    which is told the number of shards. Placement's is told its own shard as well.
+    """Return the core of one journal: for `name/0` it is `NameCore` in services/name/core/core.py.
+    A core takes the number of shards; placement's core also takes its own shard.
     """
     service, _, partition = journal.partition("/")
     module = import_module(f"services.{service}.core.core")

@@ -39,7 +39,7 @@ FILES = {
 
 def require_files(folder: Path, names: Sequence[str], instead: str) -> None:
     """Check that the files of a trace are in a folder. Raises WorldError, which says where to get
-    those that are missing, and what to do `instead`.
+    the missing ones. `instead` is the other choice that the message offers.
     """
     missing = [name for name in names if name in FILES and not (folder / name).is_file()]
     if missing:

@@ -202,14 +202,19 @@ def _play(options: Options, folder: Path, display: RunDisplay) -> tuple[Outcome,
             extender_calls=extender_calls_of(options.profiles, SimObjects(cluster)),
             binders=binders_of(options.profiles, writes=False),
         )
+        profiles = () if options.profiles is None else options.profiles.profiles
         runner = Runner(
-            options.chosen.world, cluster, mesh, client(""), options.time_limit_s, display.show
+            options.chosen.world,
+            cluster,
+            mesh,
+            client(""),
+            options.time_limit_s,
+            display.show,
+            {one.name: one for one in profiles},
+            options.is_virtual,
         )
-        runner.is_virtual = options.is_virtual
         if loop is not None:
             loop.show_with(runner.refresh)
-        if options.profiles is not None:
-            runner.profiles = {one.name: one for one in options.profiles.profiles}
         try:
             factory = loop_factory() if loop is None else lambda: loop
             with asyncio.Runner(loop_factory=factory) as running:

@@ -3,7 +3,7 @@
 import asyncio
 import json
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -147,17 +147,24 @@ def _gang_lines(answer: GangAnswer) -> list[str]:
     missing = f": {answer.missing:,} more needed" if answer.missing else ""
     count = f"{len(placed):,} of {len(answer.members):,} members are bound"
     lines.append(f"  {count}, minCount {answer.min_count:,}{missing}")
-    by_state: dict[str, list[str]] = {}
-    for one in answer.members:
-        shown = f"{one.pod} ({one.node})" if one.node else one.pod
-        by_state.setdefault(one.state, []).append(shown)
-    for state, names in sorted(by_state.items()):
-        lines.append(f"  {len(names):,} {state}: {_names(names)}")
+    lines += _by_state(
+        (one.state, f"{one.pod} ({one.node})" if one.node else one.pod) for one in answer.members
+    )
     if answer.evictions:
         lines.append(_evictions_line(answer.evictions))
     if answer.next:
         lines.append(f"next       {answer.next}")
     return lines
+
+
+def _by_state(pods: Iterable[tuple[str, str]]) -> list[str]:
+    """Return a line for each state, with its pods."""
+    by_state: dict[str, list[str]] = {}
+    for state, shown in pods:
+        by_state.setdefault(state, []).append(shown)
+    return [
+        f"  {len(names):,} {state}: {_names(names)}" for state, names in sorted(by_state.items())
+    ]
 
 
 def _one_node_lines(answer: OneNodeAnswer) -> list[str]:
@@ -170,11 +177,7 @@ def _one_node_lines(answer: OneNodeAnswer) -> list[str]:
     if answer.amounts:
         amounts = (f"{one.resource} {one.requested} of {one.allocatable}" for one in answer.amounts)
         lines.append(f"  requested: {', '.join(amounts)}")
-    by_state: dict[str, list[str]] = {}
-    for one in answer.pods:
-        by_state.setdefault(one.state, []).append(f"{one.pod} (priority {one.priority})")
-    for state, names in sorted(by_state.items()):
-        lines.append(f"  {len(names):,} {state}: {_names(names)}")
+    lines += _by_state((one.state, f"{one.pod} (priority {one.priority})") for one in answer.pods)
     for kept in answer.kept:
         gang = f" of gang {kept.gang}" if kept.gang else ""
         until = f" until {_names(kept.victims)} left" if kept.victims else ", its victims have left"

@@ -63,8 +63,8 @@ class SqliteLog:
     """One process's access to the file; its clients share it and one thread.
 
     With `exclusive` no other process writes, and nothing is polled. Otherwise, other processes'
-    records are found by polling while a watch is open. Without `is_durable`, for runs that can be
-    repeated, the disk is not synced and nobody looks whether the file still has its name.
+    records are found by polling while a watch is open. Runs that can be repeated need no
+    `is_durable`: without it, commits do not sync the disk and the file's name is not checked.
     """
 
     def __init__(
