@@ -9,14 +9,14 @@ import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import click
 
 from muster import __version__
 from muster.cli import logs
 from muster.cli import shared_options as options
-from muster.cli.errors import EXIT_INTERRUPTED, EXIT_USAGE, Fault, UsageFault, exit_code
+from muster.cli.errors import EXIT_USAGE, UsageFault, exit_code
+from muster.cli.help import Commands
 from muster.cli.shared_options import FILE
 from shared.model.text import one_line
 
@@ -27,27 +27,6 @@ BUSES = ("sqlite", "memory")
 
 COMPLETION = "_MUSTER_COMPLETE"
 SHELLS = ("bash", "zsh", "fish")
-
-
-class Interrupted(Fault):
-    """Ctrl-C while a command ran."""
-
-    code = EXIT_INTERRUPTED
-
-
-class Commands(click.Group):
-    """All commands, in the order of their declaration."""
-
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        """Return their names."""
-        return list(self.commands)
-
-    def invoke(self, ctx: click.Context) -> Any:
-        """Run a command. Raises Interrupted for Ctrl-C."""
-        try:
-            return super().invoke(ctx)
-        except KeyboardInterrupt:
-            raise Interrupted("interrupted") from None
 
 
 def _show_completion(context: click.Context, _option: click.Parameter, shell: str | None) -> None:
@@ -117,7 +96,9 @@ def _one_of(name: str, value: str, known: Sequence[str]) -> str:
 @options.scheduler_name
 @options.placements("Placement shards.")
 @click.option("--run-dir", type=FILE, metavar="DIR", help="Directory of the run.")
-@click.option("--bus", default="sqlite", show_default=True, help="sqlite or memory.")
+@click.option(
+    "--bus", default="sqlite", show_default=True, metavar="BUS", help=f"{' or '.join(BUSES)}."
+)
 @options.plain
 @options.speed
 @options.seed
@@ -230,7 +211,7 @@ def run(  # noqa: PLR0913 (one parameter per option)
     metavar="DIR",
     help="Directory of snapshots.",
 )
-@click.option("--owner", help="Name of this process as an owner.")
+@click.option("--owner", metavar="NAME", help="Name of this process as an owner.")
 @options.settings
 @options.config
 @options.plugin
@@ -241,6 +222,7 @@ def run(  # noqa: PLR0913 (one parameter per option)
     type=click.IntRange(1),
     default=60,
     show_default=True,
+    metavar="SECONDS",
     help="Time between snapshots of a journal.",
 )
 @options.cut_journals
@@ -326,6 +308,7 @@ def cluster(
     type=click.IntRange(0),
     default=1,
     show_default=True,
+    metavar="N",
     help="Seed of every fault, delay and crash.",
 )
 @options.placements("Placement shards.", default=3)
@@ -353,9 +336,12 @@ def simulate(
     "begin",
     default="start",
     show_default=True,
+    metavar="POINT",
     help="start, newest (snapshot), or each (start and snapshots).",
 )
-@click.option("--journal", multiple=True, help="Only this journal, such as placement/0.")
+@click.option(
+    "--journal", multiple=True, metavar="JOURNAL", help="Only this journal, such as placement/0."
+)
 @options.address("--bus", "Bus with the journals (RUN then holds only snapshots).")
 @options.placements("Shards, with --bus.")
 @click.option(
@@ -363,6 +349,7 @@ def simulate(
     type=click.IntRange(0),
     default=0,
     show_default=True,
+    metavar="N",
     help="Number of parallel replays; 0 = one per core.",
 )
 @options.plugin
@@ -451,7 +438,14 @@ def why(
 @options.address("--bus", "Bus with the journals (RUN then holds only snapshots).")
 @options.placements("Shards, with --bus.")
 @options.plugin
-@click.option("--output", "-o", default="text", show_default=True, help=f"{', '.join(LISTS)}.")
+@click.option(
+    "--output",
+    "-o",
+    default="text",
+    show_default=True,
+    metavar="FORMAT",
+    help=f"{', '.join(LISTS)}.",
+)
 def get(
     kind: str,
     run: Path | None,
@@ -527,7 +521,7 @@ def score(
 
 @app.command()
 @options.address("--bus", "As for muster serve.", is_required=True)
-@click.option("--reason", required=True, help="Reason, kept in the journals.")
+@click.option("--reason", required=True, metavar="WORDS", help="Reason, kept in the journals.")
 @options.address("--cluster", "The cluster to fence and list.")
 @options.kubeconfig
 @options.scheduler_name

@@ -28,7 +28,8 @@ def parse_settings(settings: Sequence[str]) -> dict[str, dict[str, Any]]:
         name, equals, text = setting.partition("=")
         service, dot, option = name.partition(".")
         if not equals or not dot or not option:
-            raise UsageFault(f"--set {setting}: must be service.option=value")
+            rule = "must be SERVICE.OPTION=VALUE (docs/reference/options.md lists the options)"
+            raise UsageFault(f"--set {setting}: {rule}")
         if service not in EVENTS and service != CLUSTER:
             known = ", ".join([*EVENTS, CLUSTER])
             raise UsageFault(f"--set {setting}: {service!r} is not one of {known}")

@@ -17,7 +17,13 @@ def placements(text: str, default: int = 1) -> Decorator:
     """Return the option for the number of shards, with its help."""
     shards = click.IntRange(1, SHARDS_MAX)
     return click.option(
-        "--placements", "-p", type=shards, default=default, show_default=True, help=text
+        "--placements",
+        "-p",
+        type=shards,
+        default=default,
+        show_default=True,
+        metavar="N",
+        help=text,
     )
 
 
@@ -50,7 +56,7 @@ settings = click.option(
     "settings",
     multiple=True,
     metavar="SERVICE.OPTION=VALUE",
-    help="An option of a service.",
+    help="An option of a service (docs/reference/options.md lists them).",
 )
 config = click.option(
     "--config",
@@ -72,15 +78,26 @@ plugin = click.option(
     metavar="FILE.py",
     help="Your own plugins (docs/reference/plugins.md).",
 )
-output = click.option("--output", "-o", default="text", show_default=True, help="text or json.")
+output = click.option(
+    "--output",
+    "-o",
+    default="text",
+    show_default=True,
+    metavar="FORMAT",
+    help="text or json.",
+)
 plain = click.option("--plain", is_flag=True, help="Play the trace unchanged (openb).")
-speed = click.option("--speed", help="Play the trace by its times, this many times faster.")
+speed = click.option(
+    "--speed", metavar="FACTOR", help="Play the trace by its times, this many times faster."
+)
 real_time = click.option(
     "--real-time",
     is_flag=True,
     help="Play manifests and traces on the wall clock, as floods always are.",
 )
-seed = click.option("--seed", type=click.IntRange(0), help="Seed of everything random.")
+seed = click.option(
+    "--seed", type=click.IntRange(0), metavar="N", help="Seed of everything random."
+)
 kubeconfig = click.option(
     "--kubeconfig",
     default="",

@@ -15,6 +15,7 @@ from msgspec import NODEFAULT, Struct, to_builtins
 from msgspec.structs import FieldInfo, fields
 
 from muster.app.mesh import make_core
+from muster.cli.help import examples_of
 from muster.cli.main import app
 from shared.events import EVENT_TYPES
 from shared.model.ids import SERVICES, JournalName, service_of
@@ -92,7 +93,8 @@ def _command(name: str, command: click.Command) -> str:
     records = (param.get_help_record(context) for param in command.get_params(context))
     rows = [(f"`{names}`", text) for names, text in filter(None, records) if "--help" not in names]
     head = f"## muster {name}\n`muster {name} {usage}`\n\n{_paragraphs(command.help or '')}\n\n"
-    return head + _table(("argument or option", "meaning"), rows)
+    examples = "\n".join(examples_of(f"muster {name}"))
+    return f"{head}{_table(('argument or option', 'meaning'), rows)}\n```\n{examples}\n```\n"
 
 
 def _services() -> str:

@@ -19,8 +19,8 @@ def test_settings_become_options_by_service():
 @pytest.mark.parametrize(
     ("setting", "line"),
     [
-        ("queueing", "--set queueing: must be service.option=value"),
-        ("queueing=1", "must be service.option=value"),
+        ("queueing", "--set queueing: must be SERVICE.OPTION=VALUE"),
+        ("queueing=1", "must be SERVICE.OPTION=VALUE"),
         ("cooking.heat=1", "'cooking' is not one of ingest, queueing"),
         ("ingest.nothing=1", "--set ingest.nothing: unknown option"),
         ("queueing.max_bach=1", "unknown option; did you mean max_batch?"),
