@@ -90,8 +90,8 @@ def binders_of(config: Configuration | None, writes: bool) -> Binders | None:
     """
     if config is None:
         return None
-    somebody = _binder(config) is not None or any(profile.bind for profile in config.profiles)
-    return HttpBinders(writes) if somebody else None
+    has_binder = _binder(config) is not None or any(profile.bind for profile in config.profiles)
+    return HttpBinders(writes) if has_binder else None
 
 
 def _binder(config: Configuration) -> Extender | None:

@@ -112,7 +112,7 @@ class BindPluginRunner:
         """
         binder = _binder(config, spec)
         if binder is not None:
-            assert self._binders is not None, f"nobody asks extender {binder.url}"
+            assert self._binders is not None, f"no client for extender {binder.url}"
             async with self._room:
                 text = await self._binders.bind(binder, ref, node)
             if not text:
@@ -138,8 +138,8 @@ class BindPluginRunner:
         return Outcome(None)
 
     def _bound(self) -> Outcome:
-        """Return the outcome of a reported bind: the pod is read back; a simulated
-        cluster is told.
+        """Return the outcome of a bind that an extender or plugin reports: the pod is read back. A
+        simulated cluster does not show it yet, so DefaultBinder's request follows.
         """
         writes = self._binders is not None and self._binders.writes
         return Outcome(Answer.ASSIGNED if writes else None)
@@ -162,7 +162,7 @@ class BindPluginRunner:
         plugin: Any = None
         try:
             plugin = registered(one)
-            assert isinstance(plugin, BindPlugin), f"{one.name} decides, and does not act"
+            assert isinstance(plugin, BindPlugin), f"{one.name} is no BindPlugin"
             pod = BoundPod(spec, plugin.reads, ref.namespace, ref.name, ref.uid)
             async with room, asyncio.timeout(plugin.timeout_s):
                 answer = await getattr(plugin, method)(pod, node)

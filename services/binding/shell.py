@@ -382,7 +382,7 @@ class BindingShell:
         self, extenders: Sequence[Extender], pod: PodRef, nodes: dict[str, NodeVictimRefs]
     ) -> VictimsLeft:
         try:
-            assert self._judges is not None, "nobody asks them"
+            assert self._judges is not None, "no client for preemption extenders"
             return await self._judges.process_preemption(extenders, pod, nodes)
         except Exception as error:
             log.warning("preemption extender call failed: %r", error)

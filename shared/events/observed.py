@@ -157,8 +157,8 @@ class BindAnswers(Event, frozen=True, gc=False):
     """Answers to the binds of one effect: codes and revisions run parallel to `ids`.
 
     Codes are those of `shared.model.api_outcome.Answer`; `nodes` (packed node ids, -1 unassigned)
-    only for answers that come from a read. `texts` say why an extender or a plugin of a user did
-    not bind them.
+    only for answers that come from a read. `texts`: why an extender or a user's plugin did not bind
+    them.
     """
 
     effect: int
@@ -178,8 +178,9 @@ class VolumeAnswers(Event, frozen=True, gc=False):
 
 
 class PreBindAnswers(Event, frozen=True, gc=False):
-    """What permit or preBind plugins of users came to: a text for each pod, empty = they agree, or
-    are done; which permit plugin refused it, and whether it came to an error, where any did.
+    """Answers of users' Permit or PreBind plugins. `texts`: why each pod may not be bound; empty:
+    the plugins allow it, or are done. If any pod was rejected, `plugins` has the Permit plugin that
+    rejected it, and `errors` whether the plugin failed instead. All run parallel to `ids`.
     """
 
     effect: int
@@ -190,7 +191,7 @@ class PreBindAnswers(Event, frozen=True, gc=False):
 
 
 class PostBindAnswers(Event, frozen=True, gc=False):
-    """The postBind plugins of users were told of these pods."""
+    """Users' PostBind plugins were called for these pods."""
 
     effect: int
     ids: bytes
@@ -205,8 +206,8 @@ class EvictAnswers(Event, frozen=True, gc=False):
 
 
 class ExtendersPreempted(Event, frozen=True, gc=False):
-    """What extenders left of the candidates of one effect, and made of them; `error`: one of them
-    failed that may not be ignored.
+    """The candidates of one effect that extenders left, with the victims that they chose. `error`:
+    an extender failed that may not be ignored.
     """
 
     effect: int
@@ -217,10 +218,10 @@ class ExtendersPreempted(Event, frozen=True, gc=False):
 
 
 class ExtendersAnswered(Event, frozen=True, gc=False):
-    """What all extenders left of the nodes of one ask, with what they add to totals (int64,
-    parallel to `nodes`, empty = nothing). `failed` are (message, nodes) of the others, sorted;
-    `resolvable` counts those of them whose pods could make room. `error`: one failed that may not
-    be ignored.
+    """The nodes of one ask that all extenders left. `scores`: what the extenders add to the totals
+    (int64, parallel to `nodes`; empty: nothing). `failed`: (message, nodes) of the other nodes,
+    sorted; `resolvable` counts those of them where removing pods could make room. `error`: an
+    extender failed that may not be ignored.
     """
 
     ask: int

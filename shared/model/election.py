@@ -7,12 +7,12 @@ NAMESPACE = "kube-system"
 
 
 class Election(Struct, frozen=True):
-    """kube-scheduler's `leaderElection` with its defaults, but for the name: empty = one made of
-    the names of the schedulers. Who runs Muster beside kube-scheduler does not want the two to wait
-    for each other.
+    """kube-scheduler's `leaderElection` with its defaults, except for the name. An empty name
+    becomes one made of the schedulers' names, so that Muster and kube-scheduler on one cluster do
+    not wait for each other.
 
-    Others wait for `lease_s` whole seconds after the last renewal; a leader that could not renew
-    for `renew_s` writes nothing; everybody tries again after `retry_s`.
+    Other candidates wait for `lease_s` whole seconds after the last renewal. A leader that could
+    not renew for `renew_s` writes nothing. All candidates try again after `retry_s`.
     """
 
     name: str = ""

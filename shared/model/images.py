@@ -1,8 +1,8 @@
 """Container images as scores see them: names are numbers, and what a node has is one packed column.
 
 A node names some fifty images two or three times each. As text that is ten times the rest of the
-node, so a name is the first 64 bits of its hash: the same in every process, without a table that
-somebody would have to keep. Two names that share a number would cost a wrong score and no more.
+node, so a name becomes the first 64 bits of its hash: the same number in every process, and no
+table to keep. Two names with one number would cost a wrong score and no more.
 """
 
 from collections.abc import Iterable

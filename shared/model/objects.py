@@ -127,19 +127,18 @@ class PreferredPodTerm(Struct, frozen=True, gc=False):
 class PodSpec(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     """The scheduling-relevant part of a pod: equal specs are interchangeable.
 
-    `requests` are the pod's effective requests, sorted by resource name; `nonzero_*` are the same
-    with kube-scheduler's defaults for containers that ask for nothing (scoring only). `asked` are
-    those of cpu and memory that the pod itself is scored with, where they are others, `asked_pages`
-    the huge pages.
+    `requests` are the pod's effective requests, sorted by resource name. Only scores read the next
+    four. `nonzero_*` are cpu and memory with kube-scheduler's defaults for containers that request
+    none. `asked` (cpu, memory) and `asked_pages` (huge pages) are set if NodeResourcesFit counts
+    other amounts while it scores this pod.
 
-    `namespace`, `labels` (sorted by key) and `terminating` are who the pod is, and part of the spec
-    only as far as a rule between pods looks at it: ingest sets them, from the rules there are.
-    `spread_by` is what Services and its controller select it by, where it is spread by default.
-    `images` are those of its containers, `image_volumes` those that it mounts, sorted, once for
-    each; none where no node could have any.
-    `shown` is what plugins of users read of its metadata ("labels.KEY", ...), sorted.
-    `volumes` are those that decide something, in the pod's order. `node_name` is the node that a
-    pod without one names: in cases of `muster score`, never in a cluster.
+    `namespace`, `labels` (sorted by key) and `terminating` are the pod's identity; ingest sets them
+    only as far as an inter-pod rule reads them. `spread_by` is the selector of its default spread.
+    `images` are the images of its containers, `image_volumes` those that it mounts: sorted, each
+    once, and empty if no node can have any. `shown` are the parts of its metadata that users'
+    plugins read ("labels.KEY", ...), sorted. `volumes` are those that restrict where it may run, in
+    the pod's order. `node_name` is the spec.nodeName of a pod that has no node: only cases of
+    `muster score` have such pods.
     """
 
     priority: int = 0

@@ -92,25 +92,30 @@ class CustomPlugin(Struct, frozen=True, omit_defaults=True, forbid_unknown_field
 
 
 class Profile(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
-    """Pods whose schedulerName is `name`. `names_nodes` = NodeAffinity runs at preFilter, where it
-    leaves out nodes that the pod does not name. `balanced` are the resources of
-    NodeResourcesBalancedAllocation. `always_scored` run without preScore, which would have passed
-    them over for pods that they do not concern: they score 0 then. Resources that are ignored, by
-    name or by the part before the slash, are not filtered by. A node must match `added_required`
-    (None = there is none) whatever the pod says, and `added_preferred` counts like the pod's own.
-    Two are InterPodAffinity's: what a required affinity of a pod that is there counts, and whether
-    pods that prefer nobody are not scored by it. `default_spread`: constraints of pods without any,
-    which lack a selector; None = those of the system, which do not ask for nodes with all keys.
-    `bind_timeout_ms` is how long a pod's claims may take to be bound.
-    `custom` are the plugins of users that look at nodes; `pre_enqueue` and `queue_sort` those that
-    say who is queued, and in which order in place of PrioritySort. `percentage_of_nodes_to_score`:
-    the share of nodes after which a search for nodes ends, 0 = it follows from their number, None =
-    it never ends early. `reserve` are plugins of users that hand out what nodes have; `permit`,
-    `pre_bind`, `bind` (before DefaultBinder) and `post_bind` those that act when a pod is bound.
-    `has_extenders`: there are some; `extended`: they filter or score its nodes as well.
-    `post_filter` are asked when no node takes a pod, DefaultPreemption among them where it
-    `preempts`, and DynamicResources; empty without plugins of users. `claims`: where
-    DynamicResources stands there (shared/model/post_filter.py).
+    """The plugins and their arguments for pods whose schedulerName is `name`.
+
+    Filters: `names_nodes`: NodeAffinity runs at preFilter, where it leaves out nodes that the pod
+    does not name. NodeResourcesFit skips `ignored_resources`, and those in a group (the part before
+    the slash) of `ignored_groups`. A node must also match `added_required` (None: no such terms),
+    and `added_preferred` count like the pod's own. `percentage_of_nodes_to_score`: the share of
+    nodes after which a search ends; 0: it follows from their number; None: no search ends early.
+
+    Scores: `balanced` are the resources of NodeResourcesBalancedAllocation. `always_scored` are
+    plugins that run without preScore: they score 0 for pods that preScore would have skipped.
+    InterPodAffinity weighs the required affinity of existing pods with `hard_pod_affinity_weight`,
+    and with `ignores_preferred_terms` skips pods that have no preferred terms themselves.
+    `default_spread` are constraints, without selectors, of pods that have none; None: those built
+    into kube-scheduler, which also score nodes without some of the keys.
+
+    Users' plugins: `custom` filter or score nodes, `pre_enqueue` gate pods, `queue_sort` orders
+    them in place of PrioritySort, and `reserve` hand out resources of nodes. `permit`, `pre_bind`,
+    `bind` (before DefaultBinder) and `post_bind` act when a pod is bound. `post_filter` are asked
+    in order when no node fits a pod: users' plugins, and with them DefaultPreemption (if it
+    `preempts`) and DynamicResources; empty without users' plugins. `claims`: the place of
+    DynamicResources there (shared/model/post_filter.py).
+
+    `has_extenders`: the configuration has extenders; `extended`: some of them filter or score
+    nodes. `bind_timeout_ms`: how long a pod's claims may take to be bound.
     """
 
     name: str = DEFAULT_SCHEDULER

@@ -27,14 +27,14 @@ class Starts:
         pairs = zip(split(arrival.pods.uids), unpack(arrival.starts_ms).tolist(), strict=True)
         found = {uid: start_ms for uid, start_ms in pairs if start_ms}
         self._of |= found
-        return (pods, *_told(found))
+        return (pods, *_events_of(found))
 
     def of(self, pods: Container[str]) -> tuple[PodsStartedSeen, ...]:
         """Return the start times of these pods as events."""
-        return _told({uid: start_ms for uid, start_ms in self._of.items() if uid in pods})
+        return _events_of({uid: start_ms for uid, start_ms in self._of.items() if uid in pods})
 
 
-def _told(starts_ms: dict[str, int]) -> tuple[PodsStartedSeen, ...]:
+def _events_of(starts_ms: dict[str, int]) -> tuple[PodsStartedSeen, ...]:
     if not starts_ms:
         return ()
     return (PodsStartedSeen(join(starts_ms), pack(starts_ms.values())),)

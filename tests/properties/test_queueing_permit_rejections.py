@@ -92,13 +92,13 @@ def test_wakes_are_exact_in_any_interleaving(script, config, shards):
 HELD = "services.queueing.core.waiting.permit_rejections"
 EARLY, LATE = " <= attempt for kind in kinds):", " < attempt for kind in kinds):"
 NAMED, ANY = "        if kind in state.config.wakes.get(plugin, ()):", "        if True:"
-ROUSED = "            state.woken_by_event = {**roused, **state.woken_by_event}"
+WOKEN = "            state.woken_by_event = {**woken, **state.woken_by_event}"
 BUGS = (
     Bug("what-happens-meanwhile", HELD, (EARLY, " < 1 << 60 for kind in kinds):")),
     Bug("what-happened-before", HELD, (EARLY, LATE)),
     Bug("anything", HELD, (NAMED, ANY)),
-    Bug("itself", HELD, ("            roused.pop(but, None)\n", "")),
-    Bug("nothing", HELD, (ROUSED, "            pass")),
+    Bug("itself", HELD, ("            woken.pop(but, None)\n", "")),
+    Bug("nothing", HELD, (WOKEN, "            pass")),
 )
 
 

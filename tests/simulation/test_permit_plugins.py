@@ -86,7 +86,7 @@ BUGS = (
     Bug(
         "its-own-end-wakes-it",
         f"{QUEUE}.waiting.permit_rejections",
-        ("            roused.pop(but, None)\n", ""),
+        ("            woken.pop(but, None)\n", ""),
         first=(1,),
     ),
     Bug(

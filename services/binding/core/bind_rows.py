@@ -184,9 +184,9 @@ def backoff_ms(config: Config, tries: int) -> int:
 
 def trim(state: BindingState) -> None:
     """Drop the first entries of `queued` whose pods are no longer queued."""
-    table, todo = state.table, state.queued
-    while todo:
-        entry = todo[0]
+    table, queued = state.table, state.queued
+    while queued:
+        entry = queued[0]
         if isinstance(entry, np.ndarray):
             rows = table.rows(entry)
             if (table.phases[rows[rows >= 0]] == QUEUED).any():
@@ -195,4 +195,4 @@ def trim(state: BindingState) -> None:
             row = table.row(entry)
             if row >= 0 and table.phases.item(row) == QUEUED:
                 return
-        todo.popleft()
+        queued.popleft()

@@ -268,7 +268,7 @@ def open_effect(state: BindingState, effect: int, event: EffectAsked) -> None:
 
 
 def on_bind_answers(state: BindingState, event: BindAnswers) -> None:
-    """Answers to one effect; those that come late or twice concern nobody."""
+    """Apply the answers to one effect; late and repeated ones are ignored."""
     effect = state.effects.get(event.effect)
     if effect is None:
         return

@@ -45,7 +45,7 @@ def on_volumes_asked(state: BindingState, event: VolumesAsked) -> None:
 
 
 def on_volume_answers(state: BindingState, event: VolumeAnswers) -> None:
-    """Answers to one effect; those that come late or twice concern nobody."""
+    """Apply the answers to one effect; late and repeated ones are ignored."""
     for pod, code in zip(unpack(event.ids).tolist(), event.codes, strict=True):
         row = state.table.find(pod)
         if row < 0 or state.table.effects.item(row) != event.effect:

@@ -174,7 +174,7 @@ def _size_bytes(event: Event) -> int:
 def _end_publishing(state: IngestState, event: Event) -> None:
     """Remove a published fact: it was the first in the outbox."""
     first = state.outbox.popleft() if state.outbox else None
-    assert type(first) is type(event), f"{INGEST}: {event} told where {first} was next"
+    assert type(first) is type(event), f"{INGEST}: {event} published where {first} was next"
 
 
 def _on_nodes_seen(state: IngestState, event: NodesSeen) -> None:

@@ -188,7 +188,7 @@ def _publish_assigned(state: IngestState, known: NodeRecord, code: int) -> int:
     slots = table.on_node(code)
     if len(slots):
         table.nodes[slots] = known.id
-        table.told[slots] = 1
+        table.is_published[slots] = 1
         nodes = np.full(len(slots), known.id, np.int64)
         state.outbox.append(
             PodsAssigned(known.shard, pack(table.ids[slots]), pack(table.sigs[slots]), pack(nodes))

@@ -63,7 +63,7 @@ def _publish_pending(state: IngestState, sigs: I64) -> None:
     """Publish the waiting pods of these signatures, with their own gates."""
     table = state.pods
     slots = table.live()
-    is_waiting = (table.nodes[slots] == 0) & (table.told[slots] == 0)
+    is_waiting = (table.nodes[slots] == 0) & (table.is_published[slots] == 0)
     slots = slots[is_waiting & np.isin(table.sigs[slots], sigs)]
     columns = (table.sigs[slots], table.gangs[slots], table.gated[slots])
     groups: dict[tuple[int, int, int], list[int]] = {}

@@ -121,7 +121,9 @@ class PermitCore(Core[PermitState]):
             assert set(attempt.open_shards) <= set(attempt.asked)
             if attempt.stale:
                 continue
-            assert not any(pod in state.settled for pod in pods), f"attempt {key} keeps the gone"
+            assert not any(pod in state.settled for pod in pods), (
+                f"attempt {key} has a settled member"
+            )
             assert attempt is state.latest(attempt.gang), f"attempt {key} has no gate"
 
     def _decide_attempt(self, state: PermitState, attempt: Attempt) -> Iterator[Event]:

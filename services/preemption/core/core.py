@@ -151,7 +151,7 @@ class PreemptionCore(Core[PreemptionState]):
         gang_preemption.check(state)
         newest = {ask.pod: ask.ask for _n, ask in sorted(state.asks.items())}
         assert state.by_pod == newest, "one open preemption per preemptor"
-        assert not any(pod in state.gone for pod in state.victims), "a victim is gone and taken"
+        assert not any(pod in state.gone for pod in state.victims), "a deleted pod is a victim"
         for ask in state.asks.values():
             if ask.phase in (Phase.NOMINATING, Phase.NOMINATED, Phase.EVICTING):
                 for pod in ask.victims:

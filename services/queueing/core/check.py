@@ -26,23 +26,25 @@ def check(state: QueueingState) -> None:
     held = waiting % 2 == 1
     held &= pods.errors[pods.in_state(Pod.BACKOFF) - pods.base] == PERMIT_REJECTED
     known = sorted(pod for pods in state.permit_rejected.values() for pod in pods)
-    assert known == pods.in_state(Pod.BACKOFF)[held].tolist(), "held pods"
-    assert set(known).issuperset(state.woken_by_event), "held no more, and tried again for it"
+    assert known == pods.in_state(Pod.BACKOFF)[held].tolist(), "pods rejected by Permit plugins"
+    assert set(known).issuperset(state.woken_by_event), "woken for an event, but not rejected"
     for number in sorted(state.gangs):
         _check_gang(state, state.gangs[number])
     assert sorted(state.nominated) == pods.in_state(Pod.NOMINATED).tolist(), "nominated"
     leaving = set(state.leaving)
-    assert leaving.issuperset(pods.in_state(Pod.PREEMPTING).tolist()), "victims of nobody"
+    assert leaving.issuperset(pods.in_state(Pod.PREEMPTING).tolist()), (
+        "pods that wait for unknown victims"
+    )
     assert leaving.isdisjoint(state.room), "room is made while victims leave"
     assert leaving.isdisjoint(pods.in_state(Pod.ASKING).tolist()), "victims asked for twice"
     asking = pods.in_state(Pod.ASKING).tolist()
     assert asking == sorted(pod for pods in state.askers.values() for pod in pods), "asked for"
-    assert all(state.askers.values()), "signatures that nobody is asked for"
-    assert state.askers.keys() >= state.retired.keys(), "retired for nobody"
+    assert all(state.askers.values()), "signatures without asking pods"
+    assert state.askers.keys() >= state.retired.keys(), "retired without asking pods"
     wanting = {n for n, sig in state.sigs.items() if sig.askable and n not in state.askers}
-    assert wanting.issubset(state.ask_next), "signatures that nobody asks for"
+    assert wanting.issubset(state.ask_next), "signatures that want to ask"
     heaps = [sig for _key, sig in (*state.ask_due, *state.ask_later)]
-    assert sorted(heaps) == sorted(state.ask_next), "signatures that asks are made for"
+    assert sorted(heaps) == sorted(state.ask_next), "signatures in the heaps of asks"
 
 
 def _check_sig(state: QueueingState, sig: Sig) -> None:
@@ -60,7 +62,7 @@ def _check_sig(state: QueueingState, sig: Sig) -> None:
     unschedulable = unschedulable_timeout.count_ends(
         state, ids[(codes == Pod.PARKED) | (codes == Pod.PREEMPTING)]
     )
-    assert sig.stays == unschedulable, f"signature {sig.sig}: pods among the unschedulable"
+    assert sig.flush_counts == unschedulable, f"signature {sig.sig}: unschedulable pods by time"
     assert sig.flush_ms == min(unschedulable, default=0), f"signature {sig.sig}: when it flushes"
     left = sum(leftovers.live for leftovers in sig.leftovers.values())
     assert left == np.count_nonzero(codes == Pod.LEFTOVER), f"signature {sig.sig} leftovers"

@@ -85,7 +85,7 @@ def reindex(state: QueueingState) -> None:
     """Rebuild all indexes after pods got new signatures."""
     for sig in state.sigs.values():
         sig.fifo, sig.lane = Fifo(sig.sig), -1
-        sig.stays, sig.flush_ms = {}, 0
+        sig.flush_counts, sig.flush_ms = {}, 0
         sig.parked, sig.parked_live, sig.askable = array("q"), 0, 0
         sig.leftovers = {at: Leftovers(one.tried, one.rounds) for at, one in sig.leftovers.items()}
     for attempt in state.attempts.values():

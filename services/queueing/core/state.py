@@ -96,11 +96,11 @@ class Sig:
 
     `priority`: what the queue is ordered by: the pods' own, or a user's QueueSort. `mask`: shards
     whose latest answer is a refusal, as bits; `retry_mask`: those of them that are asked anyway for
-    pods refused long ago; `refusals`: the last one of each shard. `stays`: when how many of its
-    unschedulable pods are tried again; `flush_ms`: the first of these times. `sent`: shards that
-    got the signature, as bits. `note`: preemption's text; preemption is not asked before `ask_ms`.
-    Shards are asked for their reasons again at `refresh_ms`; `refresh_mask`: those that owe an
-    answer; `is_refreshed`: all have answered. `parked`, `leftovers`: indexes over the pods.
+    pods refused long ago; `refusals`: the last one of each shard. `flush_counts`: when how many of
+    its unschedulable pods are tried again; `flush_ms`: the first of these times. `sent`: shards
+    that got the signature, as bits. `note`: preemption's text; preemption is not asked before
+    `ask_ms`. Shards are asked for their reasons again at `refresh_ms`; `refresh_mask`: those that
+    owe an answer; `is_refreshed`: all have answered. `parked`, `leftovers`: indexes over the pods.
     """
 
     sig: int
@@ -125,7 +125,7 @@ class Sig:
     parked: Derived[Ids] = field(default_factory=_no_ids)
     parked_live: Derived[int] = 0
     askable: Derived[int] = 0
-    stays: Derived[dict[int, int]] = field(default_factory=dict)
+    flush_counts: Derived[dict[int, int]] = field(default_factory=dict)
     flush_ms: Derived[int] = 0
     # Key of the heap with the queue's valid entry, and the order number in that entry.
     lane: Derived[int] = -1

@@ -185,7 +185,7 @@ class SqliteLog:
                     "nothing that was not committed was shown outside: start again"
                 ) from error
             raise AppendUnknown(f"{self.file.path}: {error}") from error
-        assert len(landed) == len(appends) or not self.file.exclusive, "somebody else wrote"
+        assert len(landed) == len(appends) or not self.file.exclusive, "another process wrote"
         return landed
 
     def _refused(self, name: JournalName, expected: int) -> WrongPosition:

@@ -31,7 +31,7 @@ class Checkpoints:
         self._thread: ThreadPoolExecutor | None = None
         self._connection: sqlite3.Connection | None = None
         self._copying = False
-        self._told = ""
+        self._logged = ""
 
     def wrote(self, sizes_bytes: list[int]) -> None:
         """Count a commit with records of these sizes."""
@@ -67,9 +67,9 @@ class Checkpoints:
                 self._file.execute(COPY)
             except BusUnavailable as error:
                 text = text or str(error)
-        if text and text != self._told:
+        if text and text != self._logged:
             log.warning("%s: the WAL was not copied back: %s", self._file.path, text)
-        self._told = text
+        self._logged = text
 
     def close(self) -> None:
         """Wait for a copy under way."""

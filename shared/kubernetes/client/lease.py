@@ -3,7 +3,8 @@
 The rules are those of client-go (tools/leaderelection): a record that did not change for the
 duration it states has expired, by the clock of the observer. One rule is stricter: a leader that
 could not renew in time writes nothing until it has renewed, also after its process was stopped. It
-goes on if nobody else has led meanwhile. docs/adr/0018 says why this is not the library's elector.
+goes on if no other process has led meanwhile. docs/adr/0018 says why this is not the library's
+elector.
 """
 
 import asyncio

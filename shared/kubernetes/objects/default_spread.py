@@ -23,16 +23,16 @@ def spreader_of(document: Fields, metadata: Fields, namespace: str) -> Spreader:
     if kind in (SERVICE, "ReplicationController"):
         pairs = tuple(sorted(spec.mapping("selector").items()))
         made = model.Service if kind == SERVICE else model.ReplicationController
-        return made(**_who(kind, metadata, namespace), selector=pairs)
+        return made(**_identity(kind, metadata, namespace), selector=pairs)
     selector = model.LabelSelector(*label_selector(spec.child("selector")))
-    meta = _who(kind, metadata, namespace)
+    meta = _identity(kind, metadata, namespace)
     if kind == DEPLOYMENT:
         meta |= {"name": revision_name(meta["name"])}
     selecting = model.StatefulSet if kind == "StatefulSet" else model.ReplicaSet
     return selecting(**meta, selector=selector)
 
 
-def _who(kind: str, metadata: Fields, namespace: str) -> dict[str, str]:
+def _identity(kind: str, metadata: Fields, namespace: str) -> dict[str, str]:
     name = metadata.required_text("name")
     uid = metadata.text("uid") or f"{kind.lower()}.{namespace}.{name}"
     return {"uid": uid, "name": name, "namespace": namespace}

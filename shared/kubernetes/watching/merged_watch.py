@@ -34,7 +34,7 @@ class MergedWatch:
         """Each watch, by its resource, feeds its own reader."""
         self._watches = watches
         self._revision = since
-        self._told = {name: watch.confirmed for name, (watch, _) in watches.items()}
+        self._delivered = {name: watch.confirmed for name, (watch, _) in watches.items()}
         self._pieces = 0
         self._come, self._room = asyncio.Event(), asyncio.Event()
         self._is_handed_over = True
@@ -69,14 +69,14 @@ class MergedWatch:
 
     def has_caught_up(self, newest: int) -> bool:
         """Return whether everything up to this revision was delivered. Called every LOOK_S."""
-        is_told = []
+        has_delivered = []
         for name, (watch, _) in self._watches.items():
             seen_to, looks = self._looks[name]
             looks = looks + 1 if watch.heard == seen_to else 0
             self._looks[name] = watch.heard, looks
             is_quiet = watch.heard > 0 and looks >= QUIET_LOOKS
-            is_told.append(watch.confirmed >= newest or is_quiet)
-        return self._is_handed_over and not self._pieces and all(is_told)
+            has_delivered.append(watch.confirmed >= newest or is_quiet)
+        return self._is_handed_over and not self._pieces and all(has_delivered)
 
     async def _follow(self, watch: ResourceWatch) -> None:
         async for _ in watch.run():
@@ -99,6 +99,6 @@ class MergedWatch:
         if not events and joint <= self._revision:
             return None
         self._revision = max(self._revision, joint)
-        marks = {name: at for name, at in confirmed.items() if at > self._told[name]}
-        self._told |= marks
+        marks = {name: at for name, at in confirmed.items() if at > self._delivered[name]}
+        self._delivered |= marks
         return Watched(self._revision, tuple(events), marks)

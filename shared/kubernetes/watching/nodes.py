@@ -20,21 +20,21 @@ class Unchanged:
 
     def __init__(self) -> None:
         """Start empty."""
-        self._told: dict[str, Any] = {}
+        self._values: dict[str, Any] = {}
 
     def is_new(self, value: Node | Budget | ClusterObject) -> bool:
         """Return whether a value differs from the last one of its uid, and remember it."""
-        if self._told.get(value.uid) == value:
+        if self._values.get(value.uid) == value:
             return False
-        self._told[value.uid] = value
+        self._values[value.uid] = value
         return True
 
     def forget(self, uid: str = "") -> None:
         """Forget a deleted object, or all of them without a uid."""
         if uid:
-            self._told.pop(uid, None)
+            self._values.pop(uid, None)
         else:
-            self._told.clear()
+            self._values.clear()
 
 
 def node_from(raw: RawNode) -> Node:

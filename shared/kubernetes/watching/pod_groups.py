@@ -79,7 +79,9 @@ class Groups:
         events = self._drop(lost)
         self._of_workload[owner] = tuple(paths)
         self._groups.update(paths)
-        gangs = [_gang(key, group) for path, group in paths.items() for key in self._told(path)]
+        gangs = [
+            _gang(key, group) for path, group in paths.items() for key in self._gang_keys(path)
+        ]
         return [*events, GangsSeen(tuple(gangs))] if gangs else events
 
     def workload_gone(self, raw: RawGroup) -> list[Event]:
@@ -87,7 +89,7 @@ class Groups:
         owner = f"{raw.metadata.namespace}/{raw.metadata.name}"
         return self._drop(list(self._of_workload.pop(owner, ())))
 
-    def _told(self, path: str) -> list[str]:
+    def _gang_keys(self, path: str) -> list[str]:
         """Return the keys that have gangs; for a basic group, those that pods named too early."""
         keys = list(self._keys.get(path, ()))
         if self._groups[path].min_count and path not in keys:
@@ -95,7 +97,7 @@ class Groups:
         return keys
 
     def _drop(self, paths: list[str]) -> list[Event]:
-        keys = [key for path in paths for key in self._told(path)]
+        keys = [key for path in paths for key in self._gang_keys(path)]
         for path in paths:
             del self._groups[path]
         return [GangsDeletedSeen(join(keys))] if keys else []

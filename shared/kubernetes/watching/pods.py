@@ -25,7 +25,7 @@ from shared.model.objects import PodSpec
 from shared.ports.cluster import PodRef
 
 FINISHED = ("Succeeded", "Failed")
-_Told = tuple[Template, Labels, str, int]
+_Reported = tuple[Template, Labels, str, int]
 LEAVES, STARTED = 1, 2
 """Bits for what else was reported of a pod with a node."""
 
@@ -67,12 +67,12 @@ class Pods:
         self._inside: dict[str, bool] = {}
         self._gone: list[str] = []
         self._events: list[Event] = []
-        self._told: dict[str, _Told] = {}
+        self._reported: dict[str, _Reported] = {}
         self._started: dict[str, int] = {}
 
     def forget(self) -> None:
         """Report everything again: what was gathered or reported may have been lost."""
-        for held in (self._columns, self._inside, self._told, self._started):
+        for held in (self._columns, self._inside, self._reported, self._started):
             held.clear()
         self._gone.clear()
         self._events.clear()
@@ -95,12 +95,12 @@ class Pods:
         shown = self._templates.shown(meta, labels)
         known = self._templates.of(spec, labels, shown, resized(pod) if node else b"")
         if node:
-            start, before = pod.status.startTime, self._told.get(meta.uid)
+            start, before = pod.status.startTime, self._reported.get(meta.uid)
             flags = LEAVES * bool(meta.deletionTimestamp) | STARTED * bool(start)
             reported = (known.template, labels.labels, node, flags)
             if before == reported:
                 return
-            self._told[meta.uid] = reported
+            self._reported[meta.uid] = reported
             if start and not (before and before[-1] & STARTED):
                 self._started[meta.uid] = time_ms(start)
             if before and (*before[:-1], before[-1] | STARTED) == reported:
@@ -160,7 +160,7 @@ class Pods:
             return
         if uid in self._inside:
             self._flush()
-        self._told.pop(uid, None)
+        self._reported.pop(uid, None)
         self._started.pop(uid, None)
         self._refused.pop(uid, None)
         self._refusals.forget(uid)

@@ -13,7 +13,7 @@ from msgspec import Struct
 from shared.model.api_outcome import Answer
 from shared.ports.cluster import PodRead, PodRef
 
-AGAIN_S = 40.0
+REWRITE_S = 40.0
 UNHEARD_S = 5.0
 PER_S = 50.0
 HELD_MAX = 10_000
@@ -93,5 +93,5 @@ class Refusals:
         del self._held[uid]
         if read.answer is Answer.GONE or read.node:
             return
-        one.due_s = time.monotonic() + (AGAIN_S if read.answer is Answer.DONE else UNHEARD_S)
+        one.due_s = time.monotonic() + (REWRITE_S if read.answer is Answer.DONE else UNHEARD_S)
         self._held[uid] = one

@@ -37,29 +37,29 @@ Value = Node | Budget | ClusterObject
 
 
 class Reader(Protocol):
-    """Takes objects of one kind and gives events."""
+    """Turns objects of one kind into events."""
 
     kind: str
     item: Any
 
     def seen(self, item: Any) -> None:
-        """An object as it is now."""
+        """Read an object that was added or changed."""
         ...
 
     def gone(self, item: Any) -> None:
-        """A deleted object's last state."""
+        """Read the last state of a deleted object."""
         ...
 
     def reject(self, what: str, field: str, rule: str) -> None:
-        """An object that could not be decoded."""
+        """Reject an object that could not be decoded."""
         ...
 
     def drain(self) -> list[Event]:
-        """What the objects since the last call came to."""
+        """Return the events of the objects read since the last call, in order."""
         ...
 
     def forget(self) -> None:
-        """Start again: nothing was reported."""
+        """Forget what was reported: a list follows, and reports every object."""
         ...
 
 
@@ -84,9 +84,7 @@ class PodReader:
 
 
 class ObjectReader(Generic[Item]):
-    """The reader of all kinds but pods and groups: one value per object, reported when
-    it differs.
-    """
+    """The reader of all kinds but pods and groups: reports an object when its value changes."""
 
     def __init__(
         self,
@@ -94,17 +92,19 @@ class ObjectReader(Generic[Item]):
         item: type[Item],
         read: Callable[[Item], Value],
         make_seen: Callable[[list[Any]], Event],
-        lost: Callable[[str], Event],
+        make_gone: Callable[[str], Event],
     ) -> None:
-        """`told` and `lost` make the events."""
+        """`read` makes an object's value and raises WorldError or msgspec.DecodeError. `make_seen`
+        makes the event of values, `make_gone` that of a deleted object's uid.
+        """
         self.kind, self.item = kind, item
-        self._read, self._tell, self._lose = read, make_seen, lost
+        self._read, self._make_seen, self._make_gone = read, make_seen, make_gone
         self._unchanged = Unchanged()
         self._events: list[Event] = []
         self._values: list[Value] = []
 
     def seen(self, item: Any) -> None:
-        """An object as it is now."""
+        """Read an object that was added or changed; reject it if it cannot be used."""
         try:
             value = self._read(item)
         except WorldError as error:
@@ -118,30 +118,30 @@ class ObjectReader(Generic[Item]):
             self._values.append(value)
 
     def gone(self, item: Any) -> None:
-        """A deleted object."""
+        """Read the last state of a deleted object."""
         self._flush()
         self._unchanged.forget(item.metadata.uid)
-        self._events.append(self._lose(item.metadata.uid))
+        self._events.append(self._make_gone(item.metadata.uid))
 
     def reject(self, what: str, field: str, rule: str) -> None:
-        """An object that cannot be used, in its turn."""
+        """Reject an object that cannot be used, in the order of arrival."""
         self._events.append(InputRejected(what, field, rule))
 
     def drain(self) -> list[Event]:
-        """The events since the last call."""
+        """Return the events of the objects read since the last call, in order."""
         self._flush()
         events, self._events = self._events, []
         return events
 
     def forget(self) -> None:
-        """Report everything again."""
+        """Forget what was reported: every object is reported again."""
         self._unchanged.forget()
         self._events.clear()
         self._values.clear()
 
     def _flush(self) -> None:
         if self._values:
-            self._events.append(self._tell(self._values))
+            self._events.append(self._make_seen(self._values))
             self._values = []
 
 
@@ -153,36 +153,38 @@ class GroupReader:
     def __init__(
         self,
         kind: str,
-        seen: Callable[[RawGroup], list[Event]],
-        on_gone: Callable[[RawGroup], list[Event]],
+        make_seen: Callable[[RawGroup], list[Event]],
+        make_gone: Callable[[RawGroup], list[Event]],
     ) -> None:
-        """`seen` and `gone` return the events of an object."""
-        self.kind, self._seen, self._gone = kind, seen, on_gone
+        """`make_seen` makes the events of an object (it raises WorldError), `make_gone` those of a
+        deleted one.
+        """
+        self.kind, self._make_seen, self._make_gone = kind, make_seen, make_gone
         self._events: list[Event] = []
 
     def seen(self, item: RawGroup) -> None:
-        """An object as it is now."""
+        """Read an object that was added or changed; reject it if it cannot be used."""
         try:
-            self._events.extend(self._seen(item))
+            self._events.extend(self._make_seen(item))
         except WorldError as error:
             rejection = error.rejection
             self.reject(rejection.what, rejection.field, rejection.rule)
 
     def gone(self, item: RawGroup) -> None:
-        """A deleted object."""
-        self._events.extend(self._gone(item))
+        """Read the last state of a deleted object."""
+        self._events.extend(self._make_gone(item))
 
     def reject(self, what: str, field: str, rule: str) -> None:
         """Reject an object."""
         self._events.append(InputRejected(what, field, rule))
 
     def drain(self) -> list[Event]:
-        """The events since the last call."""
+        """Return the events of the objects read since the last call, in order."""
         events, self._events = self._events, []
         return events
 
     def forget(self) -> None:
-        """Do nothing: groups are always reported whole."""
+        """Drop the waiting events. Nothing else is remembered: groups are always reported whole."""
         self._events.clear()
 
 

@@ -32,7 +32,7 @@ four times.
 """
 NO_CLASSES: Mapping[str, PriorityClass] = {}
 AMOUNTS = ("containers", "initContainers", "overhead", "resources", "hostNetwork")
-BETWEEN = ("podAffinity", "podAntiAffinity")
+INTER_POD_RULES = ("podAffinity", "podAntiAffinity")
 LABEL_KEYS = b'atchLabelKeys"'  # matchLabelKeys, mismatchLabelKeys
 GROUP = "schedulingGroup"
 IDENTITY = ("priority", "preemptionPolicy", "schedulerName")
@@ -238,7 +238,7 @@ def _inter_pod_only(values: dict[str, Any]) -> dict[str, Any]:
     affinity = values.get("affinity")
     if not isinstance(affinity, dict):
         return {}
-    return {"affinity": {key: affinity[key] for key in BETWEEN if key in affinity}}
+    return {"affinity": {key: affinity[key] for key in INTER_POD_RULES if key in affinity}}
 
 
 def raw_json(raw: msgspec.Raw) -> Any:

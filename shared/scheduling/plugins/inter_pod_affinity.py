@@ -41,8 +41,8 @@ class _Term(NamedTuple):
         """Return how many of them are in each node's domain; 0 for nodes in none."""
         return self.domains.by_node(counts.row(self.counter))
 
-    def anybody(self, counts: Counts) -> bool:
-        """Return whether any of them is on a node with the key."""
+    def has_pods(self, counts: Counts) -> bool:
+        """Return whether any of the pods is on a node with the key."""
         row = counts.row(self.counter)
         return bool(row.any() if self.domains.anywhere else row[~self.domains.absent].any())
 
@@ -93,7 +93,7 @@ class Affinity:
         """
         if self.affine or self.anti:
             return False
-        return not any(one.anybody(counts) for one in self.opposed)
+        return not any(one.has_pods(counts) for one in self.opposed)
 
     def refusals(self, counts: Counts) -> tuple[Mask, Mask, Mask]:
         """Return the nodes refused by its affinity, by its anti-affinity, and by existing pods:
@@ -114,7 +114,7 @@ class Affinity:
         refused = self.affine[0].domains.absent
         for one in self.affine[1:]:
             refused = refused | one.domains.absent
-        if self.itself and not any(one.anybody(counts) for one in self.affine):
+        if self.itself and not any(one.has_pods(counts) for one in self.affine):
             return refused
         for one in self.affine:
             refused = refused | (one.by_node(counts) <= 0)
@@ -122,7 +122,7 @@ class Affinity:
 
     def scores(self, counts: Counts, feasible: Mask) -> I64 | None:
         """Return 0..100 for each feasible node; None if no pod counts."""
-        present = [one for one in self.scored if one.anybody(counts)]
+        present = [one for one in self.scored if one.has_pods(counts)]
         if not present:
             return None
         raw = np.zeros(counts.nodes, np.int64)

@@ -23,7 +23,7 @@ from shared.scheduling.table.table import NodeTable
 NAME = "PodTopologySpread"
 MISSING = "node(s) didn't match pod topology spread constraints (missing required label)"
 SKEWED = "node(s) didn't match pod topology spread constraints"
-NOBODY = -1
+NO_COUNTER = -1
 PRECISION = Context(prec=30)
 
 _AFFINITY, _TAINTS = NodeAffinity(), TaintToleration()
@@ -31,7 +31,7 @@ _AFFINITY, _TAINTS = NodeAffinity(), TaintToleration()
 
 class _Hard(NamedTuple):
     rule: SpreadConstraint
-    counter: int  # NOBODY: its selector counts no pod
+    counter: int  # NO_COUNTER: its selector counts no pod
     trials_only: bool  # counts only pods added or removed in a trial
     itself: int  # 1 if the pod matches its own selector
     domains: Domains
@@ -80,7 +80,7 @@ class Spread:
         there = domains.there()
         enough = int(np.count_nonzero(there)) >= rule.min_domains
         itself = rule.selector is not None and holds(rule.selector, dict(spec.labels))
-        counter, trials_only = NOBODY, rule.selector == ()
+        counter, trials_only = NO_COUNTER, rule.selector == ()
         if rule.selector is not None:
             counter = table.counters.index[spread_counter(spec, rule.selector)]
         return _Hard(rule, counter, trials_only, int(itself), domains, there, enough)
@@ -145,7 +145,7 @@ def _soft_counter(table: NodeTable, spec: PodSpec, rule: SpreadConstraint) -> in
     matches it.
     """
     if not rule.selector:
-        return NOBODY
+        return NO_COUNTER
     return table.counters.index[spread_counter(spec, rule.selector)]
 
 
@@ -166,7 +166,7 @@ def _domains(
 
 
 def _row(counts: Counts, at: int) -> I32:
-    return np.zeros(counts.nodes, np.int32) if at == NOBODY else counts.row(at)
+    return np.zeros(counts.nodes, np.int32) if at == NO_COUNTER else counts.row(at)
 
 
 def _rounded(values: F64) -> I64:

@@ -4,7 +4,9 @@ from shared.model.objects import Taint, Toleration
 
 
 def tolerates(toleration: Toleration, taint: Taint) -> bool:
-    """Empty key with Exists covers every key; empty effect covers every effect."""
+    """Return whether the toleration covers the taint. An empty key with Exists covers every key, an
+    empty effect every effect.
+    """
     if toleration.effect and toleration.effect != taint.effect:
         return False
     if toleration.key and toleration.key != taint.key:

@@ -3,11 +3,11 @@
 A share of a device goes on the device with the least sufficient milli free (ties: lowest index),
 whole devices on the lowest-numbered empty ones.
 
-A node with more devices than a mask has bits (time slicing makes so many of few) is counted: only
-the sum of its ledger says something. All that there is stands in the first place, COUNTED in the
-last one to tell such ledgers apart; k whole devices are charged to the first k places, whatever is
-left there, and shares do not fit. So charges are the same on both kinds of nodes, and a node may
-turn from one to the other under its pods.
+A node may have more devices than a mask has bits, because time slicing makes many of a few. Such a
+node's devices are only counted: the sum of its ledger alone has a meaning. On an empty node the
+first place has the milli of all devices, and COUNTED in the last place marks the ledger. k whole
+devices are charged to the first k places, whatever is left there, and shares do not fit. So both
+kinds of nodes are charged alike, and a node may change its kind while it has pods.
 """
 
 from collections.abc import Sequence

@@ -1,8 +1,8 @@
 """Sums beyond float64's exact range, as Python integers beside the node table.
 
-What nodes have is cut to what is exact (layout.py). Charges are not: anybody may create pods with a
-node's name, of any amount and number. Without this, such a pod would leave rounding errors behind
-that depend on the order.
+What nodes have is cut to what is exact (layout.py). Charges are not: any client may create pods
+with a node's name, of any amount and number. Without this module such a pod would leave rounding
+errors that depend on the order.
 """
 
 from collections.abc import Iterable

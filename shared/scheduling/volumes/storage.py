@@ -128,8 +128,8 @@ class Storage:
         self._held[key], self._names[one.uid] = one, key
         for table, name in self._places(one):
             table[name] = self._as_held(one)
-        for spoken, volume, user in self._speaks_of(one):
-            spoken.setdefault(volume, []).append(user)
+        for index, volume, user in self._references_of(one):
+            index.setdefault(volume, []).append(user)
         self._touch(one)
 
     def remove(self, uid: str) -> None:
@@ -142,11 +142,11 @@ class Storage:
     def _forget(self, one: StorageObject) -> None:
         for table, name in self._places(one):
             del table[name]
-        for spoken, volume, user in self._speaks_of(one):
-            _drop(spoken, volume, user)
+        for index, volume, user in self._references_of(one):
+            _drop(index, volume, user)
         self._touch(one)
 
-    def _speaks_of(self, one: StorageObject) -> list[tuple[dict[str, list[Any]], str, Any]]:
+    def _references_of(self, one: StorageObject) -> list[tuple[dict[str, list[Any]], str, Any]]:
         """Return where an object's reference to a volume is stored: table, volume, and key."""
         match one:
             case PersistentVolumeClaim() if one.volume:
@@ -229,8 +229,8 @@ class Storage:
         if plugin not in DRIVERS_BY_NODE:
             return volume
         known = self.csi_nodes.get(node)
-        is_told = known is not None and plugin in known.migrated
-        return (DRIVERS_BY_NODE[plugin], handle) if is_told else None
+        has_driver = known is not None and plugin in known.migrated
+        return (DRIVERS_BY_NODE[plugin], handle) if has_driver else None
 
     def _to_come(self, claim: PersistentVolumeClaim) -> Attached | None:
         """Return what a claim's future volume counts as: one of its class's driver."""

@@ -244,7 +244,7 @@ BUGS = (
     _bug(
         "first-of-its-kind-refused",
         "inter_pod_affinity",
-        "if self.itself and not any(one.anybody(counts) for one in self.affine):",
+        "if self.itself and not any(one.has_pods(counts) for one in self.affine):",
         "if False:",
     ),
     _bug(

@@ -346,7 +346,7 @@ async def until(holds: Callable[[], bool]) -> None:
 
 
 async def test_it_says_so_again_as_long_as_it_waits(watch: Watch, api: FakeApi, monkeypatch):
-    monkeypatch.setattr(refused_pods, "AGAIN_S", 0.02)
+    monkeypatch.setattr(refused_pods, "REWRITE_S", 0.02)
     for name in ("gone", "bound"):
         api.pod(name, resourceClaims=CLAIM)
     await watch.until(lambda: len(watch.of(InputRejected)) == 2)
@@ -359,7 +359,7 @@ async def test_it_says_so_again_as_long_as_it_waits(watch: Watch, api: FakeApi, 
     await asyncio.sleep(0.1)
     assert (patches(api, "gone"), patches(api, "bound")) == before
     # Who comes does not wait for those who have said it.
-    monkeypatch.setattr(refused_pods, "AGAIN_S", 100.0)
+    monkeypatch.setattr(refused_pods, "REWRITE_S", 100.0)
     for name in ("first", "second"):
         api.pod(name, resourceClaims=CLAIM)
     await watch.until(lambda: len(watch.of(InputRejected)) == 4)

@@ -52,7 +52,7 @@ def _apply_bound_one(state: IngestState, event: PodsBoundSeen) -> bool:
         node = key >> SHARD_BITS
         table.revisions[slot] = revision
         table.nodes[slot] = node
-        table.told[slot] = 1
+        table.is_published[slot] = 1
         columns = (table.ids.item(slot), table.sigs.item(slot), node)
         packed = [value.to_bytes(8, "little") for value in columns]
         state.outbox.append(PodsAssigned(key & SHARD_MASK, *packed))
@@ -94,7 +94,7 @@ def assign(state: IngestState, slots: I64, names: list[str]) -> None:
 def publish_assigned(state: IngestState, slots: I64, keys: I64) -> None:
     """Publish PodsAssigned for each affected shard, ascending, rows in the given order."""
     table = state.pods
-    table.told[slots] = 1
+    table.is_published[slots] = 1
     ids, sigs, nodes = table.ids[slots], table.sigs[slots], keys >> SHARD_BITS
     shards = keys & SHARD_MASK
     first = int(shards[0])
@@ -113,7 +113,7 @@ def publish_assigned(state: IngestState, slots: I64, keys: I64) -> None:
 def publish_unplaceable(state: IngestState, slots: I64) -> None:
     """Withdraw pending pods that are on a node that is not known yet."""
     table = state.pods
-    held = slots[table.told[slots] == 0]
+    held = slots[table.is_published[slots] == 0]
     pairs = zip(table.sigs[held].tolist(), table.gangs[held].tolist(), strict=True)
     groups: dict[tuple[int, int], list[int]] = {}
     for pair, pod in zip(pairs, table.ids[held].tolist(), strict=True):

@@ -147,7 +147,7 @@ def _admit(state: IngestState, seen: Seen) -> None:
     table.terminating[slots] = event.terminating
     table.nodes[slots] = 0
     is_our_pod = is_ours(state, event.spec)
-    table.told[slots] = not is_our_pod
+    table.is_published[slots] = not is_our_pod
     table.marks[slots] = state.mark if bracket is not None else 0
     _publish_new(state, seen, ids)
     for budget in labels.budgets:
@@ -155,7 +155,7 @@ def _admit(state: IngestState, seen: Seen) -> None:
     if seen.nodes is not None:
         slots = np.fromiter(map(table.slots.__getitem__, seen.uids), np.int64, count)
         if is_our_pod:
-            table.told[slots] = [name != UNASSIGNED and not gang for name in seen.nodes]
+            table.is_published[slots] = [name != UNASSIGNED and not gang for name in seen.nodes]
         if is_our_pod and gang:
             # Running members count for minCount: queueing needs to know their gang.
             known = [row for row, name in enumerate(seen.nodes) if name in state.node_names]
@@ -217,9 +217,9 @@ def _update(state: IngestState, seen: Seen, slots: I64) -> None:
         _note_update(state, event, slots, changed, other_labels)
     table.gated[slots] = event.gated
     table.terminating[slots] = event.terminating
-    other_who = np.zeros(len(slots), bool)
+    other_identity = np.zeros(len(slots), bool)
     if other_sig.any():
-        other_who[other_sig] = _differs_in_identity(state, old_sigs, spec)
+        other_identity[other_sig] = _differs_in_identity(state, old_sigs, spec)
         table.sigs[slots[other_sig]] = acquire_sig(state, spec, key, len(old_sigs))
     if other_gang.any():
         table.gangs[slots[other_gang]] = acquire_gang(state, event.gang, len(old_gangs))
@@ -228,7 +228,7 @@ def _update(state: IngestState, seen: Seen, slots: I64) -> None:
         part = seen if len(rows) == len(slots) else seen.part(rows)
         _publish_new(state, part, pack(table.ids[slots[pending]]))
     old_labels = _relabel(state, event, slots[other_labels])
-    moved = other_sig & ~other_who & (table.nodes[slots] > 0)
+    moved = other_sig & ~other_identity & (table.nodes[slots] > 0)
     if moved.any():
         publish_assigned(state, slots[moved], _keys(state, slots[moved]))
     if seen.nodes is not None:
@@ -237,7 +237,7 @@ def _update(state: IngestState, seen: Seen, slots: I64) -> None:
     ids = pack(table.ids[slots[changed & pending]])
     _publish_pending(state, event, int(table.sigs[slots[0]]), int(table.gangs[slots[0]]), ids)
     if state.interest:
-        publish_relabelled(state, slots[other_who | (other_sig & pending)])
+        publish_relabelled(state, slots[other_identity | (other_sig & pending)])
     release_many(state, old_sigs, old_labels, old_gangs)
 
 

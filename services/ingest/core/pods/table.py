@@ -24,7 +24,7 @@ COLUMNS: tuple[tuple[str, type[np.integer]], ...] = (
     ("labelsets", np.int32),
     ("marks", np.int32),
     ("gated", np.int8),
-    ("told", np.int8),
+    ("is_published", np.int8),
     ("terminating", np.int8),
     ("started_s", np.uint32),
 )
@@ -33,9 +33,9 @@ CAPACITY_MIN = 64
 
 class PodTable:
     """The table. `ids` 0 marks a free slot. `nodes` holds the node's id, 0 if unassigned, and a
-    negative number for a name without a known node; `told`: the pod was published as assigned.
-    `started_s`: when the pod was started, seconds since the epoch, 0 if not yet; `any_started`: at
-    least one was.
+    negative number for a name without a known node; `is_published`: the pod was published as
+    assigned. `started_s`: when the pod was started, seconds since the epoch, 0 if not yet;
+    `any_started`: at least one was.
     """
 
     ids: I64
@@ -46,7 +46,7 @@ class PodTable:
     labelsets: I32
     marks: I32
     gated: NDArray[np.int8]
-    told: NDArray[np.int8]
+    is_published: NDArray[np.int8]
     terminating: NDArray[np.int8]
     started_s: NDArray[np.uint32]
 

@@ -76,7 +76,7 @@ def forget(state: PlacementState, sig: int) -> None:
 def note_room_refused(state: PlacementState, node: int) -> None:
     """Note that extenders refuse the asked pod a node that its victims have left."""
     call = state.work_queue.extender_call
-    assert call is not None, f"node {node} is refused to nobody"
+    assert call is not None, f"node {node} is refused, and no call is open"
     kept = {
         key: until_ms for key, until_ms in state.extender_vetoes.items() if until_ms > state.now_ms
     }

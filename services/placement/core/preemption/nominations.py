@@ -295,13 +295,13 @@ def _to_look_at(state: PlacementState) -> list[int]:
     state.table_mark = TableMark(
         changes.restarts, table.static_version, changes.position, counters.moves
     )
-    stirred, state.changed_nomination_nodes = state.changed_nomination_nodes, set()
+    changed_nodes, state.changed_nomination_nodes = state.changed_nomination_nodes, set()
     is_known = before.restarts == changes.restarts and before.statics == table.static_version
     changed = changes.since(before.position) if is_known else None
     if changed is None:
         return sorted(state.nominations)
-    stirred.update(table.ids[np.unique(changed)].tolist())
-    asks = {ask for node in stirred for ask in state.nominations_on.get(node, ())}
+    changed_nodes.update(table.ids[np.unique(changed)].tolist())
+    asks = {ask for node in changed_nodes for ask in state.nominations_on.get(node, ())}
     if before.moves != counters.moves:
         asks.update(ask for ask, one in state.nominations.items() if _has_rules(state, one))
     return sorted(asks)

@@ -11,8 +11,8 @@ import numpy as np
 from services.queueing.core.config import (
     GANG_ASK_AGAIN_MS,
     GANG_ASK_AGAIN_MS_MIN,
+    GANG_MESSAGE_AFTER_MS,
     GANG_RETRY_MS_MIN,
-    GANG_TOLD_AFTER_MS,
     HEAD_START_MS,
     MEMBERS_KEPT_MIN,
 )
@@ -125,7 +125,7 @@ def message_due_ms(state: QueueingState, gang: Gang) -> int | None:
         return None
     look_ms = gang.refresh_ms if state.config.confirm_ms else 0
     if gang.attempt:
-        least_ms = gang.tried_ms + GANG_TOLD_AFTER_MS
+        least_ms = gang.tried_ms + GANG_MESSAGE_AFTER_MS
         times = [max(at_ms, least_ms) for at_ms in (gang.message_ms, look_ms) if at_ms]
     else:
         is_gated = is_not_tried_message(gang)
@@ -215,7 +215,7 @@ def queue_members(state: QueueingState, gang: Gang, ids: I64, is_new: bool = Tru
         gang.priority = max(gang.priority, state.sigs[sig].priority)
     gang.waiting += len(ids)
     if is_new and not gang.message_ms:
-        gang.message_ms = state.now_ms + GANG_TOLD_AFTER_MS
+        gang.message_ms = state.now_ms + GANG_MESSAGE_AFTER_MS
     touch(state, gang)
 
 

@@ -80,7 +80,7 @@ def affected_signatures(state: QueueingState, sigs: Iterable[int], world: int) -
     """
     found = dict.fromkeys(sigs)
     if state.relabelled:
-        state.relabelled = [heir for heir in state.relabelled if heir[0] > world]
+        state.relabelled = [one for one in state.relabelled if one[0] > world]
         for _position, old, new in state.relabelled:
             if old in found:
                 found[new] = None

@@ -12,7 +12,7 @@ from heapq import heappop
 
 import numpy as np
 
-from services.queueing.core.config import GANG_TOLD_AFTER_MS, LOOKS_EVERY_MS, LOOKS_MAX
+from services.queueing.core.config import GANG_MESSAGE_AFTER_MS, LOOKS_EVERY_MS, LOOKS_MAX
 from services.queueing.core.gangs.members import members_in
 from services.queueing.core.inputs.own_events import (
     confirm_in_ms,
@@ -100,7 +100,7 @@ def note_gang_message(state: QueueingState, gang: Gang, is_new: bool) -> None:
         gang.refresh_ms = state.now_ms + confirm_in_ms(state)
     is_verdict = bool(gang.message) and gang.message == gang.verdict
     if is_new and not gang.attempt and not is_verdict:
-        gang.message_ms = gang.message_ms or state.now_ms + GANG_TOLD_AFTER_MS
+        gang.message_ms = gang.message_ms or state.now_ms + GANG_MESSAGE_AFTER_MS
     else:
         gang.message_ms = 0
     gang.is_refreshed = False

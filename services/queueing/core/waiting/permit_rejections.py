@@ -29,9 +29,9 @@ def note(state: QueueingState, kind: str, but: int = 0) -> None:
     state.last_events[kind] = state.next_attempt
     for plugin in sorted(state.permit_rejected):
         if kind in state.config.wakes.get(plugin, ()):
-            roused = dict.fromkeys(state.permit_rejected[plugin], kind)
-            roused.pop(but, None)
-            state.woken_by_event = {**roused, **state.woken_by_event}
+            woken = dict.fromkeys(state.permit_rejected[plugin], kind)
+            woken.pop(but, None)
+            state.woken_by_event = {**woken, **state.woken_by_event}
 
 
 def add_rejected(state: QueueingState, pod: int, plugin: str, attempt: int) -> None:

@@ -36,11 +36,11 @@ def end(state: QueueingState, sig: Sig, rows: Rows) -> None:
 
 def _count(state: QueueingState, sig: Sig, rows: Rows, change: int) -> None:
     for end_ms, part in by_number(ends(state, rows)):
-        left = sig.stays.pop(end_ms, 0) + change * len(part)
+        left = sig.flush_counts.pop(end_ms, 0) + change * len(part)
         assert left >= 0, f"signature {sig.sig}: {left} pods to be tried at {end_ms}"
         if left:
-            sig.stays[end_ms] = left
-    flush_ms = min(sig.stays, default=0)
+            sig.flush_counts[end_ms] = left
+    flush_ms = min(sig.flush_counts, default=0)
     if flush_ms != sig.flush_ms:
         sig.flush_ms = flush_ms
         if flush_ms:
