@@ -66,8 +66,9 @@ EXAMPLES = {
         muster runs rm --keep 5
     """,
     "muster score": """
-        muster score examples/case.json
-        # The pending pods of a cluster
+        # How would the nodes of a cluster fare for one of its pods? Nothing is written
+        muster score --kubeconfig ~/.kube/config --pod shop/web-0
+        # The same for all its pending pods
         kubectl get nodes,pods,priorityclasses -A -o yaml | muster score -
         # Does a plugin always answer the same?
         muster score examples/case.json --plugin examples/plugins/off_spot.py --check-plugin

@@ -483,10 +483,19 @@ def rm(runs: Sequence[Path], keep: int | None) -> None:
 @click.argument(
     "case",
     type=FILE,
-    metavar="CASE",
+    required=False,
+    metavar="[CASE]",
     help='{"objects": [nodes, pods...], "pods": [...]} as JSON or YAML, or manifests: their pods '
     "without a node are asked about. - is standard input.",
 )
+@options.kubeconfig
+@click.option(
+    "--pod",
+    default="",
+    metavar="POD",
+    help="Ask about [pod/][NAMESPACE/]NAME alone, as if it had no node.",
+)
+@options.namespace
 @options.config
 @options.plugin
 @click.option(
@@ -497,7 +506,10 @@ def rm(runs: Sequence[Path], keep: int | None) -> None:
 @options.compatibility_version
 @options.output
 def score(
-    case: Path,
+    case: Path | None,
+    kubeconfig: str,
+    pod: str,
+    namespace: str,
     config: Path | None,
     plugin: Sequence[Path],
     check_plugin: bool,
@@ -506,17 +518,19 @@ def score(
 ) -> None:
     """Say how each node fares for a pod: its score by plugin, or the plugin that rejects it.
 
-    With "preempt": true in the case also the victims of preemption for a pod that fits nowhere.
-    Profiles come from --config, or from "config" in the case.
+    Of a live cluster everything is listed, and nothing is written. With "preempt": true in the case
+    also the victims of preemption for a pod that fits nowhere. Profiles come from --config, or from
+    "config" in the case.
     """
-    from muster.cli.commands.score import print_scores
+    from muster.cli.commands.score import Asked, print_scores
 
     _one_of("--output", output, OUTPUTS)
     _load(plugin)
     if check_plugin and not plugin:
         raise UsageFault("--check-plugin: give the plugins with --plugin FILE.py")
     checked = plugin if check_plugin else ()
-    print_scores(case, config, output, _version(compatibility_version), checked)
+    asked = Asked(case, kubeconfig, pod, namespace)
+    print_scores(asked, config, output, _version(compatibility_version), checked)
 
 
 @app.command()

@@ -1,4 +1,6 @@
-"""What kubectl dumps of a cluster is a case and a world, as the tutorial says."""
+"""What kubectl dumps of a cluster is a case and a world, as the tutorial says; and `muster score`
+asks a cluster itself, for which lists are enough.
+"""
 
 import json
 import os
@@ -8,19 +10,40 @@ from pathlib import Path
 
 import pytest
 
+from shared.kubernetes.client.kinds import OTHER_KINDS
 from tests.live.conftest import NewCluster
 from tests.live.support.objects import PODS, ROOT, create_nodes, pod
+from tests.support.kube_credentials import User
 from tests.support.kube_objects import binding
+from tests.support.kube_options import KubeOptions
 from tests.support.kube_server import KubeServers
 
 pytestmark = [pytest.mark.kube, pytest.mark.slow, pytest.mark.xdist_group("kube")]
+LISTER, NOBODY = User("lister"), User("nobody")
+RBAC = "rbac.authorization.k8s.io"
+LISTED = [("", "nodes"), ("", "pods"), ("policy", "poddisruptionbudgets")]
 
 
 @pytest.fixture(scope="module")
 def servers(new_cluster: NewCluster) -> KubeServers:
-    """Two nodes, a pod on one of them, and a pending pod of a priority class."""
-    servers = new_cluster()
+    """Two nodes, a pod on one of them, and a pending pod of a priority class. A user may list what
+    scheduling depends on, and nothing else.
+    """
+    servers = new_cluster(KubeOptions(authorization_mode="RBAC"), users=[LISTER, NOBODY])
     api = servers.api
+    pairs = [*LISTED, *((kind.group, kind.resource) for kind in OTHER_KINDS)]
+    rules = [
+        {"apiGroups": [group], "resources": [resource], "verbs": ["list"]}
+        for group, resource in pairs
+    ]
+    meta = {"apiVersion": f"{RBAC}/v1", "metadata": {"name": "lister"}}
+    path = f"/apis/{RBAC}/v1/clusterrole"
+    api.create(f"{path}s", {**meta, "kind": "ClusterRole", "rules": rules}).ok()
+    bound = {
+        "roleRef": {"apiGroup": RBAC, "kind": "ClusterRole", "name": "lister"},
+        "subjects": [{"apiGroup": RBAC, "kind": "User", "name": "lister"}],
+    }
+    api.create(f"{path}bindings", {**meta, "kind": "ClusterRoleBinding", **bound}).ok()
     create_nodes(api, ["node-a", "node-b"])
     kind = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "value": 7}
     api.create(
@@ -63,3 +86,36 @@ def test_pending_pods_are_asked_about(servers: KubeServers, form: str):
 def test_a_run_binds_them(servers: KubeServers, tmp_path: Path):
     result = json.loads(piped(servers, "yaml", "run", "-", "--run-dir", str(tmp_path / "run")))
     assert (result["bound"], result["waiting"]) == (2, 0)
+
+
+def score(servers: KubeServers, user: User, *words: str) -> subprocess.CompletedProcess[str]:
+    """`muster score` of the live cluster as this user."""
+    path = servers.write_kubeconfig(servers.folder / f"{user.name}.kubeconfig", user)
+    command = [sys.executable, "-m", "muster", "score", "--kubeconfig", str(path), *words]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+
+
+def test_a_live_clusters_pods_are_asked_about_with_lists_alone(servers: KubeServers):
+    done = score(servers, LISTER, "-o", "json")
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert found == json.loads(piped(servers, "json", "score", "-")), "as of what kubectl prints"
+    one = score(servers, LISTER, "-o", "json", "--pod", "pod/asked")
+    assert json.loads(one.stdout) == found
+    assert servers.api.get(f"{PODS}/asked").ok()["spec"].get("nodeName") is None
+
+
+def test_a_pod_of_a_live_cluster_that_has_a_node_is_asked_about_as_if_it_had_none(
+    servers: KubeServers,
+):
+    done = score(servers, LISTER, "--pod", "there", "-n", "default", "-o", "json")
+    (found,) = json.loads(done.stdout)["pods"]
+    assert found["best"] == ["node-a", "node-b"], "its own requests count on neither node"
+
+
+def test_what_may_not_be_listed_is_said(servers: KubeServers):
+    done = score(servers, NOBODY, "--pod", "asked")
+    assert done.returncode == 1
+    (line,) = done.stderr.splitlines()
+    assert line.startswith("muster: the cluster refuses a list: 403: ")
+    assert 'User "nobody" cannot list resource' in line

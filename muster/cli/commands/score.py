@@ -1,19 +1,21 @@
-"""`muster score CASE`: how each node fares for a pod, for people and for programs."""
+"""`muster score`: how each node fares for a pod, for people and for programs."""
 
 import os
 import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import orjson
 from msgspec.structs import asdict
 
 from muster.cli.errors import Fault, UsageFault
+from muster.cli.subject import subject_of
 from muster.cli.terminal import cell, print_json
 from muster.explain.scoring import score_case
 from shared.configuration.scheduler_config import read_config
+from shared.events.names import is_named
 from shared.kubernetes.objects.errors import WorldError
 from shared.kubernetes.objects.fields import Fields
 from shared.scheduling.api.custom.failures import failures
@@ -26,16 +28,26 @@ if TYPE_CHECKING:
 HASH_SEEDS = (1, 2)
 
 
+class Asked(NamedTuple):
+    """The words of the command line: a case in a file, or a live cluster. An empty `pod`: all pods
+    without a node.
+    """
+
+    case: Path | None
+    kubeconfig: str = ""
+    pod: str = ""
+    namespace: str = ""
+
+
 def print_scores(
-    path: Path, config: Path | None, output: str, version: str, checked: Sequence[Path] = ()
+    asked: Asked, config: Path | None, output: str, version: str, checked: Sequence[Path] = ()
 ) -> None:
-    """Answer the case in a file, with the profiles of another file and the formulas of a version of
-    kube-scheduler. The plugins in `checked` are asked four times, in three processes. Raises
-    WorldError; UsageFault where their answers differ; Fault if a plugin failed.
+    """Answer the case, with the profiles of a file and the formulas of a version of kube-scheduler.
+    The plugins in `checked` are asked four times, in three processes. Raises WorldError; UsageFault
+    where their answers differ; Fault if a plugin failed, or the cluster does not answer.
     """
     profiles = None if config is None else read_config(config)
-    case = _read(path)
-    what = name_of(path)
+    what, case = _case(asked)
     answer = score_case(case, what, profiles, version)
     if checked:
         second = score_case(case, what, profiles, version)
@@ -100,23 +112,69 @@ def _compare(answer: Any, other: Any, how: str, likely: str) -> None:
     raise UsageFault(f"--check-plugin: another answer {how}: a replay would differ")
 
 
+def _case(asked: Asked) -> tuple[str, dict[str, Any]]:
+    """Return the case, and its name for messages."""
+    if (asked.case is None) == (not asked.kubeconfig):
+        raise UsageFault("score: name a CASE or a --kubeconfig")
+    if asked.namespace and not asked.pod:
+        raise UsageFault("--namespace: requires --pod")
+    if asked.case is None:
+        # Imported here: a case in a file needs no client.
+        from muster.cli.commands.cluster_case import objects_in
+
+        what = "cluster"
+        case = _of_manifests(what, objects_in(asked.kubeconfig))
+    else:
+        what = name_of(asked.case)
+        case = _read(asked.case)
+    if asked.pod:
+        case = _about(asked, what, case)
+    if case.get("pods") in (None, []):
+        raise WorldError(what, "pods", "holds no Pod without a node to ask about")
+    return what, case
+
+
 def _read(path: Path) -> dict[str, Any]:
     """Return the case in a file. Of manifests, the pods without a node are asked about."""
     documents = read_documents(path)
     first = documents[0] if documents else {}
     if not isinstance(first, dict):
         raise WorldError(name_of(path), "", "must be an object with objects and pods")
-    case = first if len(documents) < 2 and "kind" not in first else _of_manifests(path, documents)
-    if case.get("pods") in (None, []):
-        raise WorldError(name_of(path), "pods", "holds no Pod without a node to ask about")
-    return case
+    is_case = len(documents) < 2 and "kind" not in first
+    return first if is_case else _of_manifests(name_of(path), documents)
 
 
-def _of_manifests(path: Path, documents: Sequence[Any]) -> dict[str, Any]:
-    found = [one for document in documents for one in objects_of(name_of(path), document)]
+def _of_manifests(what: str, documents: Sequence[Any]) -> dict[str, Any]:
+    found = [one for document in documents for one in objects_of(what, document)]
     asked = [one for one in found if _is_asked(one)]
     there = [one for one in found if not _is_asked(one)]
     return {"objects": [one.values for one in there], "pods": [one.values for one in asked]}
+
+
+def _about(asked: Asked, what: str, case: dict[str, Any]) -> dict[str, Any]:
+    """Return the case with one pod to ask about, as if it had no node. Raises UsageFault."""
+    subject = subject_of([asked.pod])
+    if subject.kind != "pod":
+        raise UsageFault(f"--pod {asked.pod}: must be [pod/][NAMESPACE/]NAME")
+    document = Fields.root(what, case)
+    every = [*document.children("objects"), *document.children("pods")]
+    inside = f"{asked.namespace}/" if asked.namespace else ""
+    pods = [(_name(one), one) for one in every if one.text("kind") == "Pod"]
+    found = [(name, one) for name, one in pods if is_named(name, subject.name, inside)]
+    if not found:
+        raise UsageFault(f"--pod {asked.pod}: there is no such pod")
+    if len(found) > 1:
+        alike = ", ".join(sorted(name for name, _one in found))
+        raise UsageFault(f"--pod {asked.pod}: may be {alike}: name one, or its -n NAMESPACE")
+    ((_, pod),) = found
+    spec = {key: value for key, value in pod.child("spec").values.items() if key != "nodeName"}
+    others = [one.values for one in every if one is not pod]
+    return {**case, "objects": others, "pods": [{**pod.values, "spec": spec}]}
+
+
+def _name(pod: Fields) -> str:
+    metadata = pod.child("metadata")
+    return f"{metadata.text('namespace') or 'default'}/{metadata.required_text('name')}"
 
 
 def _is_asked(one: Fields) -> bool:

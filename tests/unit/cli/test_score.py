@@ -456,3 +456,61 @@ def test_plugins_whose_answers_a_replay_could_not_repeat_are_found(body, said, t
 def test_checking_no_plugin_is_an_error(tmp_path, capfd):
     assert main(["score", str(EXAMPLE), "--check-plugin"]) == 2
     assert "give the plugins with --plugin FILE.py" in capfd.readouterr().err
+
+
+@pytest.fixture
+def shop(tmp_path):
+    """Manifests: pods of one name in two namespaces, one of them on a node that it fills. The other
+    node is larger.
+    """
+    there = {**pod("web", requests={"cpu": "4"}, nodeName="a"), "apiVersion": "v1"}
+    waits = {**pod("web", requests={"cpu": "1"}), "apiVersion": "v1"}
+    waits["metadata"] = {**waits["metadata"], "namespace": "shop"}
+    other = {**pod("other"), "apiVersion": "v1"}
+    nodes = [{**node(name, cpu=cpu), "apiVersion": "v1"} for name, cpu in (("a", "4"), ("b", "8"))]
+    objects = [*nodes, there, waits, other]
+    path = tmp_path / "shop.json"
+    path.write_text("".join(map(json.dumps, objects)))
+    return str(path)
+
+
+def asked_in(capsys):
+    return [
+        (f"{one['namespace']}/{one['name']}", one["best"])
+        for one in json.loads(capsys.readouterr().out)["pods"]
+    ]
+
+
+@pytest.mark.parametrize(
+    "words", [["pod/shop/web"], ["shop/web"], ["web", "-n", "shop"], ["pod/web", "-n", "shop"]]
+)
+def test_one_pod_is_asked_about_by_the_names_that_why_takes(words, shop, capsys):
+    assert main(["score", shop, "-o", "json", "--pod", *words]) == 0
+    assert asked_in(capsys) == [("shop/web", ["b"])]
+
+
+def test_a_pod_that_has_a_node_is_asked_about_as_if_it_had_none(shop, capsys):
+    assert main(["score", shop, "-o", "json"]) == 0
+    assert asked_in(capsys) == [("shop/web", ["b"]), ("default/other", ["b"])]
+    assert main(["score", shop, "-o", "json", "--pod", "default/web"]) == 0
+    assert asked_in(capsys) == [("default/web", ["b"])]
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--pod", "web"], "--pod web: may be default/web, shop/web: name one, or its -n NAMES"),
+        (["--pod", "shop/db"], "--pod shop/db: there is no such pod"),
+        (["--pod", "gang/web"], "--pod gang/web: must be [pod/][NAMESPACE/]NAME"),
+        (["-n", "shop"], "--namespace: requires --pod"),
+        (["--kubeconfig", "k"], "score: name a CASE or a --kubeconfig"),
+    ],
+)
+def test_a_question_that_names_no_single_pod_is_refused(words, said, shop, capsys):
+    assert main(["score", shop, *words]) == 2
+    assert said in capsys.readouterr().err
+
+
+def test_a_question_needs_a_case_or_a_cluster(capsys):
+    assert main(["score"]) == 2
+    assert "score: name a CASE or a --kubeconfig" in capsys.readouterr().err
