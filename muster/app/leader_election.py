@@ -1,6 +1,9 @@
-"""Leader election among `muster run` processes on one cluster: the holder of a Lease decides."""
+"""Leader election on one cluster: a `muster run`, or the services of one mesh, hold a Lease and
+decide.
+"""
 
 import asyncio
+import logging
 import re
 import socket
 import uuid
@@ -20,6 +23,8 @@ from shared.kubernetes.client.lease import Elector, LeaseLost
 from shared.kubernetes.cluster import KubeCluster
 from shared.model.election import Election
 from shared.model.profile import Configuration
+
+log = logging.getLogger("muster.leader")
 
 NAME_MAX = 253
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?")
@@ -59,45 +64,60 @@ def identity_in(folder: Path) -> str:
 
 @dataclass(frozen=True)
 class Candidate:
-    """A run that decides while it holds the Lease, or always without an election."""
+    """A process that decides while it holds the Lease, or always without an election.
+
+    Processes of one mesh have one identity and hold the Lease together (`is_shared`). One that ends
+    leaves it to the others, so it expires after the last one.
+    """
 
     election: Election | None
     kubeconfig: str
     identity: str
+    is_shared: bool = False
 
     @asynccontextmanager
     async def leading(
-        self, cluster: KubeCluster, tell: Callable[[str], None]
-    ) -> AsyncIterator[Callable[[], None]]:
-        """Wait until this run leads, and lead until the context ends. The yielded check raises
-        Fault when another run leads; from then on nothing is written to the cluster.
+        self, cluster: KubeCluster, on_status: Callable[[str], None]
+    ) -> AsyncIterator[asyncio.Future[None]]:
+        """Wait until this process leads, and lead until the context ends. The yielded future fails
+        with Fault when another process leads; from then on nothing is written to the cluster.
+        `on_status` is called with each new state in words.
         """
         if self.election is None:
-            yield lambda: None
+            on_status("no election")
+            yield asyncio.get_running_loop().create_future()
             return
         # A separate connection, so that many binds at once do not delay the Lease.
         client = KubeClient(Credentials(self.kubeconfig))
         elector = Elector(client, self.election, self.identity)
+
+        def stand_by(why: str) -> None:
+            log.info("stands by (%s): %s", self.election, why)
+            on_status(f"stands by ({self.election}): {why}")
+
         try:
-            await elector.acquire(lambda why: tell(f"stands by ({self.election}): {why}"))
+            await elector.acquire(stand_by)
+            log.info("leads (%s) as %s", self.election, self.identity)
+            on_status(f"leads ({self.election})")
             cluster.client.may_write = elector.may_write
-            keeping = asyncio.create_task(elector.keep(), name="lease")
+            keeping = asyncio.create_task(_keep(elector), name="lease")
             try:
-                yield lambda: _check(keeping)
+                yield keeping
             finally:
                 keeping.cancel()
                 await asyncio.gather(keeping, return_exceptions=True)
-                await elector.release()
+                if not self.is_shared:
+                    await elector.release()
         finally:
             await client.close()
 
 
-def _check(keeping: asyncio.Task[None]) -> None:
-    if not keeping.done():
-        return
+async def _keep(elector: Elector) -> None:
+    """Renew the Lease until another process leads, then raise Fault."""
     try:
-        keeping.result()
+        await elector.keep()
     except LeaseLost as error:
+        log.error("lost the lease %s to %s", elector.election, error.holder)
         raise Fault(
             f"{error.holder} leads now, and this process has stopped; start it again to stand by"
         ) from error

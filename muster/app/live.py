@@ -57,14 +57,12 @@ class Standing:
 
 @dataclass
 class LiveRunner:
-    """One run. `show` and `check` are called a few times a second; `check` raises to end
-    the run.
-    """
+    """One run. `show` is called a few times a second; the run ends when `lost` fails."""
 
     cluster: "KubeCluster"
     mesh: Mesh
     show: Callable[[Standing], None]
-    check: Callable[[], None] = lambda: None
+    lost: asyncio.Future[None]
     _marks: list[tuple[float, int]] = field(default_factory=list)
     _reasons: list[tuple[int, str]] = field(default_factory=list)
     _reasons_due_s: float = 0.0
@@ -81,7 +79,8 @@ class LiveRunner:
         try:
             while not stopped.is_set():
                 check_mesh(mesh)
-                self.check()
+                if self.lost.done():
+                    self.lost.result()
                 self.show(self._standing(loop.time() - began_s))
                 with contextlib.suppress(TimeoutError):
                     async with asyncio.timeout(TICK_S):

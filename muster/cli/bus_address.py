@@ -2,6 +2,7 @@
 `sqlite:FILE`.
 """
 
+import socket
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -57,6 +58,14 @@ class BusAddress:
         if self.kafka is not None:
             return f"Kafka at {self.kafka.bootstrap}"
         return str(self.sqlite)
+
+    @property
+    def identity(self) -> str:
+        """Return the log that the processes of one mesh share, as they share a Lease."""
+        if self.sqlite is not None:
+            return f"sqlite:{self.sqlite.resolve()} on {socket.gethostname()}"
+        assert self.kafka is not None, "an address is one of the two"
+        return f"kafka://{self.kafka.bootstrap}/{self.kafka.prefix}"
 
     @property
     def pace(self) -> Pace:

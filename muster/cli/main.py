@@ -225,6 +225,7 @@ def run(  # noqa: PLR0913 (one parameter per option)
     metavar="SECONDS",
     help="Time between snapshots of a journal.",
 )
+@options.leader_elect
 @options.cut_journals
 @options.log_format
 @options.verbose
@@ -243,6 +244,7 @@ def serve(  # noqa: PLR0913 (one parameter per option)
     compatibility_version: str,
     metrics_port: str,
     snapshot_seconds: int,
+    leader_elect: bool | None,
     cut_journals: bool,
 ) -> None:
     """Own some of the mesh's journals in this process, until it is stopped."""
@@ -264,6 +266,7 @@ def serve(  # noqa: PLR0913 (one parameter per option)
             kubeconfig,
             list(scheduler_name),
             config,
+            leader_elect,
         ),
         parse_metrics(metrics_port),
         SnapshotPolicy(every_ms=1_000 * snapshot_seconds, cut=cut_journals),

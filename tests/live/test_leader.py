@@ -1,6 +1,9 @@
-"""Two `muster run` for the same pods on one API server: one decides, the other stands by."""
+"""Processes for the same pods on one API server: one run, or one mesh, decides, and the others
+stand by.
+"""
 
 import signal
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 from urllib.error import HTTPError
@@ -124,6 +127,51 @@ def test_one_decides_and_the_other_stands_by(servers: KubeServers, case: Case, t
     assert {"by-first", "at-the-end"} <= by_others[1]
     assert by_others[1] <= {"by-first", "by-first-again", "at-the-end", "without-lease"}
     assert "without-lease" not in by_others[0] & by_others[1]
+
+
+def test_the_services_of_a_mesh_hold_the_lease_together(servers: KubeServers, tmp_path: Path):
+    api, bus = servers.api, f"sqlite:{tmp_path / 'journals.db'}"
+    config = tmp_path / "config.yaml"
+    config.write_text(CONFIG, encoding="utf-8")
+
+    def serve(*services: str) -> Running:
+        words = ["serve", *services, "--bus", bus, "--run-dir", str(tmp_path / "serve")]
+        words += ["--kubeconfig", str(servers.kubeconfig), "--config", str(config)]
+        return Running(words, tmp_path / f"log-{services[0]}")
+
+    def run() -> Running:
+        return muster_run(servers.kubeconfig, tmp_path, "-o", "json", "--config", str(config))
+
+    with ExitStack() as stack:
+        first = stack.enter_context(run())
+        binds(api, "by-a-run")
+        others = serve("ingest", "queueing", "placement", "permit", "preemption")
+        stack.enter_context(others)
+        binding = stack.enter_context(serve("binding"))
+        until("they stand by", lambda: "stands by (kube-system/muster)" in binding.said())
+        assert result_of(first.stop())["pending"] == 0
+        binds(api, "by-services")
+        mesh = lease(api)["holderIdentity"]
+        assert mesh.startswith(f"{bus} on ")
+        second = stack.enter_context(run())
+        until("it stands by", lambda: f"{mesh} leads" in second.said())
+        # The processes that go on keep the Lease for one that starts again.
+        binding.stop()
+        binding = stack.enter_context(serve("binding"))
+        binds(api, "by-services-again")
+        assert lease(api)["holderIdentity"] == mesh
+        # All of them pause, so the run leads, and they end.
+        paused = [others.process, binding.process]
+        for process in paused:
+            process.send_signal(signal.SIGSTOP)
+        until("the run leads", lambda: leads(api, tmp_path))
+        binds(api, "by-a-run-again")
+        for process in paused:
+            process.send_signal(signal.SIGCONT)
+        until("they end", lambda: None not in [process.poll() for process in paused])
+        assert [process.returncode for process in paused] == [1, 1]
+        assert "lost the lease kube-system/muster to" in binding.said()
+        assert result_of(second.stop())["pending"] == 0
 
 
 def not_decided(case: Case, folder: Path) -> set[str]:

@@ -115,10 +115,9 @@ async def _schedule(
     )
     leader = "not known yet"
 
-    def stand_by(why: str) -> None:
+    def on_status(state: str) -> None:
         nonlocal leader
-        leader = f"stands by ({candidate.election}): {why}"
-        log.info("%s", leader)
+        leader = state
 
     async with AsyncExitStack() as stack:
         if options.metrics is not None:
@@ -128,18 +127,13 @@ async def _schedule(
             journals = all_journals(mesh.placements)
             server = health_server(mesh, journals, options.metrics, lambda: leader)
             await stack.enter_async_context(server)
-        check = await stack.enter_async_context(candidate.leading(cluster, stand_by))
-        if candidate.election is not None:
-            leader = f"leads ({candidate.election})"
-            log.info("%s as %s", leader, candidate.identity)
-        else:
-            leader = "no election"
+        lost = await stack.enter_async_context(candidate.leading(cluster, on_status))
         client = mesh.bus_of
         epoch = await _epoch(client(INGEST))
         mesh.epoch, mesh.store = epoch, EpochStore(mesh.store, epoch)
         mesh.bus_of = lambda journal: EpochBus(client(journal), epoch)
         with LiveDisplay(sys.stderr, quiet=quiet) as display:
-            return await LiveRunner(cluster, mesh, display.show, check).run()
+            return await LiveRunner(cluster, mesh, display.show, lost).run()
 
 
 async def _epoch(bus: Bus) -> int:

@@ -2,8 +2,8 @@
 
 import asyncio
 import signal
-from collections.abc import Sequence
-from contextlib import AsyncExitStack
+from collections.abc import Callable, Sequence
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -30,6 +30,7 @@ from services.ingest.core.state import WrongCluster
 from shared.machine.reset import EpochBus, EpochStore, epochs
 from shared.machine.runtime import EpochOver
 from shared.machine.snapshots import SnapshotPolicy
+from shared.model.election import Election
 from shared.model.ids import JournalName, service_of
 from shared.ports.bus import Bus
 from shared.ports.cluster import Cluster
@@ -54,6 +55,7 @@ class Serving:
     kubeconfig: str = ""
     schedulers: list[str] = field(default_factory=list)
     config: Path | None = None
+    leader_elect: bool | None = None
 
 
 def serve(what: Serving, metrics: tuple[str, int] | None, policy: SnapshotPolicy) -> None:
@@ -64,7 +66,14 @@ def serve(what: Serving, metrics: tuple[str, int] | None, policy: SnapshotPolicy
     settings = of_this_version(mesh_config(parse_settings(what.settings)))
     config = with_profiles(settings, profiles)
     names = scheduler_names(profiles, what.schedulers)
-    kube = _Kube(what, names) if what.kubeconfig else None
+    kube = None
+    if what.kubeconfig:
+        from muster.app.leader_election import election_of
+
+        election = election_of(what.leader_elect, profiles, names) if _speaks(journals) else None
+        kube = _Kube(what, names, election, address.identity)
+    elif what.leader_elect:
+        raise UsageFault("--leader-elect: requires --kubeconfig")
     if kube is None and profiles is not None and profiles.extenders:
         raise UsageFault(
             "--config: extenders need --kubeconfig: they get objects of a live cluster"
@@ -89,7 +98,8 @@ def serve(what: Serving, metrics: tuple[str, int] | None, policy: SnapshotPolicy
             mesh.config = of_cluster(config, loop.run(kube.open()))
         try:
             with naming(address.place):
-                while loop.run(_until_stopped(mesh, store, address, journals, metrics)):
+                process = _Process(mesh, store, address, journals, metrics, kube)
+                while loop.run(process.until_stopped()):
                     print("a reset closed this epoch: joining the next", flush=True)
         except WrongCluster as error:
             raise UsageFault(
@@ -110,15 +120,19 @@ def of_cluster(config: dict[str, Any], cluster: str) -> dict[str, Any]:
 class _Kube:
     """A live cluster: its client, its configuration, its start."""
 
-    def __init__(self, what: Serving, names: Sequence[str]) -> None:
+    def __init__(
+        self, what: Serving, names: Sequence[str], election: Election | None, identity: str
+    ) -> None:
         """Make an unconnected client. Raises UsageFault."""
         # The client takes 120 ms to import; only commands that use it load it.
+        from muster.app.leader_election import Candidate
         from muster.cli import kube_address
 
         if what.cluster:
             raise UsageFault("--cluster and --kubeconfig exclude each other")
         self.cluster = kube_address.kube_cluster(what.kubeconfig, names)
         self._names, self._address = names, kube_address
+        self._candidate = Candidate(election, what.kubeconfig, identity, is_shared=True)
 
     def config(self, config: dict[str, Any]) -> dict[str, Any]:
         """Return the services' configuration with what a live cluster needs."""
@@ -126,11 +140,17 @@ class _Kube:
 
     async def open(self) -> str:
         """Connect and return the cluster's identity. Raises UsageFault, Fault."""
-        await self._address.open_kube(self.cluster)
+        await self._address.open_kube(self.cluster, self._candidate.election)
         try:
             return await self.cluster.identity()
         except (OSError, TimeoutError) as error:
             raise Fault(f"the cluster does not answer: {error}") from error
+
+    def leading(
+        self, on_status: Callable[[str], None]
+    ) -> AbstractAsyncContextManager[asyncio.Future[None]]:
+        """Lead together with the other processes of the mesh; see Candidate."""
+        return self._candidate.leading(self.cluster, on_status)
 
 
 def _simulated(what: Serving, journals: list[JournalName]) -> Cluster:
@@ -165,57 +185,86 @@ def chosen_journals(services: Sequence[str], placements: int) -> list[JournalNam
     return found
 
 
-async def _until_stopped(
-    mesh: Mesh,
-    store: SnapshotStore,
-    address: BusAddress,
-    journals: list[JournalName],
-    metrics: tuple[str, int] | None,
-) -> bool:
-    """Serve one epoch; return whether a reset closed it (otherwise the process was stopped)."""
-    told = asyncio.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        asyncio.get_running_loop().add_signal_handler(number, told.set)
-    async with AsyncExitStack() as stack:
-        epoch = await _epoch(address, mesh.placements, told)
-        if epoch is None:
-            return False
-        clients = address.clients(topics(mesh.placements, epoch))
-        stack.push_async_callback(clients.close)
-        await clients.open(journals)
-        mesh.epoch, mesh.store = epoch, EpochStore(store, epoch)
-        mesh.bus_of = lambda journal: EpochBus(clients.opened[journal], epoch)
-        if metrics is not None:
-            # Imported here: most processes serve nothing.
-            from muster.app.health import health_server
+@dataclass
+class _Process:
+    """The journals of one process and what they need."""
 
-            await stack.enter_async_context(health_server(mesh, journals, metrics))
-        work = asyncio.create_task(mesh.serve(journals))
-        stop = asyncio.create_task(told.wait())
-        print(f"muster {__version__} serving {' '.join(journals)} as {mesh.owner}", flush=True)
+    mesh: Mesh
+    store: SnapshotStore
+    address: BusAddress
+    journals: list[JournalName]
+    metrics: tuple[str, int] | None
+    kube: _Kube | None
+
+    async def until_stopped(self) -> bool:
+        """Serve one epoch; return whether a reset closed it (otherwise the process was stopped)."""
+        stopped = asyncio.Event()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            asyncio.get_running_loop().add_signal_handler(number, stopped.set)
+        work = asyncio.create_task(self._serve_epoch())
+        stop = asyncio.create_task(stopped.wait())
         await asyncio.wait((work, stop), return_when=asyncio.FIRST_COMPLETED)
-        stop.cancel()
-        if work.done() and _epoch_over(work):
-            return True
+        is_over = work.done()
         work.cancel()
+        stop.cancel()
         await asyncio.gather(work, stop, return_exceptions=True)
-    return False
+        if is_over:
+            work.result()
+        return is_over
+
+    async def _serve_epoch(self) -> None:
+        """Serve until a reset closes the epoch. Raises Fault, also when another process leads."""
+        mesh, leader = self.mesh, "no election"
+
+        def on_status(state: str) -> None:
+            nonlocal leader
+            leader = state
+
+        async with AsyncExitStack() as stack:
+            epoch = await _epoch(self.address, mesh.placements)
+            clients = self.address.clients(topics(mesh.placements, epoch))
+            stack.push_async_callback(clients.close)
+            await clients.open(self.journals)
+            mesh.epoch, mesh.store = epoch, EpochStore(self.store, epoch)
+            mesh.bus_of = lambda journal: EpochBus(clients.opened[journal], epoch)
+            if self.metrics is not None:
+                # Imported here: most processes serve nothing.
+                from muster.app.health import health_server
+
+                server = health_server(mesh, self.journals, self.metrics, lambda: leader)
+                await stack.enter_async_context(server)
+            lost: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            if self.kube is not None:
+                lost = await stack.enter_async_context(self.kube.leading(on_status))
+            print(
+                f"muster {__version__} serving {' '.join(self.journals)} as {mesh.owner}",
+                flush=True,
+            )
+            work = asyncio.create_task(mesh.serve(self.journals))
+            try:
+                await asyncio.wait((work, lost), return_when=asyncio.FIRST_COMPLETED)
+                if not work.done():
+                    lost.result()
+                _until_epoch_over(work)
+            finally:
+                work.cancel()
+                await asyncio.gather(work, return_exceptions=True)
 
 
-def _epoch_over(work: asyncio.Task[None]) -> bool:
-    """Return whether a reset ended the work. Raises any other cause."""
+def _until_epoch_over(work: asyncio.Task[None]) -> None:
+    """Return if a reset ended the work. Raises any other cause."""
     try:
         work.result()
     except BaseExceptionGroup as group:
         error = first_error(group)
         if isinstance(error, EpochOver):
-            return True
+            return
         raise error from group
     raise Fault("the services ended unexpectedly")
 
 
-async def _epoch(address: BusAddress, placements: int, told: asyncio.Event) -> int | None:
-    """Return the epoch in force, waiting while one is being opened; None when stopped meanwhile."""
+async def _epoch(address: BusAddress, placements: int) -> int:
+    """Return the epoch in force, waiting while one is being opened."""
     clients = address.clients(partitions(placements))
     await clients.open([_CONTROL])
     try:
@@ -225,8 +274,6 @@ async def _epoch(address: BusAddress, placements: int, told: asyncio.Event) -> i
                 return 1
             if known[-1].is_open:
                 return known[-1].number
-            if told.is_set():
-                return None
             await asyncio.sleep(EPOCH_POLL_S)
     finally:
         await clients.close()

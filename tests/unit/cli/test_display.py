@@ -78,7 +78,7 @@ def test_slow_summaries_of_reasons_are_rare(monkeypatch):
 
     monkeypatch.setattr(live, "_reasons", reasons)
     monkeypatch.setattr(time, "monotonic", lambda: now_s[0])
-    runner = LiveRunner(cast(Any, None), cast(Any, None), lambda _standing: None)
+    runner = LiveRunner(cast(Any, None), cast(Any, None), lambda _standing: None, cast(Any, None))
     for _tick in range(300):
         now_s[0] += 0.2
         assert runner._why(cast(Any, None)) == [(len(sums), "why")]

@@ -63,6 +63,12 @@ def test_options_of_a_cluster_are_refused_without_one(option, tmp_path, capsys):
     assert f"{option[0]}: requires --kubeconfig" in capsys.readouterr().err
 
 
+def test_services_of_a_simulated_cluster_have_no_lease(tmp_path, capsys):
+    words = ["serve", "all", "--bus", f"sqlite:{tmp_path / 'bus.db'}", "--cluster", "127.0.0.1:9"]
+    assert main([*words, "--leader-elect"]) == EXIT_USAGE
+    assert "--leader-elect: requires --kubeconfig" in capsys.readouterr().err
+
+
 def test_the_completion_of_a_shell_is_printed(capfd):
     assert main(["--show-completion", "bash"]) == 0
     assert "_MUSTER_COMPLETE=bash_complete" in capfd.readouterr().out
