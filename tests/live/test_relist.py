@@ -69,6 +69,8 @@ class World:
         config = self.servers.write_kubeconfig(self.folder / owner, ADMIN, url=url)
         bus = f"sqlite:{self.folder / 'journals.db'}"
         words = ["serve", *services, "--bus", bus, "--run-dir", str(self.folder / "run")]
+        # Each test has a mesh of its own on one API server.
+        words.append("--no-leader-elect")
         return Running(
             [*words, "--kubeconfig", str(config), "--owner", owner], self.folder / f"log-{owner}"
         )
