@@ -20,6 +20,7 @@ from services.queueing.core.state import QueueingState
 from services.queueing.core.transitions import Pod
 from services.queueing.core.waiting.messages import gang_message, parked_message
 from shared.model.ids import INGEST
+from shared.model.text import counted
 from shared.scheduling.api.custom.failures import Failure, failures
 
 if TYPE_CHECKING:
@@ -174,9 +175,9 @@ def line_of(standing: Standing) -> str:
         f"{standing.bound_per_s:,.0f} bound/s",
     ]
     if standing.requests.get("events_dropped"):
-        parts.append(f"{standing.requests['events_dropped']:,} events dropped")
+        parts.append(f"{counted(standing.requests['events_dropped'], 'event')} dropped")
     if standing.requests.get("snapshots_bad"):
-        parts.append(f"{standing.requests['snapshots_bad']:,} bad snapshots")
+        parts.append(counted(standing.requests["snapshots_bad"], "bad snapshot"))
     if standing.left_out:
         parts += [
             "left out: " + " and ".join(f"{n:,} {kind}" for kind, n in standing.left_out.items())

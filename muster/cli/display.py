@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Self, TextIO
 from muster.app.live import Standing, line_of
 from muster.app.runner import PLACING, Progress
 from muster.cli.terminal import duration
-from shared.model.text import one_line
+from shared.model.text import counted, one_line
 from shared.scheduling.api.custom.failures import failures
 
 if TYPE_CHECKING:
@@ -118,10 +118,7 @@ class LiveDisplay(Lines):
 
     def show(self, standing: Standing) -> None:
         """Show the state if it is time to and something changed."""
-        reasons = [
-            f"{pods:,} {'pod' if pods == 1 else 'pods'}: {one_line(text)}"
-            for pods, text in standing.reasons
-        ]
+        reasons = [f"{counted(pods, 'pod')}: {one_line(text)}" for pods, text in standing.reasons]
         if self._live is not None:
             from rich.text import Text
 

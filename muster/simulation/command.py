@@ -12,6 +12,7 @@ from muster.cli.terminal import print_line
 from muster.simulation import coverage
 from muster.simulation.run import Result, simulate
 from muster.simulation.scenario import PLACEMENTS, make_scenario
+from shared.model.text import counted
 from shared.model.world import World
 
 Say = Callable[[str], None]
@@ -51,10 +52,11 @@ class _Progress:
 def summary(result: Result, took_s: float) -> list[str]:
     """Return the result as a few lines."""
     happened = ", ".join(f"{name} {count}" for name, count in sorted(result.seen.items()) if count)
-    verdict = "no violation" if result.is_good else f"{len(result.problems)} violations"
+    verdict = "no violation" if result.is_good else counted(len(result.problems), "violation")
+    pods, records = counted(result.pods, "pod"), counted(result.records, "record")
     return [
-        f"{result.pods} pods, {result.bound} bound at the end; {result.deaths} processes died",
-        f"{result.records} records in {result.ended_s:.1f} virtual seconds ({took_s:.2f} s)",
+        f"{pods}, {result.bound} bound at the end; {counted(result.deaths, 'process death')}",
+        f"{records} in {result.ended_s:.1f} virtual seconds ({took_s:.2f} s)",
         f"happened: {happened}",
         f"digest {result.digest}",
         verdict,
@@ -72,8 +74,8 @@ def run_seeds(seeds: Sequence[int], say: Say = print_line) -> int:
         result = simulate(make_scenario(seed), redecide=True)
         took_s = time.perf_counter() - begun_s
         say(
-            f"seed {seed}: {'ok' if result.is_good else 'BAD'} {result.pods} pods, "
-            f"{result.records} records, {result.deaths} deaths, "
+            f"seed {seed}: {'ok' if result.is_good else 'BAD'} {counted(result.pods, 'pod')}, "
+            f"{counted(result.records, 'record')}, {counted(result.deaths, 'death')}, "
             f"{result.ended_s:.0f} virtual s, {took_s:.2f} s, {result.digest}"
         )
         for line in result.lines:

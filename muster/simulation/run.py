@@ -26,6 +26,7 @@ from shared.machine.record import Record, decode, own_events
 from shared.machine.reset import ResetFailed, renamed, reset
 from shared.machine.runtime import Host
 from shared.model.ids import JournalName
+from shared.model.text import counted
 from shared.ports.bus import AppendUnknown, BusUnavailable
 from shared.simulated.cluster import SimCluster
 from shared.simulated.config import SimConfig
@@ -158,8 +159,8 @@ class Run:
         pods = self.cluster.pods.values()
         bound = sum(1 for pod in pods if pod.node)
         return (
-            f"{self.loop.time():.1f} virtual s: {bound:,} of {len(pods):,} pods bound, "
-            f"{self.mesh.deaths:,} processes died"
+            f"{self.loop.time():.1f} virtual s: {bound:,} of {counted(len(pods), 'pod')} bound, "
+            f"{counted(self.mesh.deaths, 'process death')}"
         )
 
     def history(self) -> ClusterHistory:

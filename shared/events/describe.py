@@ -4,7 +4,7 @@ An event without a line in the table is described by its name and fields. If an 
 the line is about the subject: its node, its score, its answer.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,7 +13,7 @@ from shared.events.base import Configured, Event
 from shared.events.names import Names, Subject, column_of
 from shared.model.api_outcome import Answer
 from shared.model.columns import size, split, unpack_totals
-from shared.model.text import snake_case
+from shared.model.text import counted, snake_case
 
 NAMED_MAX = 3
 
@@ -27,13 +27,17 @@ class View:
 
     def pods(self, ids: list[int]) -> str:
         """Return pods by name, the subject first, many as a number."""
-        subjects = [pod for pod in ids if self._is_subject("pod", pod)]
-        if subjects:
-            rest = len(ids) - 1
-            return self.names.pod(subjects[0]) + (f" (and {rest} more)" if rest else "")
-        if len(ids) <= NAMED_MAX:
-            return ", ".join(self.names.pod(pod) for pod in ids) or "no pods"
-        return f"{len(ids)} pods"
+        subjects = [self.names.pod(pod) for pod in ids if self._is_subject("pod", pod)]
+        return named(subjects, [self.names.pod(pod) for pod in ids], "pod")
+
+    def nodes(self, ids: list[int]) -> str:
+        """Return nodes by name, the subject first, many as a number."""
+        subjects = [self.names.node(node) for node in ids if self._is_subject("node", node)]
+        return named(subjects, [self.names.node(node) for node in ids], "node")
+
+    def seen(self, names: Sequence[str], noun: str) -> str:
+        """Return objects of the cluster by name, the subject first, many as a number."""
+        return named([name for name in names if self._is_called(name)], names, noun)
 
     def placed(self, ids: list[int], nodes: list[int]) -> str:
         """Return pods with their nodes: the subject's own, or those on the subject."""
@@ -42,7 +46,7 @@ class View:
         here = [pair for pair in pairs if self._is_subject("node", pair[1])]
         shown = subjects or here or pairs
         on = sorted({node for _pod, node in shown})
-        place = self.names.node(on[0]) if len(on) == 1 else f"{len(on)} nodes"
+        place = self.names.node(on[0]) if len(on) == 1 else counted(len(on), "node")
         return f"{self.pods([pod for pod, _node in shown])} on {place}"
 
     def row(self, ids: list[int], nodes: list[int] | None = None) -> int:
@@ -51,13 +55,30 @@ class View:
         here = (row for row, node in enumerate(nodes or ()) if self._is_subject("node", node))
         return next(subject_rows, next(here, 0))
 
+    def _is_called(self, name: str) -> bool:
+        return self.subject is not None and self.subject.name == name
+
     def _is_subject(self, kind: str, number: int) -> bool:
         return self.subject is not None and self.subject.kind == kind and number in self.subject.ids
 
 
+def named(subjects: Sequence[str], names: Sequence[str], noun: str) -> str:
+    """Return things by name, the subjects of the story first, many as a number."""
+    if subjects:
+        rest = len(names) - 1
+        return subjects[0] + (f" (and {rest:,} more)" if rest else "")
+    if len(names) <= NAMED_MAX:
+        return ", ".join(names) or f"no {noun}s"
+    return counted(len(names), noun)
+
+
 def _candidates(event: Any) -> str:
-    count = len(event.candidates)
-    return f"{count} candidate{'' if count == 1 else 's'}"
+    return counted(len(event.candidates), "candidate")
+
+
+def _because(text: str) -> str:
+    """Return a reason after what it explains; an empty one is left out with its colon."""
+    return f": {text}" if text else ""
 
 
 def reasons(pairs: tuple[tuple[str, int], ...]) -> str:
@@ -73,21 +94,20 @@ def _placed(verb: str) -> Callable[[Any, View], str]:
     return lambda e, v: f"{verb} {v.placed(column_of(e, 'ids'), column_of(e, 'nodes'))}"
 
 
-def _uids(verb: str) -> Callable[[Any, View], str]:
-    return lambda e, v: f"cluster: {_one_of(split(e.uids), v)} {verb}"
+def _uids(noun: str, verb: str) -> Callable[[Any, View], str]:
+    return lambda e, v: f"cluster: {_one_of(split(e.uids), v, noun)} {verb}"
 
 
-def _one_of(uids: list[str], view: View) -> str:
+def _one_of(uids: list[str], view: View, noun: str = "object") -> str:
     if view.subject is not None and not view.subject.uids.isdisjoint(uids):
-        more = f" (and {len(uids) - 1} more)" if len(uids) > 1 else ""
-        return f"{view.subject.name}{more}"
-    return f"{len(uids)} objects"
+        return named([view.subject.name], uids, noun)
+    return counted(len(uids), noun)
 
 
 def _objects(e: ingest.ObjectsSet | ingest.StorageSet | observed.ObjectsSeen) -> str:
     """Return objects by kind and name, many as a number."""
     if len(e.objects) > NAMED_MAX:
-        return f"{len(e.objects)} objects"
+        return counted(len(e.objects), "object")
     pairs = (f"{one.namespace}/{one.name}".lstrip("/") for one in e.objects)
     kinds = (type(one).__name__ for one in e.objects)
     return ", ".join(map(" ".join, zip(kinds, pairs, strict=True)))
@@ -99,18 +119,21 @@ def _reserved(e: placement.Reserved, v: View) -> str:
     total = totals[v.row(ids, nodes)] if len(totals) == len(ids) else "unknown"
     best = f", next best {e.runner_up}" if e.runner_up >= 0 else ""
     where = v.placed(ids, nodes)
-    return (
-        f"reserved {where}: score {total}{best}, {e.feasible} nodes feasible (attempt {e.attempt})"
-    )
+    feasible = f"{counted(e.feasible, 'node')} feasible"
+    return f"reserved {where}: score {total}{best}, {feasible} (attempt {e.attempt})"
 
 
 def _seen(e: observed.PodsSeen, v: View) -> str:
-    nodes = " with nodes" if e.nodes else ""
-    return f"cluster: {_one_of(split(e.uids), v)} seen{nodes}{' gated' if e.gated else ''}"
+    node = " with a node" if e.nodes else ""
+    return f"cluster: {_one_of(split(e.uids), v, 'pod')} seen{node}{', gated' if e.gated else ''}"
 
 
-def _members(e: Any) -> int:
-    return sum(size(part.ids) for part in e.members)
+def _members(e: Any) -> str:
+    return counted(sum(size(part.ids) for part in e.members), "member")
+
+
+def _needed(e: Any) -> str:
+    return f"{e.needed} of {_members(e)}"
 
 
 def _bind_answers(e: observed.BindAnswers, v: View) -> str:
@@ -118,7 +141,7 @@ def _bind_answers(e: observed.BindAnswers, v: View) -> str:
     answer = Answer(e.codes[v.row(ids)]).name.lower() if len(e.codes) == len(ids) else "answers"
     if e.texts:
         return f"{v.pods(ids)} not bound: {e.texts[v.row(ids)]}"
-    return f"API: {answer} for {v.pods(ids)}"
+    return f"API server: {answer} for {v.pods(ids)}"
 
 
 def _dispatched(e: queueing.Dispatched, v: View) -> str:
@@ -129,7 +152,7 @@ def _dispatched(e: queueing.Dispatched, v: View) -> str:
 
 def _woken(e: queueing.Woken, v: View) -> str:
     to = "to backoff" if e.until_ms else "to active"
-    return f"{v.pods(column_of(e, 'ids'))} woken {to}{f': {e.reason}' if e.reason else ''}"
+    return f"{v.pods(column_of(e, 'ids'))} woken {to}{_because(e.reason)}"
 
 
 def _refused(e: placement.Refused, v: View) -> str:
@@ -168,55 +191,74 @@ WORLD: dict[type[Event], Line] = {
     ingest.SignatureRetired: lambda e, v: f"signature {e.sig} retired",
     ingest.PodsPending: lambda e, v: (
         f"{v.pods(column_of(e, 'ids'))} pending"
-        f"{f', {v.names.gang(e.gang)}' if e.gang else ''}{', gated' if e.gated else ''}"
+        f"{f' for {v.names.gang(e.gang)}' if e.gang else ''}{', gated' if e.gated else ''}"
     ),
     ingest.PodsRelabelled: lambda e, v: (
         f"{v.pods(column_of(e, 'ids'))} now with namespace and labels"
     ),
-    ingest.PodsNamed: _ids("named"),
+    ingest.PodsNamed: _ids("known by name and revision"),
     ingest.PodsAssigned: _placed("the cluster shows"),
     ingest.PodsStarted: _ids("started"),
     ingest.PodsGone: _ids("deleted or finished"),
-    ingest.NodesSet: lambda e, v: f"{size(e.ids)} nodes set in shard {e.shard}",
-    ingest.ImagesCounted: lambda e, v: f"{size(e.images)} images counted on {e.nodes} nodes",
-    ingest.NodesGone: lambda e, v: f"{size(e.ids)} nodes deleted from shard {e.shard}",
-    ingest.BudgetSet: lambda e, v: f"budget {e.name or e.budget} allows {e.allowed} disruptions",
-    ingest.BudgetGone: lambda e, v: f"budget {e.budget} deleted",
-    ingest.BudgetCovers: lambda e, v: f"budget {e.budget} covers {v.pods(column_of(e, 'ids'))}",
+    ingest.NodesSet: lambda e, v: f"{v.nodes(column_of(e, 'ids'))} set in shard {e.shard}",
+    ingest.ImagesCounted: lambda e, v: (
+        f"{counted(size(e.images), 'image')} counted on {counted(e.nodes, 'node')}"
+    ),
+    ingest.NodesGone: lambda e, v: f"{v.nodes(column_of(e, 'ids'))} deleted from shard {e.shard}",
+    ingest.BudgetSet: lambda e, v: (
+        f"{v.names.budget(e.budget)} allows {counted(e.allowed, 'disruption')}"
+    ),
+    ingest.BudgetGone: lambda e, v: f"{v.names.budget(e.budget)} deleted",
+    ingest.BudgetCovers: lambda e, v: (
+        f"{v.names.budget(e.budget)} covers {v.pods(column_of(e, 'ids'))}"
+    ),
     ingest.GangSet: lambda e, v: (
-        f"gang {e.key}: minCount {e.min_count}, timeout {e.timeout_ms} ms, version {e.version}"
+        f"gang {e.key}: minCount {e.min_count}, timeout {e.timeout_ms / 1000:g} s, "
+        f"version {e.version}"
     ),
     ingest.GangGone: lambda e, v: f"{v.names.gang(e.gang)} deleted",
     ingest.ObjectsSet: lambda e, v: f"{_objects(e)} set",
     ingest.ObjectsGone: lambda e, v: f"{_one_of(split(e.uids), v)} deleted",
     ingest.StorageSet: lambda e, v: f"{_objects(e)} set",
     ingest.StorageGone: lambda e, v: f"{_one_of(split(e.uids), v)} deleted",
-    ingest.NamespacesSet: lambda e, v: f"labels of {len(e.labels)} namespaces",
+    ingest.NamespacesSet: lambda e, v: f"labels of {counted(len(e.labels), 'namespace')}",
     ingest.WorldListed: lambda e, v: "the world is known" if e.complete else "a world is listed",
     ingest.WorldRestored: lambda e, v: (
         "the restored cluster is known" if e.listed else "the cluster was restored from a backup"
     ),
     ingest.Happened: lambda e, v: f"in the cluster: {', '.join(e.kinds)}",
-    ingest.ListApplied: lambda e, v: f"list of {e.kind} applied, {e.derived_deletes} deletes",
-    ingest.ListDoubted: lambda e, v: f"list of {e.kind} doubted, {e.derived_deletes} deletes",
+    ingest.ListApplied: lambda e, v: (
+        f"list of {e.kind} applied, {counted(e.derived_deletes, 'object')} gone"
+    ),
+    ingest.ListDoubted: lambda e, v: (
+        f"list of {e.kind} doubted, {counted(e.derived_deletes, 'object')} gone"
+    ),
     ingest.ListAsked: lambda e, v: f"list of {e.kind} asked for",
     ingest.SourceAdvanced: lambda e, v: f"consumed up to revision {e.revision}",
     observed.WorldOpened: lambda e, v: f"cluster {e.cluster}",
     observed.ClusterRestored: lambda e, v: f"cluster restored, now at revision {e.revision}",
     observed.PodsSeen: _seen,
-    observed.PodsBoundSeen: _uids("seen with a node"),
-    observed.PodsStartedSeen: _uids("started"),
-    observed.PodsDeletedSeen: _uids("deleted"),
-    observed.NodesSeen: lambda e, v: f"cluster: {len(e.nodes)} nodes seen",
-    observed.NodesDeletedSeen: _uids("deleted"),
-    observed.BudgetsSeen: lambda e, v: f"cluster: {len(e.budgets)} budgets seen",
-    observed.BudgetsDeletedSeen: _uids("deleted"),
-    observed.GangsSeen: lambda e, v: f"cluster: {len(e.gangs)} pod groups seen",
-    observed.GangsDeletedSeen: lambda e, v: f"cluster: {len(split(e.keys))} pod groups deleted",
+    observed.PodsBoundSeen: _uids("pod", "seen with a node"),
+    observed.PodsStartedSeen: _uids("pod", "started"),
+    observed.PodsDeletedSeen: _uids("pod", "deleted"),
+    observed.NodesSeen: lambda e, v: (
+        f"cluster: {v.seen([one.name for one in e.nodes], 'node')} seen"
+    ),
+    observed.NodesDeletedSeen: _uids("node", "deleted"),
+    observed.BudgetsSeen: lambda e, v: (
+        f"cluster: {v.seen([f'{one.namespace}/{one.name}' for one in e.budgets], 'budget')} seen"
+    ),
+    observed.BudgetsDeletedSeen: _uids("budget", "deleted"),
+    observed.GangsSeen: lambda e, v: (
+        f"cluster: {v.seen([one.key for one in e.gangs], 'pod group')} seen"
+    ),
+    observed.GangsDeletedSeen: lambda e, v: (
+        f"cluster: {v.seen(split(e.keys), 'pod group')} deleted"
+    ),
     observed.ObjectsSeen: lambda e, v: f"cluster: {_objects(e)} seen",
-    observed.ObjectsDeletedSeen: _uids("deleted"),
+    observed.ObjectsDeletedSeen: _uids("object", "deleted"),
     observed.ListBegan: lambda e, v: f"list of {e.kind} begins at revision {e.revision}",
-    observed.ListEnded: lambda e, v: f"list of {e.kind} ends with {e.count}",
+    observed.ListEnded: lambda e, v: f"list of {e.kind} ends with {counted(e.count, 'object')}",
     observed.WatchAdvanced: lambda e, v: f"watched up to revision {e.revision}",
     observed.InputRejected: lambda e, v: f"rejected {e.what}: {e.field} {e.rule}",
     observed.BindAnswers: _bind_answers,
@@ -228,34 +270,33 @@ WORLD: dict[type[Event], Line] = {
         f"postBind plugins have seen {v.pods(column_of(e, 'ids'))}"
     ),
     observed.VolumeAnswers: lambda e, v: (
-        f"API: {Answer(e.codes[v.row(column_of(e, 'ids'))]).name.lower()} for the volumes of "
-        f"{v.pods(column_of(e, 'ids'))}"
+        f"API server: {Answer(e.codes[v.row(column_of(e, 'ids'))]).name.lower()} for the "
+        f"volumes of {v.pods(column_of(e, 'ids'))}"
         if len(e.codes) == size(e.ids)
-        else "API: answers for volumes"
+        else "API server: answers for volumes"
     ),
-    observed.EvictAnswers: lambda e, v: f"API: {_eviction(e, v)}",
+    observed.EvictAnswers: lambda e, v: f"API server: {_eviction(e, v)}",
     observed.ExtendersPreempted: lambda e, v: (
-        f"extenders leave {_candidates(e)} to {v.names.pod(e.pod)}"
-        f"{f': {e.error}' if e.error else ''}"
+        f"extenders leave {_candidates(e)} to {v.names.pod(e.pod)}{_because(e.error)}"
     ),
     observed.ExtendersAnswered: lambda e, v: (
         f"extenders leave {_nodes(e, v)} to {v.names.pod(e.pod)}"
-        f"{': ' + (e.error or reasons(e.failed)) if e.error or e.failed else ''} (ask {e.ask})"
+        f"{_because(e.error or (reasons(e.failed) if e.failed else ''))}"
     ),
     Configured: lambda e, v: "configuration in force from here on",
 }
 
 
 def _nodes(event: Any, view: View) -> str:
-    """Return nodes by name, many as a number."""
-    nodes = column_of(event, "nodes")
-    if len(nodes) > NAMED_MAX:
-        return f"{len(nodes)} nodes"
-    return ", ".join(map(view.names.node, nodes)) or "no node"
+    return view.nodes(column_of(event, "nodes"))
 
 
 def _shortage(e: permit.GangReleased) -> str:
-    found = f"room for {e.placed} of {e.needed} members" if e.needed else f"0/{e.nodes} nodes"
+    found = (
+        f"room for {e.placed} of {counted(e.needed, 'member')}"
+        if e.needed
+        else f"0/{e.nodes} nodes"
+    )
     return f"{found}, {reasons(e.reasons)}"
 
 
@@ -281,20 +322,24 @@ def _chosen(event: Any) -> str:
 QUEUE: dict[type[Event], Line] = {
     queueing.Dispatched: _dispatched,
     queueing.GangDispatched: lambda e, v: (
-        f"{v.names.gang(e.gang)} sent to permit, {_members(e)} members, minCount {e.min_count}"
+        f"{v.names.gang(e.gang)} sent to permit, {_members(e)}, minCount {e.min_count}"
         f"{', and nothing passes it' if e.lane else ''} (attempt {e.attempt})"
     ),
     queueing.PreemptAsked: lambda e, v: f"preemption asked for {_askers(e, v)}",
     queueing.GangPreemptAsked: lambda e, v: (
-        f"preemption asked for {e.needed} of {_members(e)} members of {v.names.gang(e.gang)}"
+        f"preemption asked for {_needed(e)} of {v.names.gang(e.gang)}"
     ),
     queueing.GangPreemptRecalled: lambda e, v: (
         f"preemption for {v.names.gang(e.gang)} recalled: its group changed"
     ),
     queueing.ReasonsAsked: lambda e, v: "shards asked again why they refuse such pods",
-    queueing.Confirmed: lambda e, v: f"{v.pods(column_of(e, 'ids'))} still waits: {e.message}",
-    queueing.Parked: lambda e, v: f"{v.pods(column_of(e, 'ids'))} parked: {e.message}",
-    queueing.TryFailed: lambda e, v: f"{v.pods(column_of(e, 'ids'))} in backoff: {e.message}",
+    queueing.Confirmed: lambda e, v: (
+        f"{v.pods(column_of(e, 'ids'))} still waits{_because(e.message)}"
+    ),
+    queueing.Parked: lambda e, v: f"{v.pods(column_of(e, 'ids'))} parked{_because(e.message)}",
+    queueing.TryFailed: lambda e, v: (
+        f"{v.pods(column_of(e, 'ids'))} in backoff{_because(e.message)}"
+    ),
     queueing.Woken: _woken,
     queueing.Activated: _ids("active, backoff is over"),
     queueing.Settled: lambda e, v: f"attempt {e.attempt} settled",
@@ -308,22 +353,24 @@ QUEUE: dict[type[Event], Line] = {
 SHARD: dict[type[Event], Line] = {
     placement.Reserved: _reserved,
     placement.ExtendersAsked: lambda e, v: (
-        f"extenders asked about {_nodes(e, v)} for {v.names.pod(e.pod)} (ask {e.ask})"
+        f"extenders asked about {_nodes(e, v)} for {v.names.pod(e.pod)}"
     ),
     placement.VolumesChosen: lambda e, v: (
         f"{v.pods(column_of(e, 'ids'))} gets {_chosen(e)} before it is bound"
     ),
     placement.VolumesBound: _placed("all claims bound of"),
     placement.VolumesFailed: lambda e, v: (
-        f"{v.names.pod(e.pod)} not for {v.names.node(e.node)}: {e.reason}"
+        f"{v.names.pod(e.pod)} not for {v.names.node(e.node)}{_because(e.reason)}"
     ),
     placement.Refused: _refused,
-    placement.Improved: lambda e, v: f"shard {e.shard} improved for {size(e.sigs)} signatures",
+    placement.Improved: lambda e, v: f"shard {e.shard}: pods that it refused may fit now",
     placement.ShardDigest: lambda e, v: (
-        f"shard {e.shard}: {e.nodes} nodes, free cpu {e.free_cpu_milli}m, gpu {e.free_gpu_milli}m"
+        f"shard {e.shard}: {counted(e.nodes, 'node')}, "
+        f"free cpu {e.free_cpu_milli}m, gpu {e.free_gpu_milli}m"
     ),
     placement.GangOffered: lambda e, v: (
-        f"shard {e.shard} offers {v.names.gang(e.gang)} room for {sum(e.counts)} members"
+        f"shard {e.shard} offers {v.names.gang(e.gang)} room for "
+        f"{counted(sum(e.counts), 'member')}"
         f"{f', {reasons(e.reasons)}' if e.reasons else ''}"
         f"{', preemption may help' if e.preemptible else ''} (attempt {e.attempt})"
     ),
@@ -335,7 +382,8 @@ SHARD: dict[type[Event], Line] = {
         f"{v.names.gang(e.gang)}: shard {e.shard} holds nothing, {reasons(e.reasons)}"
     ),
     placement.CandidatesFound: lambda e, v: (
-        f"shard {e.shard}: {len(e.candidates or e.series)} candidates for {v.names.pod(e.pod)}"
+        f"shard {e.shard}: {counted(len(e.candidates or e.series), 'candidate')} for "
+        f"{v.names.pod(e.pod)}"
         f"{' and others' if e.series else ''}"
     ),
     placement.Nominated: lambda e, v: (
@@ -343,8 +391,8 @@ SHARD: dict[type[Event], Line] = {
     ),
     placement.NominationStale: lambda e, v: f"nomination of {v.names.pod(e.pod)} is stale",
     placement.PlacesFound: lambda e, v: (
-        f"shard {e.shard}: {len(e.places)} places for {v.names.gang(e.gang)}, "
-        f"{sum(size(one.candidate.victims) for one in e.places)} victims"
+        f"shard {e.shard}: {counted(len(e.places), 'place')} for {v.names.gang(e.gang)}, "
+        f"{counted(sum(size(one.candidate.victims) for one in e.places), 'victim')}"
     ),
     placement.GangNominated: lambda e, v: (
         f"{v.names.gang(e.gang)}: shard {e.shard} keeps {_seats(e, v)}"
@@ -355,20 +403,21 @@ SHARD: dict[type[Event], Line] = {
     placement.NominationReady: lambda e, v: (
         f"the last victim left {v.names.node(e.node)}: {v.names.pod(e.pod)} is tried there"
     ),
-    placement.NominationLost: lambda e, v: f"nomination of {v.names.pod(e.pod)} lost: {e.reason}",
+    placement.NominationLost: lambda e, v: (
+        f"nomination of {v.names.pod(e.pod)} lost{_because(e.reason)}"
+    ),
     placement.Released: _ids("given back"),
 }
 
 GANGS: dict[type[Event], Line] = {
     permit.OfferAsked: lambda e, v: (
-        f"{v.names.gang(e.gang)}: shards are asked for room for {_members(e)} members "
-        f"(attempt {e.attempt})"
+        f"{v.names.gang(e.gang)}: shards are asked for room for {_members(e)} (attempt {e.attempt})"
     ),
     permit.HoldAsked: lambda e, v: (
-        f"{v.names.gang(e.gang)}: shard {e.shard} is to hold {_members(e)} members"
+        f"{v.names.gang(e.gang)}: shard {e.shard} is to hold {_members(e)}"
     ),
     permit.GangCommitted: lambda e, v: (
-        f"{v.names.gang(e.gang)} committed over {e.shards} shards: "
+        f"{v.names.gang(e.gang)} committed over {counted(e.shards, 'shard')}: "
         f"{v.placed(column_of(e, 'ids'), column_of(e, 'nodes'))}"
     ),
     permit.GangReleased: lambda e, v: (
@@ -380,17 +429,15 @@ GANGS: dict[type[Event], Line] = {
 }
 
 PREEMPTIONS: dict[type[Event], Line] = {
-    preemption.DryRunAsked: lambda e, v: f"looking for victims for {_askers(e, v)} (ask {e.ask})",
+    preemption.DryRunAsked: lambda e, v: f"looking for victims for {_askers(e, v)}",
     preemption.VictimsAsked: lambda e, v: (
-        f"extenders are to choose victims for {v.names.pod(e.pod)} from {_candidates(e)} "
-        f"(ask {e.ask})"
+        f"extenders are to choose victims for {v.names.pod(e.pod)} from {_candidates(e)}"
     ),
     preemption.NominateAsked: lambda e, v: (
         f"{v.names.node(e.node)} chosen for {v.names.pod(e.pod)}, victims {_victims(e, v)}"
     ),
     preemption.GangDryRunAsked: lambda e, v: (
-        f"looking for victims for {e.needed} of {_members(e)} members of {v.names.gang(e.gang)}? "
-        f"(ask {e.ask})"
+        f"looking for victims for {_needed(e)} of {v.names.gang(e.gang)}"
     ),
     preemption.GangNominateAsked: lambda e, v: (
         f"{v.names.gang(e.gang)}: shard {e.shard} is to keep {_seats(e, v)}"
@@ -399,32 +446,32 @@ PREEMPTIONS: dict[type[Event], Line] = {
         f"the last victim left: {v.names.gang(e.gang)} is tried in its places"
     ),
     preemption.GangPreemptionClosed: lambda e, v: (
-        f"preemption for {v.names.gang(e.gang)} is over{f': {e.message}' if e.message else ''}"
+        f"preemption for {v.names.gang(e.gang)} is over{_because(e.message)}"
     ),
     preemption.NominationCleared: lambda e, v: f"nomination of {v.names.pod(e.pod)} withdrawn",
     preemption.EvictAsked: lambda e, v: (
         f"{_victims(e, v)} to be evicted from {v.names.node(e.node)} for {v.names.pod(e.pod)}"
         f"{f', {size(e.beyond)} beyond a budget' if e.beyond else ''}"
     ),
-    preemption.EvictRecalled: lambda e, v: f"unsent evictions recalled (ask {e.ask})",
+    preemption.EvictRecalled: lambda e, v: "unsent evictions recalled",
     preemption.PreemptionOpened: lambda e, v: (
         f"{v.names.pod(e.pod)} waits for {_victims(e, v)} to leave {v.names.node(e.node)}"
     ),
     preemption.PreemptionClosed: lambda e, v: (
-        f"preemption for {v.names.pod(e.pod)} is over{f': {e.message}' if e.message else ''}"
+        f"preemption for {v.names.pod(e.pod)} is over{_because(e.message)}"
     ),
 }
 
 BINDS: dict[type[Event], Line] = {
     binding.BindsAsked: lambda e, v: f"bind {v.placed(column_of(e, 'ids'), column_of(e, 'nodes'))}",
     binding.ReadsAsked: lambda e, v: f"read {v.pods(column_of(e, 'ids'))}",
-    binding.FencesAsked: lambda e, v: f"raise the revision of {v.pods(column_of(e, 'ids'))}",
+    binding.FencesAsked: lambda e, v: f"patch the status of {v.pods(column_of(e, 'ids'))}",
     binding.VolumesAsked: lambda e, v: f"bind the volumes of {v.pods(column_of(e, 'ids'))}",
     binding.VolumesGranted: lambda e, v: (
         f"{v.names.pod(e.pod)} on {e.node} of shard {e.shard} may have {_chosen(e)}"
     ),
     binding.VolumesTaken: lambda e, v: (
-        f"{v.names.pod(e.pod)} not to {v.names.node(e.node)}: {e.reason}"
+        f"{v.names.pod(e.pod)} not to {v.names.node(e.node)}{_because(e.reason)}"
     ),
     binding.VolumesOver: lambda e, v: (
         f"volume promises ended: {', '.join(map(str, column_of(e, 'numbers')))}"
@@ -434,22 +481,23 @@ BINDS: dict[type[Event], Line] = {
         f"extenders asked to choose victims for {v.names.pod(e.pod)} from {_candidates(e)}"
     ),
     binding.VictimsJudged: lambda e, v: (
-        f"extenders leave {_candidates(e)} to {v.names.pod(e.pod)} (ask {e.ask})"
-        f"{f': {e.error}' if e.error else ''}"
+        f"extenders leave {_candidates(e)} to {v.names.pod(e.pod)}{_because(e.error)}"
     ),
     binding.PreBindsAsked: lambda e, v: f"run preBind plugins for {v.pods(column_of(e, 'ids'))}",
     binding.PreBindFailed: lambda e, v: (
-        f"{v.names.pod(e.pod)} not to {v.names.node(e.node)}: {e.reason}"
+        f"{v.names.pod(e.pod)} not to {v.names.node(e.node)}{_because(e.reason)}"
     ),
     binding.PostBindsAsked: lambda e, v: f"call postBind plugins for {v.pods(column_of(e, 'ids'))}",
-    binding.EvictionsAsked: lambda e, v: f"evict {v.pods(column_of(e, 'ids'))} (ask {e.ask})",
+    binding.EvictionsAsked: lambda e, v: f"evict {v.pods(column_of(e, 'ids'))}",
     binding.Bound: _placed("bound"),
     binding.BindFailed: lambda e, v: (
         f"{v.pods(column_of(e, 'ids'))} not bound: "
         f"{e.texts[v.row(column_of(e, 'ids'))] if e.texts else e.reason}"
     ),
     binding.Evicted: _ids("evicted"),
-    binding.EvictionFailed: lambda e, v: f"{v.pods(column_of(e, 'ids'))} not evicted: {e.reason}",
+    binding.EvictionFailed: lambda e, v: (
+        f"{v.pods(column_of(e, 'ids'))} not evicted{_because(e.reason)}"
+    ),
 }
 
 TABLE: dict[type[Event], Line] = {**WORLD, **QUEUE, **SHARD, **GANGS, **PREEMPTIONS, **BINDS}

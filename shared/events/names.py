@@ -10,7 +10,7 @@ from itertools import zip_longest
 import msgspec
 
 from shared.events.base import Event
-from shared.events.ingest import GangSet, NodesGone, NodesSet, PodsNamed, PodsPending
+from shared.events.ingest import BudgetSet, GangSet, NodesGone, NodesSet, PodsNamed, PodsPending
 from shared.events.observed import GangsSeen, InputRejected, NodesDeletedSeen, NodesSeen, PodsSeen
 from shared.events.placement import CandidatesFound, PlacesFound
 from shared.events.preemption import DryRunAsked, GangNominateAsked, NominateAsked
@@ -47,6 +47,7 @@ class Names:
     nodes: dict[int, str] = field(default_factory=dict)
     node_uids: dict[int, str] = field(default_factory=dict)
     gangs: dict[int, str] = field(default_factory=dict)
+    budgets: dict[int, str] = field(default_factory=dict)
     gang_of: dict[int, int] = field(default_factory=dict)
     asks: dict[int, int] = field(default_factory=dict)
     rejected: dict[str, None] = field(default_factory=dict)
@@ -66,6 +67,8 @@ class Names:
                     self.nodes[number], self.node_uids[number] = node.name, node.uid
             case GangSet():
                 self.gangs[event.gang] = event.key
+            case BudgetSet() if event.name:
+                self.budgets[event.budget] = f"budget {event.name}"
             case InputRejected():
                 self.rejected[event.what] = None
             case DryRunAsked() | NominateAsked():
@@ -84,6 +87,10 @@ class Names:
     def gang(self, gang: int) -> str:
         """Return a gang's key, or its number."""
         return self.gangs.get(gang, f"gang {gang}")
+
+    def budget(self, budget: int) -> str:
+        """Return a budget by its name, or its number."""
+        return self.budgets.get(budget, f"budget {budget}")
 
     def subject(self, kind: str, number: int) -> Subject:
         """Return the subject with this number."""

@@ -30,6 +30,11 @@ def snake_case(name: str) -> str:
     return "".join("_" + c.lower() if c.isupper() else c for c in name).lstrip("_")
 
 
+def counted(number: int, noun: str) -> str:
+    """Return a count of things for people: `1 pod`, `1,011 pods`."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
 def quoted(text: str) -> str:
     """Return a text from outside for a message of ours: one line of at most QUOTED_MAX characters.
 

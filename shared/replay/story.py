@@ -28,6 +28,15 @@ class StoryLine:
         return f"{self.time_ms} {self.journal}@{self.position} {self.text}"
 
 
+async def began_ms(bus: Bus, journals: Sequence[JournalName]) -> int:
+    """Return when the run began: the time of the first record that the journals still have, ms; 0
+    without any. The stories of all subjects count from it.
+    """
+    async for _journal, _position, record in causal(bus, journals):
+        return record.time_ms
+    return 0
+
+
 async def read_names(bus: Bus, journals: Sequence[JournalName] = (INGEST,)) -> Names:
     """Return all names of the world journal."""
     names = Names()

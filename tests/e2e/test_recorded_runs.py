@@ -5,6 +5,7 @@ Each unusable input gives one line or a position, the right exit code, and an un
 """
 
 import json
+import re
 import shutil
 import sqlite3
 from collections.abc import Callable
@@ -183,9 +184,16 @@ def test_a_changed_score_is_reported_with_the_story_of_a_pod(run, monkeypatch, c
 def test_a_story_runs_from_seen_to_bound(run):
     result = muster("story", f"pod/{POD}", run)
     assert result.code == 0
-    lines = result.out.splitlines()
-    assert lines[0].startswith("+0.000 s  ingest/0 ")
+    head, *lines = result.out.splitlines()
+    assert head.startswith("times are since the run began, 20")
+    assert re.match(r"\+\d+\.\d{3} s  ingest/0 ", lines[0])
     assert any(f"bound default/{POD} on " in line for line in lines)
+    (end,) = [line for line in lines if line.split("  ", 2)[2].startswith("bound ")]
+    node = end.rpartition(" ")[2]
+    of_node = muster("story", f"node/{node}", run).out.splitlines()
+    assert of_node[0] == head
+    record = end.split("  ")[:2]
+    assert record in [line.split("  ")[:2] for line in of_node], "the same record, the same time"
     told = json.loads(muster("story", f"pod/{POD}", run, "-o", "json").out)
     assert [one["text"] for one in told] == [line.split("  ", 2)[2] for line in lines]
 

@@ -12,7 +12,7 @@ from tests.live.checker.journals import SERVICES, of_kafka
 from tests.live.conftest import NewCluster
 from tests.live.support.case import Case
 from tests.live.support.objects import PODS, Running, create_nodes, nodes_of, pod, until
-from tests.live.test_why import why
+from tests.live.test_why import get, why
 from tests.support.etcd_history import EtcdHistory
 from tests.support.kafka_brokers import running_broker
 from tests.support.kafka_server import KafkaBroker
@@ -67,12 +67,16 @@ def test_services_that_are_killed_lose_nothing(
             journals = asyncio.run(of_kafka(broker.bootstrap, "live"))
             verdict = case.verdict(journals)
             told = why(*asked)
+            listed = [get(tmp_path, kind, *asked[2:]) for kind in ("pods", "nodes", "gangs")]
         finally:
             for process in running.values():
                 process.__exit__(None, None, None)
     assert verdict.problems == [], "\n".join(verdict.problems)
     assert (verdict.bound, verdict.races) == (3 * PODS_EACH + 1, [])
     assert (told["state"], _decided_by(told)) == ("bound", "binding/0")
+    pods, nodes, gangs = listed
+    assert [one["state"] for one in pods] == ["bound"] * verdict.bound
+    assert (len(nodes), sum(one["pods"] for one in nodes), gangs) == (20, verdict.bound, [])
 
 
 def _starts(broker: KafkaBroker) -> list[int]:

@@ -25,6 +25,16 @@ def why(folder: Path, name: str, *more: str) -> Any:
     return json.loads(ran.stdout) if ran.returncode == 0 else {}
 
 
+def get(folder: Path, kind: str, *more: str) -> Any:
+    """The list of this kind."""
+    words = ["get", kind, str(folder / "run"), "-o", "json", *more]
+    ran = subprocess.run(
+        [sys.executable, "-m", "muster", *words], cwd=ROOT, capture_output=True, check=False
+    )
+    assert ran.returncode == 0, ran.stderr
+    return json.loads(ran.stdout)
+
+
 def test_every_state_of_a_pod_is_explained_during_the_run(cluster: KubeServers, tmp_path):
     api = cluster.api
     create_nodes(api, ["node-a", "node-b"], cpu=2)
@@ -49,6 +59,7 @@ def test_every_state_of_a_pod_is_explained_during_the_run(cluster: KubeServers, 
             for name in ("large", "gated", "member", "theirs", "lonely", "unknown-to-us")
         }
         node = why(tmp_path, "default/large", "--node", "node-b")["nodes"][0]
+        listed = {kind: get(tmp_path, kind) for kind in ("pods", "gangs", "nodes")}
         muster.stop()
     large = found["large"]
     assert large["state"] == "unschedulable"
@@ -64,5 +75,13 @@ def test_every_state_of_a_pod_is_explained_during_the_run(cluster: KubeServers, 
     assert found["lonely"]["state"] == "refused"
     assert "resourceClaims" in found["lonely"]["message"]
     assert found["unknown-to-us"] == {}
+    states = {one["name"]: (one["state"], one["message"]) for one in listed["pods"]}
+    known = {name: told for name, told in found.items() if told and name != "lonely"}
+    assert "lonely" not in states, "a refused pod is in no state"
+    assert {name: states[name] for name in known} == {
+        name: (told["state"], told["message"] or told["detail"]) for name, told in known.items()
+    }
+    assert [(one["node"], one["pods"]) for one in listed["nodes"]] == [("node-a", 2), ("node-b", 0)]
+    assert listed["gangs"] == [], "no Workload has this name"
     for name in ("large", "gated", "member", "theirs", "lonely"):
         assert found[name]["decided"]["position"] > 0, name

@@ -47,6 +47,12 @@ EMPTY: dict[Any, dict[str, Any]] = {
 }
 
 
+THINGS = (
+    *("pods", "nodes", "members", "victims", "candidates", "places", "shards", "objects"),
+    *("budgets", "disruptions", "pod groups", "images", "namespaces", "deletes", "signatures"),
+)
+
+
 class PodsStuck(Event, frozen=True):
     """An event without a line of its own."""
 
@@ -90,6 +96,16 @@ def test_no_line_has_numbers_of_effects_and_signatures_or_raw_times(kind):
     if kind not in ABOUT_SIGNATURES:
         assert not re.search(r"\b(effect|signature) \d|\b1[67]\d{11}\b", text), text
     assert not text.rstrip().endswith(":"), text
+
+
+@pytest.mark.parametrize("kind", TYPES, ids=lambda kind: kind.__name__)
+def test_one_thing_is_not_told_as_many(kind):
+    event = example(kind)
+    ones: dict[type, Any] = {int: 1, bytes: pack([1])}
+    values = ((name, getattr(event, name)) for name in event.__struct_fields__)
+    single = replace(event, **{name: ones.get(type(value), value) for name, value in values})
+    text = describe(single, View(Names()))
+    assert not re.search(rf"(?<!/)\b1 ({'|'.join(THINGS)})\b", text), text
 
 
 async def test_nothing_comes_before_its_cause(run):
@@ -137,7 +153,9 @@ async def test_a_nodes_story_has_its_pods(run):
     pod, node, _position = await bound(run)
     names = await read_names(run.bus())
     lines = [line async for line in story(run.bus(), JOURNALS, f"node/{names.nodes[node]}")]
-    assert any("nodes set in shard" in line.text for line in lines)
+    name = names.nodes[node]
+    assert any(line.text.startswith(f"cluster: {name} (and ") for line in lines)
+    assert any(re.fullmatch(rf"{name} \(and .*\) set in shard \d", line.text) for line in lines)
     assert any(line.text.startswith("bound ") and names.pods[pod] in line.text for line in lines), (
         "the pod's name is said where there are few"
     )

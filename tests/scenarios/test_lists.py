@@ -5,6 +5,7 @@ from typing import Any
 from muster.cli.commands.get import Asked
 from muster.cli.commands.lists import listing
 from muster.cli.table import plain, table
+from muster.explain.lists import PodRow
 from muster.explain.why.pods import why_pod
 from shared.model.objects import Taint
 from tests.scenarios.scene import GI, Scene, node, play
@@ -60,6 +61,12 @@ def test_a_waiting_pod_has_its_wait_and_its_reason():
         _head, *others = await lines(scene, "pods")
         assert "  <none>  24 s" in others[0]
         assert others[1].startswith("default    small  bound          n       ")
+        asked = Asked("pods", None, "", True, "", 1)
+        (row,) = (await listing(scene.recorded(), asked, is_wide=False)).rows
+        assert isinstance(row, PodRow)
+        later_ms = row.since_ms + 85_000
+        (cells,) = (await listing(scene.recorded(), asked, is_wide=False, now_ms=later_ms)).cells
+        assert cells["WAIT"] == "1 min 25 s"
 
     play(story, node("n", 2_000))
 

@@ -122,7 +122,7 @@ def test_a_node_has_its_pods_its_amounts_and_its_taints():
         gone = await on(scene, "n")
         assert (gone.state, gone.pods) == ("deleted", ())
         assert gone.decided is not None
-        assert gone.decided.text == "1 nodes deleted from shard 0"
+        assert gone.decided.text == "n deleted from shard 0"
         with pytest.raises(UsageFault, match="no node of this name is known"):
             await on(scene, "nowhere")
 

@@ -1,9 +1,11 @@
 """The lists of `muster get` that are read from a run: pods, gangs and nodes."""
 
 import asyncio
+import time
 from pathlib import Path
 
 from muster.cli.commands.get import Asked
+from muster.cli.commands.runs import is_live_now
 from muster.cli.recorded_run import Recorded, recorded
 from muster.cli.table import Listing
 from muster.cli.terminal import duration
@@ -18,22 +20,28 @@ def read(asked: Asked, run: Path, is_wide: bool) -> Listing:
 
 
 async def _read(asked: Asked, run: Path, is_wide: bool) -> Listing:
+    is_now = bool(asked.bus) or is_live_now(run)
     async with recorded(run, asked.bus, asked.placements) as found:
-        return await listing(found, asked, is_wide)
+        now_ms = time.time_ns() // 1_000_000 if is_now else None
+        return await listing(found, asked, is_wide, now_ms)
 
 
-async def listing(run: Recorded, asked: Asked, is_wide: bool) -> Listing:
-    """Return the list with the cells of its lines. Raises the errors of reading journals."""
+async def listing(run: Recorded, asked: Asked, is_wide: bool, now_ms: int | None = None) -> Listing:
+    """Return the list with the cells of its lines; ages count up to `now_ms`, or to the newest
+    record. Raises the errors of reading journals.
+    """
     if asked.kind == "pods":
-        pods, now_ms = await list_pods(run, asked.namespace)
+        pods, newest_ms = await list_pods(run, asked.namespace)
+        until_ms = newest_ms if now_ms is None else now_ms
         shown = [one for one in pods if not (asked.waiting and one.node)]
-        cells = [_pod_cells(one, now_ms, asked.waiting, is_wide) for one in shown]
+        cells = [_pod_cells(one, until_ms, asked.waiting, is_wide) for one in shown]
         names = [f"pod/{one.namespace}/{one.name}" for one in shown]
         return Listing(PodRow, shown, cells, names)
     if asked.kind == "gangs":
-        gangs, now_ms = await list_gangs(run, asked.namespace)
+        gangs, newest_ms = await list_gangs(run, asked.namespace)
+        until_ms = newest_ms if now_ms is None else now_ms
         kept = [one for one in gangs if not (asked.waiting and one.state == "committed")]
-        cells = [_gang_cells(one, now_ms, is_wide) for one in kept]
+        cells = [_gang_cells(one, until_ms, is_wide) for one in kept]
         return Listing(GangRow, kept, cells, [f"gang/{one.gang}" for one in kept])
     nodes = await list_nodes(run)
     cells = [_node_cells(one, is_wide) for one in nodes]

@@ -23,7 +23,7 @@ from shared.replay.parallel import Part, ReplayLost, Source, processes_for, repl
 from shared.replay.read_once import ReadOnceBus
 from shared.replay.replay import ReplayReport
 from shared.replay.start_points import beginnings
-from shared.replay.story import StoryLine, story_of_divergence
+from shared.replay.story import StoryLine, began_ms, story_of_divergence
 
 STARTS = ("start", "newest", "each")
 
@@ -58,13 +58,13 @@ def replay_run(
     text = next((report.unreadable for report in reports if report.unreadable), "")
     if text:
         raise Fault(text if text.startswith(place) else f"{place}: {text}")
-    told = asyncio.run(_story(opened, reports))
+    told, start_ms = asyncio.run(_story(opened, reports))
     seconds = time.perf_counter() - began_s
     if output == "json":
         plain = {"seconds": round(seconds, 3), "journals": [*map(_plain, reports)]}
         print_json({**plain, "story": [*map(asdict, told)]})
     else:
-        _show(reports, told, seconds)
+        _show(reports, rows_of(told, start_ms), seconds)
     return 0 if all(report.ok for report in reports) else EXIT_FAILURE
 
 
@@ -88,17 +88,20 @@ async def _client(opened: Open) -> AsyncIterator[tuple[Bus, SnapshotStore]]:
         yield found.bus, found.store
 
 
-async def _story(opened: Open, reports: list[ReplayReport]) -> list[StoryLine]:
-    """Return the story of the first divergence, if the journals can be read that far."""
+async def _story(opened: Open, reports: list[ReplayReport]) -> tuple[list[StoryLine], int]:
+    """Return the story of the first divergence, if the journals can be read that far, and when the
+    run began, ms.
+    """
     for report in reports:
         if report.divergence is not None:
             with contextlib.suppress(Fault, BusCorrupt):
                 async with opened() as found:
                     reader, journal = ReadOnceBus(found.bus), report.journal
                     every = found.journals
-                    return await story_of_divergence(reader, every, journal, report.divergence)
-            return []
-    return []
+                    told = await story_of_divergence(reader, every, journal, report.divergence)
+                    return told, await began_ms(reader, every)
+            break
+    return [], 0
 
 
 async def _starts(found: Recorded, journal: JournalName, begin: str) -> list[int | None]:
@@ -124,7 +127,8 @@ def _plain(report: ReplayReport) -> dict[str, Any]:
     }
 
 
-def _show(reports: list[ReplayReport], told: list[StoryLine], seconds: float) -> None:
+def _show(reports: list[ReplayReport], told: list[tuple[str, str, str]], seconds: float) -> None:
+    """Print a table, and the rows of a story."""
     from rich.console import Console
     from rich.table import Table
 
@@ -143,5 +147,5 @@ def _show(reports: list[ReplayReport], told: list[StoryLine], seconds: float) ->
             console.print(cell(line), soft_wrap=True, highlight=False)
     if told:
         print("what the first one is about:")
-    print_lines("  ".join(["", *row]) for row in rows_of(told))
+    print_lines("  ".join(["", *row]) for row in told)
     console.print(f"replayed in {seconds:.1f} s", highlight=False)

@@ -45,7 +45,7 @@ from muster.explain.summary import show, summarise
 from shared.adapters.run_files import NotWritten, writing
 from shared.machine.snapshots import SnapshotPolicy
 from shared.model.columns import split
-from shared.model.text import one_line
+from shared.model.text import counted, one_line
 from shared.scheduling.api.custom.failures import failures
 from shared.simulated.cluster import SimCluster
 from shared.simulated.history import write_history
@@ -180,7 +180,7 @@ class Stopped(Fault):
 def _announced(options: Options) -> str:
     ends = "virtual time" if options.is_virtual else "the wall clock"
     return (
-        f"{options.chosen.world.name}: {options.pods:,} pods, the last arrives after "
+        f"{options.chosen.world.name}: {counted(options.pods, 'pod')}, the last arrives after "
         f"{duration(options.span_s)} of world time, played on {ends}"
     )
 

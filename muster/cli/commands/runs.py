@@ -85,6 +85,14 @@ def _run(folder: Path) -> Run:
     )
 
 
+def is_live_now(folder: Path) -> bool:
+    """Return whether a live run has the folder open."""
+    with suppress(UsageFault):
+        meta = read_meta(folder)
+        return bool(meta.get("live")) and _state(folder, meta, {}) == "running"
+    return False
+
+
 def _state(folder: Path, meta: dict[str, Any], summary: dict[str, Any]) -> str:
     with locked(folder / JOURNALS) as is_free:
         if not is_free:

@@ -8,10 +8,10 @@ from pathlib import Path
 
 from muster.cli.errors import UsageFault
 from muster.cli.recorded_run import recorded
-from muster.cli.terminal import cell, print_json, print_lines
+from muster.cli.terminal import cell, print_json, print_line, print_lines, rfc3339
 from shared.events.names import NoSuchName
 from shared.replay.read_once import ReadOnceBus
-from shared.replay.story import StoryLine, story
+from shared.replay.story import StoryLine, began_ms, story
 
 
 def print_story(
@@ -19,13 +19,14 @@ def print_story(
 ) -> None:
     """Print the story of KIND/NAME. Raises UsageFault, Fault, BusCorrupt, BusUnavailable."""
     try:
-        lines = asyncio.run(_lines(name, namespace, run, bus, placements))
+        lines, start_ms = asyncio.run(_lines(name, namespace, run, bus, placements))
     except NoSuchName as error:
         raise UsageFault(str(error)) from error
     if output == "json":
         print_json([asdict(line) for line in lines])
         return
-    rows = rows_of(lines)
+    rows = rows_of(lines, start_ms)
+    print_line(f"times are since the run began, {rfc3339(start_ms)}")
     if not sys.stdout.isatty():
         print_lines("  ".join(row) for row in rows)
         return
@@ -38,18 +39,19 @@ def print_story(
     Console().print(table)
 
 
-def rows_of(lines: Sequence[StoryLine]) -> list[tuple[str, str, str]]:
-    """Return the rows of a story: time since its beginning, journal and position, event."""
-    began_ms = lines[0].time_ms if lines else 0
+def rows_of(lines: Sequence[StoryLine], start_ms: int) -> list[tuple[str, str, str]]:
+    """Return the rows of a story: time since the start of the run, journal and position, event."""
     return [
-        (f"+{(line.time_ms - began_ms) / 1000:.3f} s", f"{line.journal} {line.position}", line.text)
+        (f"{(line.time_ms - start_ms) / 1000:+.3f} s", f"{line.journal} {line.position}", line.text)
         for line in lines
     ]
 
 
 async def _lines(
     name: str, namespace: str, run: Path, bus: str, placements: int
-) -> list[StoryLine]:
+) -> tuple[list[StoryLine], int]:
+    """Return the story, and when the run began."""
     async with recorded(run, bus, placements) as found:
         reader = ReadOnceBus(found.bus)
-        return [line async for line in story(reader, found.journals, name, namespace)]
+        lines = [line async for line in story(reader, found.journals, name, namespace)]
+        return lines, await began_ms(reader, found.journals)

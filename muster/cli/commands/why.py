@@ -29,6 +29,7 @@ from muster.explain.why.answers import (
 from muster.explain.why.gangs import why_gang
 from muster.explain.why.nodes import why_node
 from muster.explain.why.pods import why_pod
+from shared.model.text import counted
 from shared.scheduling.api.custom.failures import Failure, failures
 
 NAMED_MAX = 8
@@ -220,7 +221,7 @@ def _pick_lines(one: Pick) -> list[str]:
     if one.next_best >= 0:
         next_best = f"next best {one.next_best}{f' on {one.next_node}' if one.next_node else ''}"
     if not one.missing:
-        feasible = f"{one.feasible:,} of {one.nodes:,} nodes feasible"
+        feasible = f"{one.feasible:,} of {counted(one.nodes, 'node')} feasible"
         return [f"  score {one.score}, {next_best}; {feasible}"]
     lines = [f"  score {one.score}"]
     if one.feasible >= 0:

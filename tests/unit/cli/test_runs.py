@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from muster.cli.commands.get import Asked, print_list
-from muster.cli.commands.runs import list_runs, remove_runs
+from muster.cli.commands.runs import is_live_now, list_runs, remove_runs
 from muster.cli.errors import UsageFault
 from shared.bus.sqlite.file import SqliteFile
 
@@ -159,3 +159,12 @@ def test_runs_are_named_or_counted(runs, keep):
 def test_an_option_without_a_meaning_for_the_list_is_refused(asked, option):
     with pytest.raises(UsageFault, match=f"{option}: cannot be combined with get {asked.kind}"):
         print_list(asked, "text")
+
+
+@pytest.mark.parametrize(("meta", "is_live"), [(LIVE, True), (WORLD, False), ({}, False)])
+def test_ages_are_those_of_now_only_while_a_live_run_goes_on(meta, is_live):
+    folder = a_run("a", 1, meta)
+    assert not is_live_now(folder), "it has ended"
+    owner = SqliteFile(folder / "journals.db", exclusive=True)
+    assert is_live_now(folder) is is_live
+    owner.close()

@@ -139,14 +139,15 @@ def test_tables_show_it_as_it_is(is_terminal, terminal, monkeypatch):
 
 @pytest.mark.parametrize("is_terminal", [True, False])
 def test_a_story_shows_it_as_it_is(is_terminal, terminal, monkeypatch):
-    async def lines(*_words: Any) -> list[StoryLine]:
-        return [STORY]
+    async def lines(*_words: Any) -> tuple[list[StoryLine], int]:
+        return [STORY], 1
 
     out = terminal if is_terminal else io.StringIO()
     monkeypatch.setattr(story, "_lines", lines)
     monkeypatch.setattr(sys, "stdout", out)
     story.print_story("pod/a", "", None, "", 1, "text")  # type: ignore[arg-type]
-    (line,) = out.getvalue().splitlines()
+    head, line = out.getvalue().splitlines()
+    assert head == "times are since the run began, 1970-01-01T00:00:00.001Z"
     assert f"binding/0 7  a not bound: {SHOWN}" in line
 
 
@@ -194,7 +195,7 @@ def test_output_for_programs_is_the_same_text_in_ascii(monkeypatch, capsys):
 def test_a_replay_shows_it_as_it_is(capsys):
     report = ReplayReport(BINDING)
     report.problems.append((7, FOREIGN))
-    replay._show([report], [STORY], 0.1)
+    replay._show([report], story.rows_of([STORY], 1), 0.1)
     said = capsys.readouterr().out
     assert said.replace("\n", "").count(SHOWN) == 2
     assert all(line.isprintable() for line in said.splitlines())

@@ -164,7 +164,7 @@ def _size(event: Event) -> int:
         (ObjectsSet((FAST,) * 4), "4 objects set"),
         (ObjectsGone("s1\nn1"), "2 objects deleted"),
         (seen(msgspec.structs.replace(FAST, namespace="a")), "cluster: StorageClass a/fast seen"),
-        (ObjectsDeletedSeen("s1"), "cluster: 1 objects deleted"),
+        (ObjectsDeletedSeen("s1"), "cluster: 1 object deleted"),
     ],
 )
 def test_what_people_read(event: Event, line: str):
