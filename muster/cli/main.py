@@ -196,7 +196,7 @@ def run(  # noqa: PLR0913 (one parameter per option)
     nargs=-1,
     required=True,
     metavar="SERVICE[/PARTITION]...",
-    help="Such as ingest or placement/0.",
+    help="Such as ingest or placement/0; all: every one.",
 )
 @options.address("--bus", "kafka://HOST:PORT[/PREFIX] or sqlite:FILE.", is_required=True)
 @options.address("--cluster", "The cluster (see muster cluster).")

@@ -37,6 +37,11 @@ def duration(seconds: float) -> str:
     return f"{whole:,} {big} {rest} {small}" if rest else f"{whole:,} {big}"
 
 
+def since(time_ms: int, start_ms: int) -> str:
+    """Return the time since the start of a run, to the millisecond: `+3.043 s`."""
+    return f"{(time_ms - start_ms) / 1000:+,.3f} s"
+
+
 def rfc3339(time_ms: int) -> str | None:
     """Return a time for programs; None for a negative one."""
     if time_ms < 0:

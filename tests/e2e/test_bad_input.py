@@ -88,6 +88,7 @@ def test_bad_traces(tmp_path, old, new, line):
         (["run"], "run: name a WORLD or a --kubeconfig"),
         (["run", "flood:", "--kubeconfig", "k"], "run: name a WORLD or a --kubeconfig"),
         (["run", "--kubeconfig", "nowhere"], "--kubeconfig nowhere: does not exist"),
+        (["run", "--kubeconfig", "/dev/null"], "--kubeconfig /dev/null: is no file; it is read"),
         (
             ["run", "--kubeconfig", "k", "--seed", "1"],
             "--seed: cannot be combined with --kubeconfig",

@@ -34,6 +34,15 @@ def test_a_bound_pod_is_on_its_node_by_a_record_of_binding(ask):
     assert (found["pick"]["feasible"], found["pick"]["nodes"]) == (12, 18)
 
 
+def test_a_record_has_the_same_time_as_in_the_story(ask, run):
+    decided = ask("web-1").out.splitlines()[-1]
+    found = re.match(r"decided +(\S+) at (\d+), .* UTC \((.*)\): (.*)", decided)
+    assert found is not None
+    journal, position, time, text = found.groups()
+    told = muster("story", "pod/web-1", run).out.splitlines()
+    assert f"{time}  {journal} {position}  {text}" in told
+
+
 def test_a_pod_that_does_not_fit_has_reasons_nodes_and_shards(ask):
     found = ask("impossible", "-o", "json").json()
     assert found["state"] == "unschedulable"

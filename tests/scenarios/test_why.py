@@ -137,7 +137,12 @@ def test_a_bound_pod_has_its_score_by_plugin_and_the_next_best_node():
             assert own.score == pick.score == sum(score for _plugin, score in own.scores)
             assert pick.next_best <= pick.score
             assert {pick.next_node, found.node} == {"large", "small"}
-        lines = lines_of(await ask(scene, "a"), 0)
+        found = await ask(scene, "a")
+        assert found.decided is not None
+        time_ms = found.decided.time_ms
+        assert " UTC (+1.500 s): bound" in lines_of(found, time_ms - 1_500)[-1]
+        assert " UTC (2 min 5 s ago): bound" in lines_of(found, 0, time_ms + 125_000)[-1]
+        lines = lines_of(found, 0)
         assert lines[1].startswith("  score ")
         assert lines[1].endswith("; 2 of 3 nodes feasible")
         assert " = " in lines[2]

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from muster.cli.errors import UsageFault
 from muster.cli.recorded_run import recorded
-from muster.cli.terminal import cell, print_json, print_line, print_lines, rfc3339
+from muster.cli.terminal import cell, print_json, print_line, print_lines, rfc3339, since
 from shared.events.names import NoSuchName
 from shared.replay.read_once import ReadOnceBus
 from shared.replay.story import StoryLine, began_ms, story
@@ -42,7 +42,7 @@ def print_story(
 def rows_of(lines: Sequence[StoryLine], start_ms: int) -> list[tuple[str, str, str]]:
     """Return the rows of a story: time since the start of the run, journal and position, event."""
     return [
-        (f"{(line.time_ms - start_ms) / 1000:+.3f} s", f"{line.journal} {line.position}", line.text)
+        (since(line.time_ms, start_ms), f"{line.journal} {line.position}", line.text)
         for line in lines
     ]
 

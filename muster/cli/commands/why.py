@@ -3,7 +3,7 @@
 import asyncio
 import json
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -11,10 +11,11 @@ from typing import Any, NamedTuple
 import msgspec
 from msgspec.structs import asdict
 
+from muster.cli.commands.runs import is_live_now
 from muster.cli.errors import UsageFault
-from muster.cli.recorded_run import recorded
+from muster.cli.recorded_run import Recorded, recorded
 from muster.cli.run_directory import SUMMARY
-from muster.cli.terminal import print_json, print_lines, rfc3339
+from muster.cli.terminal import duration, print_json, print_lines, rfc3339, since
 from muster.explain.why.answers import (
     Answer,
     Decided,
@@ -30,6 +31,7 @@ from muster.explain.why.gangs import why_gang
 from muster.explain.why.nodes import why_node
 from muster.explain.why.pods import why_pod
 from shared.model.text import counted
+from shared.replay.story import began_ms
 from shared.scheduling.api.custom.failures import Failure, failures
 
 NAMED_MAX = 8
@@ -49,12 +51,13 @@ class Question(NamedTuple):
 
 def print_why(asked: Question, run: Path, bus: str, placements: int, output: str) -> None:
     """Print the explanation. Raises UsageFault, Fault, BusCorrupt, BusUnavailable."""
-    answer = asyncio.run(_asked(asked, run, bus, placements))
+    answer, start_ms = asyncio.run(_asked(asked, run, bus, placements))
     failed = _plugin_failures(run)
     if output == "json":
         print_json({**plain(answer), "plugin_failures": failed})
     else:
-        lines = lines_of(answer, time.time_ns() // 1_000_000)
+        is_now = bool(bus) or is_live_now(run)
+        lines = lines_of(answer, start_ms, time.time_ns() // 1_000_000 if is_now else None)
         print_lines([*lines, *(f"warning    {Failure(**one)}" for one in failed)])
 
 
@@ -66,15 +69,20 @@ def _plugin_failures(run: Path) -> list[dict[str, Any]]:
     return found or [asdict(failure) for failure in failures()]
 
 
-async def _asked(asked: Question, run: Path, bus: str, placements: int) -> Found:
+async def _asked(asked: Question, run: Path, bus: str, placements: int) -> tuple[Found, int]:
+    """Return the answer, and when the run began, ms."""
     if asked.node and asked.kind != "pod":
         raise UsageFault(f"--node: is about a pod, not about a {asked.kind}")
     async with recorded(run, bus, placements) as found:
-        if asked.kind == "gang":
-            return await why_gang(found, asked.name, asked.namespace)
-        if asked.kind == "node":
-            return await why_node(found, asked.name)
-        return await why_pod(found, asked.name, asked.namespace, asked.node)
+        return await _answer(asked, found), await began_ms(found.bus, found.journals)
+
+
+async def _answer(asked: Question, run: Recorded) -> Found:
+    if asked.kind == "gang":
+        return await why_gang(run, asked.name, asked.namespace)
+    if asked.kind == "node":
+        return await why_node(run, asked.name)
+    return await why_pod(run, asked.name, asked.namespace, asked.node)
 
 
 def plain(answer: Found) -> dict[str, Any]:
@@ -106,8 +114,16 @@ def _plain(one: Decided) -> dict[str, Any]:
     }
 
 
-def lines_of(answer: Found, now_ms: int) -> list[str]:
-    """Return the answer as lines for people."""
+def lines_of(answer: Found, start_ms: int, now_ms: int | None = None) -> list[str]:
+    """Return the answer as lines for people. Records have their age where a run goes on now, else
+    the time since its start, as in a story.
+    """
+
+    def when(time_ms: int) -> str:
+        if now_ms is None:
+            return since(time_ms, start_ms)
+        return f"{duration(max(0, now_ms - time_ms) / 1000)} ago"
+
     if isinstance(answer, GangAnswer):
         lines = _gang_lines(answer)
     elif isinstance(answer, OneNodeAnswer):
@@ -115,9 +131,9 @@ def lines_of(answer: Found, now_ms: int) -> list[str]:
     else:
         lines = _pod_lines(answer)
     if answer.decided is not None:
-        lines.append(f"decided    {_record(answer.decided, now_ms, answer.message)}")
+        lines.append(f"decided    {_record(answer.decided, when, answer.message)}")
     confirmed = answer.confirmed if isinstance(answer, Answer) else ()
-    return [*lines, *(f"confirmed  {_record(one, now_ms)}" for one in confirmed)]
+    return [*lines, *(f"confirmed  {_record(one, when)}" for one in confirmed)]
 
 
 def _pod_lines(answer: Answer) -> list[str]:
@@ -237,8 +253,7 @@ def _node_line(one: NodeAnswer) -> str:
     return f"  {one.node}: score {one.score}{f' = {scores}' if scores else ''}"
 
 
-def _record(one: Decided, now_ms: int, said: str = "") -> str:
+def _record(one: Decided, when: Callable[[int], str], said: str = "") -> str:
     """Return a line for a record, without the text `said` above."""
-    ago_s = max(0, now_ms - one.time_ms) / 1000
     text = one.text.removesuffix(f": {said}") if said else one.text
-    return f"{one.journal} at {one.position}, {utc(one.time_ms)} ({ago_s:,.1f} s ago): {text}"
+    return f"{one.journal} at {one.position}, {utc(one.time_ms)} ({when(one.time_ms)}): {text}"

@@ -45,7 +45,10 @@ class Credentials:
     def check(self) -> None:
         """Check that there is something to read. Raises KubeconfigError."""
         if self.source != IN_CLUSTER and not Path(self._path).is_file():
-            raise KubeconfigError(f"{self.source}: does not exist")
+            rule = (
+                "is no file; it is read again when it changes" if Path(self._path).exists() else ""
+            )
+            raise KubeconfigError(f"{self.source}: {rule or 'does not exist'}")
 
     @property
     def proxy(self) -> str | None:

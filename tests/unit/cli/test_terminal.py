@@ -152,8 +152,8 @@ def test_a_story_shows_it_as_it_is(is_terminal, terminal, monkeypatch):
 
 
 def test_why_shows_it_as_it_is(monkeypatch, capsys):
-    async def asked(*_words: Any) -> Answer:
-        return ANSWER
+    async def asked(*_words: Any) -> tuple[Answer, int]:
+        return ANSWER, 0
 
     monkeypatch.setattr(why, "_asked", asked)
     why.print_why(why.Question("pod", "default/a", "", ""), Path("none"), "", 1, "text")
@@ -181,8 +181,8 @@ def test_why_names_the_gang_once(message, lines):
 
 
 def test_output_for_programs_is_the_same_text_in_ascii(monkeypatch, capsys):
-    async def asked(*_words: Any) -> Answer:
-        return ANSWER
+    async def asked(*_words: Any) -> tuple[Answer, int]:
+        return ANSWER, 0
 
     monkeypatch.setattr(why, "_asked", asked)
     why.print_why(why.Question("pod", "default/a", "", ""), Path("none"), "", 1, "json")
