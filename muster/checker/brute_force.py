@@ -37,6 +37,7 @@ from muster.checker.filters.inter_pod_rules import (
 from shared.extenders.values import CALLED, POD
 from shared.model.objects import CPU, Gang, Node, PodSpec
 from shared.model.profile import Profile
+from shared.model.text import counted
 
 GATED = "waiting for scheduling gates"
 NO_NODES = "no nodes available to schedule pods"
@@ -265,15 +266,17 @@ def _message_problem(message: str, static: Counter[str], left: int, nodes: int) 
     if match is None:
         return f"the message {message!r} gives no reasons"
     if int(match[1]) != nodes:
-        return f"the message {message!r} speaks of other than {nodes} nodes"
+        return f"the message {message!r} speaks of other than {counted(nodes, 'node')}"
     counts = {reason: count for count, reason in _parts(match[2])}
     for reason in sorted(_STATIC):
         if counts.get(reason, 0) != static[reason]:
-            return f"{message!r}: brute force finds {static[reason]} nodes with {reason!r}"
+            return (
+                f"{message!r}: brute force finds {counted(static[reason], 'node')} with {reason!r}"
+            )
     if sum(counts.values()) < nodes:
-        return f"{message!r}: the reasons cover fewer than {nodes} nodes"
+        return f"{message!r}: the reasons cover fewer than {counted(nodes, 'node')}"
     if left and not set(counts) - _STATIC:
-        return f"{message!r}: no reason for {left} nodes"
+        return f"{message!r}: no reason for {counted(left, 'node')}"
     return None
 
 
@@ -283,7 +286,7 @@ def _count_problem(message: str, full: Counter[str]) -> str | None:
     counts = {} if match is None else {reason: count for count, reason in _parts(match[2])}
     for reason in sorted(full.keys() | counts.keys() - _STATIC):
         if counts.get(reason, 0) != full[reason]:
-            return f"{message!r}: brute force finds {full[reason]} nodes with {reason!r}"
+            return f"{message!r}: brute force finds {counted(full[reason], 'node')} with {reason!r}"
     return None
 
 

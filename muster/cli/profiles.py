@@ -18,6 +18,7 @@ from shared.model.columns import split
 from shared.model.objects import SpreadConstraint
 from shared.model.post_filter import LAST, NOWHERE
 from shared.model.profile import Configuration, CustomPlugin, Profile
+from shared.model.text import counted
 from shared.model.volumes import ClaimUse
 from shared.model.world import World
 from shared.ports.bind_plugin import BindPlugin
@@ -198,10 +199,9 @@ def warn_of_one_shard(world: World, config: Configuration | None, placements: in
     if placements > 1 and (found := needs_one_shard(world, config)):
         first = ", ".join(found[:NAMED_MAX]) + (", ..." if len(found) > NAMED_MAX else "")
         log.warning(
-            "%d pod%s will wait for ever: their rules reach further than one of %d shards sees; "
+            "%s will wait for ever: their rules reach further than one of %d shards sees; "
             "--placements 1 can keep them: %s",
-            len(found),
-            "" if len(found) == 1 else "s",
+            counted(len(found), "pod"),
             placements,
             first,
         )

@@ -29,7 +29,7 @@ class StoryLine:
 
 
 async def began_ms(bus: Bus, journals: Sequence[JournalName]) -> int:
-    """Return when the run began: the time of the first record that the journals still have, ms; 0
+    """Return when the run began, ms: the time of the first record that the journals still have; 0
     without any. The stories of all subjects count from it.
     """
     async for _journal, _position, record in causal(bus, journals):

@@ -185,7 +185,7 @@ def test_a_story_runs_from_seen_to_bound(run):
     result = muster("story", f"pod/{POD}", run)
     assert result.code == 0
     head, *lines = result.out.splitlines()
-    assert head.startswith("times are since the run began, 20")
+    assert head.startswith("times are since the first record, 20")
     assert re.match(r"\+\d+\.\d{3} s  ingest/0 ", lines[0])
     assert any(f"bound default/{POD} on " in line for line in lines)
     (end,) = [line for line in lines if line.split("  ", 2)[2].startswith("bound ")]

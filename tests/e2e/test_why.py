@@ -102,7 +102,7 @@ def test_gangs_and_nodes_are_explained(run):
     )
     assert len(gang["members"]) == 12
     lines = muster("why", "gang", "default/training/everything", run).out.splitlines()
-    assert "  0 of 12 members are bound, minCount 12: 12 more needed" in lines
+    assert "  0 of 12 members bound, minCount 12: 12 more needed" in lines
     assert any(line.startswith("next       it is tried again at 20") for line in lines)
     node = muster("why", "node/gpu-a1", run, "-o", "json").json()
     assert (node["state"], node["taints"]) == ("schedulable", ["nvidia.com/gpu:NoSchedule"])

@@ -78,10 +78,15 @@ def test_every_state_of_a_pod_is_explained_during_the_run(cluster: KubeServers, 
     states = {one["name"]: (one["state"], one["message"]) for one in listed["pods"]}
     known = {name: told for name, told in found.items() if told and name != "lonely"}
     assert "lonely" not in states, "a refused pod is in no state"
+    assert states.pop("theirs") == ("bound", ""), "`why` adds that another scheduler bound it"
+    del known["theirs"]
     assert {name: states[name] for name in known} == {
         name: (told["state"], told["message"] or told["detail"]) for name, told in known.items()
     }
-    assert [(one["node"], one["pods"]) for one in listed["nodes"]] == [("node-a", 2), ("node-b", 0)]
-    assert listed["gangs"] == [], "no Workload has this name"
+    assert [one["node"] for one in listed["nodes"]] == ["node-a", "node-b"]
+    assert sum(one["pods"] for one in listed["nodes"]) == 2, "small and theirs"
+    (gang,) = listed["gangs"]
+    assert (gang["gang"], gang["state"]) == ("default/training/workers", "waiting")
+    assert (gang["members"], gang["placed"], gang["message"]) == (1, 0, no_group)
     for name in ("large", "gated", "member", "theirs", "lonely"):
         assert found[name]["decided"]["position"] > 0, name

@@ -35,7 +35,7 @@ def test_a_gang_without_room_says_what_it_needs_and_when_it_is_tried_again():
         assert found.next.startswith("it is tried again at 2023-11-14 22:1")
         lines = lines_of(found, 0)
         assert lines[0].startswith("gang default/w/g: waiting since 2023-11-14 22:13:")
-        assert "  0 of 3 members are bound, minCount 3: 3 more needed" in lines
+        assert "  0 of 3 members bound, minCount 3: 3 more needed" in lines
         assert "  3 waiting for its gang: default/a, default/b, default/c" in lines
 
     play(story, node("n", 2_000))
@@ -64,7 +64,7 @@ def test_a_gang_waits_for_members_its_group_or_victims():
         scene.pods("lonely", cpu_milli=1_000, gang="default/w/none")
         await scene.settle()
         found = await gang(scene)
-        assert found.next == "it is tried when 1 more members are there, without gates"
+        assert found.next == "it is tried once it has 1 more member without gates"
         assert (await gang(scene, "none")).next == "it is tried when its pod group exists"
         scene.pods("low", cpu_milli=3_000, priority=-1)
         await scene.settle()

@@ -26,7 +26,7 @@ def print_story(
         print_json([asdict(line) for line in lines])
         return
     rows = rows_of(lines, start_ms)
-    print_line(f"times are since the run began, {rfc3339(start_ms)}")
+    print_line(f"times are since the first record, {rfc3339(start_ms)}")
     if not sys.stdout.isatty():
         print_lines("  ".join(row) for row in rows)
         return

@@ -162,7 +162,7 @@ def _gang_lines(answer: GangAnswer) -> list[str]:
         lines.append(f"  {answer.message}")
     placed = [one for one in answer.members if one.node]
     missing = f": {answer.missing:,} more needed" if answer.missing else ""
-    count = f"{len(placed):,} of {len(answer.members):,} members are bound"
+    count = f"{len(placed):,} of {counted(len(answer.members), 'member')} bound"
     lines.append(f"  {count}, minCount {answer.min_count:,}{missing}")
     lines += _by_state(
         (one.state, f"{one.pod} ({one.node})" if one.node else one.pod) for one in answer.members

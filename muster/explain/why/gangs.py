@@ -23,6 +23,7 @@ from shared.events.names import Names, Subject, is_named
 from shared.events.permit import GangCommitted
 from shared.events.queueing import GangDispatched, GangWaits
 from shared.model.ids import INGEST, PERMIT, QUEUEING
+from shared.model.text import counted
 from shared.replay.newest_record import Found
 
 
@@ -138,7 +139,7 @@ def _next(queue: QueueingState, gang: Gang) -> str:
     if not gang.exists:
         return "it is tried when its pod group exists"
     if short > 0:
-        return f"it is tried when {short:,} more members are there, without gates"
+        return f"it is tried once it has {counted(short, 'more member')} without gates"
     if gang.preempting != NOT_ASKED:
         return "it is tried when preemption has made room for it"
     if at_ms > queue.now_ms:

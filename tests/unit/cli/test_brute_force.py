@@ -81,7 +81,7 @@ def test_what_preemption_adds_to_the_message_is_understood(after):
         (
             waiting("0/2 nodes are available: 2 Insufficient cpu."),
             None,
-            "brute force finds 1 nodes",
+            "brute force finds 1 node",
         ),
         (
             waiting("0/2 nodes are available: 1 node(s) had untolerated taint(s)."),
@@ -91,12 +91,12 @@ def test_what_preemption_adds_to_the_message_is_understood(after):
         (
             waiting("0/2 nodes are available: 2 node(s) had untolerated taint(s)."),
             None,
-            "brute force finds 1 nodes",
+            "brute force finds 1 node",
         ),
         (
             waiting(FULL.replace("cpu", "memory")),
             None,
-            "brute force finds 1 nodes with 'Insufficient cpu'",
+            "brute force finds 1 node with 'Insufficient cpu'",
         ),
         (
             waiting(FULL.replace("1 Insufficient cpu", "1 Insufficient cpu, 1 Too many pods")),
@@ -211,8 +211,8 @@ def test_a_gang_without_a_finished_try_has_no_numbers(text):
         (SHORT.replace("1 of 2", "0 of 2").replace("1 more", "2 more"), "1 of 2 members"),
         (SHORT.replace("1 of 2", "1 of 3").replace("1 more", "2 more"), "1 of 2 members"),
         (SHORT.replace("1 more", "2 more"), "1 of 2 members"),
-        (SHORT.replace("cpu", "memory"), "1 nodes with 'Insufficient cpu'"),
-        (SHORT.replace(": 1 Insuf", ": 2 Insuf"), "1 nodes with 'Insufficient cpu'"),
+        (SHORT.replace("cpu", "memory"), "1 node with 'Insufficient cpu'"),
+        (SHORT.replace(": 1 Insuf", ": 2 Insuf"), "1 node with 'Insufficient cpu'"),
         (SHORT.removesuffix(": 1 Insufficient cpu.") + ".", "gives no reasons"),
         ("because", "1 of 2 members"),
     ],

@@ -147,7 +147,7 @@ def test_a_story_shows_it_as_it_is(is_terminal, terminal, monkeypatch):
     monkeypatch.setattr(sys, "stdout", out)
     story.print_story("pod/a", "", None, "", 1, "text")  # type: ignore[arg-type]
     head, line = out.getvalue().splitlines()
-    assert head == "times are since the run began, 1970-01-01T00:00:00.001Z"
+    assert head == "times are since the first record, 1970-01-01T00:00:00.001Z"
     assert f"binding/0 7  a not bound: {SHOWN}" in line
 
 
