@@ -1,4 +1,4 @@
-"""Pods go to nodes alone that somebody has looked at."""
+"""Pods go only to nodes that have been audited."""
 
 from pathlib import Path
 

@@ -1,10 +1,10 @@
-"""Who is bound where goes into a file, before and after; pods without a team are not bound."""
+"""Writes each bind to a file, before and after it; pods without a team are not bound."""
 
 from muster.plugin import BindPlugin, BoundPod
 
 
 class Ledger(BindPlugin):
-    """A line before a pod is bound, and one once it is; nobody pays for pods without a team."""
+    """Writes a line before each bind and one after it; rejects pods without a team."""
 
     reads = ("labels.team",)
 

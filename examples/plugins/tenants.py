@@ -1,4 +1,4 @@
-"""No node takes a pod: pods of its own `tenant` make room for it, and nobody else's."""
+"""If no node fits a pod, only pods of the same `tenant` make room for it."""
 
 from muster.plugin import Evict, Plugin, Pod, RefusedNodes
 

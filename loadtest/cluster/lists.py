@@ -90,4 +90,4 @@ async def _streamed(load: Load, reader: PodReader) -> None:
                     reader.seen(_change.decode(line).object)
                 elif INITIAL_END in line:
                     return
-    raise ConnectionError(f"{PODS_PATH}: the stream ended before all was told")
+    raise ConnectionError(f"{PODS_PATH}: the stream ended before its end was reached")

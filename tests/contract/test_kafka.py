@@ -269,7 +269,7 @@ async def test_a_writer_is_not_sent_what_it_wrote_until_it_reads(store: KafkaSto
     assert position == 30
 
 
-async def test_a_journal_that_rests_brings_everything(store: KafkaStore):
+async def test_a_resting_journal_delivers_every_record(store: KafkaStore):
     writer = await store.client()
     reader = KafkaBus(store.settings, {"ingest": 1}, rest_ms={"ingest": 50})
     await reader.start()

@@ -65,14 +65,14 @@ def test_dropping_keeps_positions_from_the_limit_on(store: SnapshotStore):
     store.drop(JournalName("queueing/0"), 3)
 
 
-def test_what_is_not_there_is_bad(store: SnapshotStore):
+def test_a_missing_snapshot_is_bad(store: SnapshotStore):
     assert store.list(JournalName("placement/2")) == []
     assert store.journals() == []
     with pytest.raises(SnapshotBad, match=r"placement.2"):
         store.load(JournalName("placement/2"), 5)
 
 
-def test_a_size_that_is_not_the_bodys_is_refused(store: SnapshotStore):
+def test_a_wrong_size_is_refused(store: SnapshotStore):
     with pytest.raises(ValueError, match="size_bytes"):
         store.save(meta(5, b"x"), b"xy")
     assert store.list(JournalName("placement/2")) == []

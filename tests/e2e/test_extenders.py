@@ -103,7 +103,7 @@ def test_refused_pods_wait_with_the_extenders_message(tmp_path, extender):
     assert (ran.json()["bound"], len(extender.asked)) == (0, 1)
 
 
-def test_pods_wait_for_one_that_is_broken(tmp_path, extender):
+def test_pods_wait_for_a_broken_extender(tmp_path, extender):
     ran = play(tmp_path, config_of(extender.url, BREAKS, nodeCacheCapable=True), pod("p"))
     assert ran.code == 0, ran
     assert ran.json()["bound"] == 0
@@ -118,7 +118,7 @@ def test_an_ignorable_extender_that_fails_blocks_no_pod(tmp_path, extender, mann
     assert ran.json()["bound"] == 1
 
 
-def test_pods_that_it_does_not_manage_are_placed_without_it(tmp_path, extender):
+def test_unmanaged_pods_are_placed_without_the_extender(tmp_path, extender):
     managed = [{"name": "example.com/gadget", "ignoredByScheduler": True}]
     config = config_of(extender.url, PLAIN, managedResources=managed, nodeCacheCapable=True)
     ran = play(tmp_path, config, pod("p"), pod("q", **{"example.com/gadget": "1"}))
@@ -181,7 +181,7 @@ def gang(size: int) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("placements", [1, 3])
-def test_all_of_a_gang_go_where_extenders_let_them(tmp_path, extender, placements):
+def test_a_gang_goes_where_extenders_allow(tmp_path, extender, placements):
     config = config_of(extender.url, PLAIN, nodeCacheCapable=True)
     ran = play(tmp_path, config, *gang(5), placements=placements)
     assert ran.code == 0, ran
@@ -238,7 +238,7 @@ def test_a_binding_extender_binds_every_pod_and_a_replay_asks_no_extender(
         (SLEEPS, "no answer in 100 ms"),
     ],
 )
-def test_pods_that_it_does_not_bind_wait_with_its_message(tmp_path, extender, manner, words):
+def test_pods_that_a_binder_refuses_wait_with_its_message(tmp_path, extender, manner, words):
     limit = {"httpTimeout": "100ms"} if manner == SLEEPS else {}
     ran = play(tmp_path, binder_of(extender.url, manner, **limit), pod("p"))
     assert ran.code == 0, ran
@@ -247,7 +247,7 @@ def test_pods_that_it_does_not_bind_wait_with_its_message(tmp_path, extender, ma
     assert words in muster("story", "pod/p", tmp_path / "run").out
 
 
-def test_where_a_binder_may_be_ignored_its_pods_are_bound_without_it(tmp_path, extender):
+def test_an_ignorable_binder_that_fails_blocks_no_pod(tmp_path, extender):
     ran = play(tmp_path, binder_of(extender.url, FAILS, ignorable=True), pod("p"))
     assert ran.code == 0, ran
     assert (ran.json()["bound"], len(extender.asked)) == (1, 1)

@@ -103,7 +103,7 @@ def options(words: list[str], real_time: bool = False) -> Options:
     return Options(words, Choice(), 1, "memory", None, [], real_time=real_time)
 
 
-def test_floods_run_on_the_wall_clock_and_so_does_what_asks_for_it():
+def test_floods_and_real_time_runs_use_the_wall_clock():
     assert not options(["flood:pods=1"]).is_virtual
     assert options([str(EXAMPLE)]).is_virtual
     assert not options([str(EXAMPLE)], real_time=True).is_virtual

@@ -82,7 +82,7 @@ def test_a_pod_that_is_being_deleted_is_refused(cluster: KubeServers):
     assert "is being deleted, cannot be assigned to a host" in refused.message
 
 
-def test_a_pod_that_is_not_there_is_not_found(cluster: KubeServers):
+def test_a_missing_pod_is_not_found(cluster: KubeServers):
     assert bind(cluster, "never-made").status == 404
 
 
@@ -119,10 +119,10 @@ def tried(servers: KubeServers, made: dict[str, Any]) -> int:
 
 
 @pytest.mark.parametrize("made", [made for made, _ in API_REFUSES])
-def test_what_a_world_refuses_by_an_api_servers_rules_it_refuses(cluster: KubeServers, made):
+def test_an_api_server_refuses_what_a_world_refuses_by_its_rules(cluster: KubeServers, made):
     assert tried(cluster, made) in (400, 422)
 
 
 @pytest.mark.parametrize("made", API_TAKES)
-def test_what_it_takes_a_world_takes(cluster: KubeServers, made):
+def test_a_world_takes_what_an_api_server_takes(cluster: KubeServers, made):
     assert tried(cluster, made) == 201

@@ -63,7 +63,7 @@ def found_in(answer: Answer) -> list[Any]:
     return answer.body["items"] if answer.status == HTTPStatus.OK else []
 
 
-def test_history_begins_with_what_there_is(stored: KubeServers):
+def test_history_begins_with_the_present_state(stored: KubeServers):
     # After etcd's death lists are refused while the watch cache is filled again, which may begin
     # after a successful list. So the last successful list counts.
     listed = eventually(lambda: found_in(stored.api.get(OF_PODS)), "pods are listed")

@@ -92,7 +92,7 @@ def test_with_few_requests_at_a_time_nothing_is_lost(
     assert case.check(tmp_path / "run").races == []
 
 
-def test_servers_that_die_and_come_back(
+def test_pods_are_bound_while_servers_die_and_return(
     servers: KubeServers, kubeconfig: Path, case: Case, tmp_path
 ):
     """Each while pods come and are bound, so that it takes answers to binds with it."""
@@ -244,7 +244,7 @@ def test_objects_deleted_between_two_runs_are_noticed(
     assert case.check(tmp_path / "run").races == []
 
 
-def test_what_is_not_allowed_is_named(servers: KubeServers, kubeconfig: Path, tmp_path):
+def test_a_missing_permission_is_named(servers: KubeServers, kubeconfig: Path, tmp_path):
     role = json.loads(servers.kubectl("get", "clusterrole", "muster", "-o", "json"))
     less = [rule for rule in role["rules"] if rule["resources"] != ["pods/binding"]]
     servers.kubectl("patch", "clusterrole", "muster", "-p", json.dumps({"rules": less}))

@@ -82,7 +82,7 @@ def test_a_run_ends_when_its_folder_is_renamed_and_continues_there(servers: Kube
         muster.stop()
 
 
-def test_what_does_not_fit_waits_with_a_message(servers: KubeServers, tmp_path):
+def test_pods_that_do_not_fit_wait_with_a_message(servers: KubeServers, tmp_path):
     api = servers.api
     with run(servers, tmp_path) as muster:
         api.create(PODS, pod("large", cpu="5")).ok()

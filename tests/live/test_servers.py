@@ -32,7 +32,7 @@ def pods_of(servers: KubeServers, app: str, phase: str) -> list[dict]:
     return [pod for pod in found if pod["status"].get("phase") == phase]
 
 
-def test_the_servers_are_of_the_version_that_is_asked_for(cluster: KubeServers):
+def test_the_servers_have_the_requested_version(cluster: KubeServers):
     assert cluster.api.get("/version").ok()["gitVersion"] == KUBERNETES_VERSION
 
 

@@ -267,7 +267,7 @@ def test_events_add_up_to_the_clusters_state(operations, placements):
 
 
 @given(ops, ops)
-def test_a_lost_stretch_is_made_up_by_lists(before, missed):
+def test_lists_make_up_for_lost_changes(before, missed):
     steps: Any = Steps(IngestCore(2))
     truth, follower = Truth(), Follower()
     for operation in before:
@@ -297,7 +297,7 @@ def test_a_loaded_state_continues_identically(operations, at):
 
 @settings(max_examples=50)
 @given(st.lists(st.sampled_from(PODS), unique=True, min_size=1), ops)
-def test_columns_say_what_singles_say(names, operations):
+def test_columns_and_single_pods_give_the_same_state(names, operations):
     """The same pods in one event or one by one: the same state, whatever was before."""
     truth = Truth()
     before = [event for operation in operations for event in happen(truth, *operation)]

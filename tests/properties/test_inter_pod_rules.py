@@ -85,7 +85,7 @@ def test_pods_at_once_go_where_they_go_one_by_one(seed, k):
 
 @settings(max_examples=100)
 @given(st.integers(0, 1 << 30))
-def test_counts_are_those_of_the_pods_there_are(seed):
+def test_counts_equal_those_of_the_present_pods(seed):
     draw = Random(seed)
     table, sigs = world(draw)
     there: Counter = Counter()
@@ -109,7 +109,7 @@ def test_counts_are_those_of_the_pods_there_are(seed):
             assert table.counters.counts[at, row] == expected, counter
 
 
-def test_counters_go_with_the_last_signature_that_needs_them():
+def test_counters_are_dropped_with_the_last_signature_that_needs_them():
     draw = Random(3)
     table, sigs = world(draw, sigs=20)
     assert any(isinstance(one, Matching) for one in table.counters.index)

@@ -211,7 +211,7 @@ ROOMS = st.lists(st.tuples(st.integers(0, 6), st.integers(0, 3)), min_size=1, ma
 
 @settings(max_examples=200)
 @given(ROOMS, SCHEDULES)
-def test_what_is_held_is_committed_or_given_back(rooms, actions):
+def test_every_hold_is_committed_or_released(rooms, actions):
     mesh = run(rooms, actions, reloads=False)
     ends = [(event.gang, event.attempt) for event in mesh.journal if isinstance(event, ENDS)]
     committed: set[int] = set()
@@ -229,7 +229,7 @@ def test_what_is_held_is_committed_or_given_back(rooms, actions):
 
 @settings(max_examples=200)
 @given(ROOMS, SCHEDULES)
-def test_an_attempt_ends_once_unless_only_its_gate_falls_later(rooms, actions):
+def test_an_attempt_ends_once_unless_its_permit_timeout_ends_later(rooms, actions):
     mesh = run(rooms, actions, reloads=False)
     done: set[tuple[int, int]] = set()
     for event in mesh.journal:

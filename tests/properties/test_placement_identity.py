@@ -129,14 +129,14 @@ class Renamer(Driver):
 
 @settings(max_examples=40)
 @given(SEEDS)
-def test_every_charge_has_the_last_name(seed):
+def test_every_charge_has_the_latest_signature(seed):
     """Whether the dispatch came before or after it, and whatever became of the pod."""
     Renamer(seed, 0.3, whole=False).play(STEPS).assert_current()
 
 
 @settings(max_examples=40)
 @given(SEEDS)
-def test_names_that_no_rule_looks_at_change_nothing(seed):
+def test_identities_that_no_rule_reads_change_nothing(seed):
     plain = Renamer(seed, 0.0, whole=True).play(STEPS)
     named = Renamer(seed, 0.3, whole=True).play(STEPS)
     assert list(named.known()) == list(plain.known())
@@ -144,7 +144,7 @@ def test_names_that_no_rule_looks_at_change_nothing(seed):
 
 @settings(max_examples=25)
 @given(SEEDS)
-def test_a_reloaded_shard_knows_the_names(seed):
+def test_a_reloaded_shard_knows_the_latest_signatures(seed):
     straight = Renamer(seed, 0.2, whole=False).play(STEPS)
     reloaded = Renamer(seed, 0.2, whole=False, reload_chance=0.3).play(STEPS)
     assert straight.log == reloaded.log
@@ -153,13 +153,13 @@ def test_a_reloaded_shard_knows_the_names(seed):
 
 @settings(max_examples=15)
 @given(SEEDS)
-def test_batches_do_not_matter_to_names(seed):
+def test_batches_do_not_change_signatures(seed):
     on = Renamer(seed, 0.3, whole=False).play(STEPS)
     off = Renamer(seed, 0.3, whole=False, batch=False).play(STEPS)
     assert list(decisions(on.log)) == list(decisions(off.log))
 
 
-def test_dispatches_under_names_of_old_happen():
+def test_dispatches_under_old_signatures_occur():
     """What the tests above are about is there: of all pods that were placed many were dispatched
     under a signature that they no longer had.
     """

@@ -283,7 +283,7 @@ def run(nodes: list[int], shards: int, schedule: list[tuple], *, reloads: bool) 
 
 @settings(max_examples=200)
 @given(NODES, st.integers(1, 2), SCHEDULES)
-def test_nothing_is_shared_and_nothing_left_over(nodes, shards, schedule):
+def test_no_victim_is_shared_and_no_charge_is_left(nodes, shards, schedule):
     mesh = run(nodes, shards, schedule, reloads=False)
     state = mesh.steps.state
     assert state.asks == {}

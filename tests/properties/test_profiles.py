@@ -152,7 +152,7 @@ def test_a_score_of_many_nodes_is_that_of_each(seed: int):
 
 @settings(deadline=None, max_examples=200)
 @given(seeds)
-def test_the_default_over_any_resources_is_the_quick_one(seed: int):
+def test_general_scores_over_cpu_and_memory_equal_the_default_ones(seed: int):
     random = Random(seed)
     table, sigs = a_table(random)
     kernel = Kernel()

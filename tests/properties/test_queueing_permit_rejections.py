@@ -103,7 +103,7 @@ BUGS = (
 
 
 @pytest.mark.parametrize("bug", BUGS, ids=lambda bug: bug.name)
-def test_a_change_of_what_wakes_is_noticed(bug: Bug) -> None:
+def test_a_planted_change_of_wake_ups_is_noticed(bug: Bug) -> None:
     with planted(bug), pytest.raises(AssertionError):
         come_all_to_rest(30)
 

@@ -149,7 +149,7 @@ def test_a_shared_dry_run_equals_separate_ones(seed: int, count: int, shards: in
 
 @settings(max_examples=120, deadline=None)
 @given(st.integers(1, 1 << 20), st.lists(st.integers(1, 4), min_size=2, max_size=10), st.data())
-def test_simultaneous_kinds_are_served_in_turn(
+def test_simultaneous_signatures_are_served_in_turn(
     seed: int, counts: list[int], data: st.DataObject
 ) -> None:
     shards = data.draw(st.integers(1, 2))
@@ -169,7 +169,7 @@ def test_simultaneous_kinds_are_served_in_turn(
 
 @settings(max_examples=80, deadline=None)
 @given(st.integers(0, 1 << 20), st.integers(2, 12))
-def test_a_shard_answers_at_once_as_one_by_one(seed: int, count: int) -> None:
+def test_a_shard_gives_the_same_candidates_at_once_as_one_by_one(seed: int, count: int) -> None:
     mesh, pods = Mesh(seed, 1), list(range(FIRST, FIRST + count))
     (shard,), budgets = mesh.shards, mesh.preemption.state.budgets
     named = budgets.counted_pods({})
@@ -194,7 +194,7 @@ def test_a_shard_answers_at_once_as_one_by_one(seed: int, count: int) -> None:
             budgets.charge(victim)
 
 
-def test_many_of_them_are_served_by_one_dry_run() -> None:
+def test_one_dry_run_serves_many_preemptors() -> None:
     shard = Shard().sig(1, spec(cpu=1_000)).sig(ASKER, spec(cpu=3_000, priority=1))
     for number in range(1, 301):
         shard.nodes(number, node(f"n{number}"))

@@ -23,7 +23,7 @@ def run():
 
 @pytest.mark.parametrize("journal", JOURNALS)
 @pytest.mark.parametrize("window", [7, 1_000])
-async def test_it_is_the_last_one_that_is_valid(run, journal, window, monkeypatch):
+async def test_the_newest_valid_record_is_found(run, journal, window, monkeypatch):
     monkeypatch.setattr(newest_record, "WINDOW_RECORDS", window)
     reader = Reader(journal, Cursor())
     valid = list(reader.accept_all(list(enumerate(run.records[journal]))))
@@ -65,7 +65,7 @@ async def test_void_records_count_for_nothing():
     assert (found.position, found.event) == (1, LaneFreed(1))
 
 
-async def test_it_stops_at_what_is_too_old(run, monkeypatch):
+async def test_the_search_stops_at_records_that_are_too_old(run, monkeypatch):
     monkeypatch.setattr(newest_record, "WINDOW_RECORDS", 7)
     journal = JOURNALS[0]
     reader = Reader(journal, Cursor())

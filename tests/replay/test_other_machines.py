@@ -20,7 +20,7 @@ ENVIRONMENTS = {
 
 
 @pytest.mark.parametrize("environment", [PLAIN_CPU, *OTHER_MACHINES], ids=str)
-def test_a_plain_processor_has_nothing_left_that_numpy_chooses_by(environment):
+def test_a_plain_processor_has_no_feature_that_numpy_dispatches_on(environment):
     assert DISPATCHED, "nothing to mask: replay is compared with itself on this machine"
     assert not features_left(environment)
 

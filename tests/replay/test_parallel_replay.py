@@ -194,7 +194,7 @@ def test_a_process_killed_while_taking_a_part_does_not_stop_the_others(run, monk
         replay_all(source_of(run), parts_of(run), 2)
 
 
-def test_there_are_not_more_processes_than_parts_or_cores(run):
+def test_no_more_processes_run_than_parts_or_cores(run):
     assert processes_for(parts_of(run)[:1]) == 1
     assert 1 <= processes_for(parts_of(run)) <= (os.cpu_count() or 1)
 

@@ -47,7 +47,7 @@ async def test_every_record_is_decided_again_as_it_was(run, journal):
     assert report.divergence is None
 
 
-async def test_the_run_has_what_makes_replays_hard(run):
+async def test_the_run_covers_the_hard_cases(run):
     reports = [await run.replayed(journal) for journal in JOURNALS]
     assert sum(report.voids for report in reports) > 0
     assert sum(report.events for report in reports) > 500
@@ -175,7 +175,7 @@ async def test_a_state_that_differs_from_another_versions_snapshot_is_named(run,
     assert "is not the one of the snapshot made there" in report.lines()[0]
 
 
-async def test_another_form_without_a_snapshot_to_compare_is_named(run, monkeypatch):
+async def test_a_changed_snapshot_format_is_named_if_the_snapshot_is_missing(run, monkeypatch):
     in_a_new_form(monkeypatch)
     report = await replace(run, store=MemorySnapshots()).replayed("permit/0", redecide=False)
     assert "is not the one of the snapshot made there" in report.lines()[0]
@@ -197,7 +197,7 @@ async def test_a_changed_state_is_named_at_the_next_snapshot(run, monkeypatch):
     assert "is not the one of the snapshot made there" in report.lines()[0]
 
 
-async def test_a_snapshot_that_is_not_there_is_named(run):
+async def test_a_missing_snapshot_is_named(run):
     report = await run.replayed("permit/0", start=1)
     assert report.lines() == ["permit/0 at 1: there is no snapshot"]
 

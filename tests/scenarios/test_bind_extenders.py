@@ -59,7 +59,7 @@ def played(story: Any, binders: Binds, binder: Extender = BINDER, placements: in
 
 @pytest.mark.parametrize("placements", [1, 2])
 @pytest.mark.parametrize("writes", [False, True])
-def test_it_is_asked_once_for_every_pod(placements, writes):
+def test_the_extender_is_asked_once_for_every_pod(placements, writes):
     binders = Binds(writes)
 
     async def story(scene: Scene):
@@ -92,7 +92,7 @@ def test_a_failed_bind_backs_off_and_releases_the_node():
     played(story, binders)
 
 
-def test_one_that_may_be_ignored_leaves_the_bind_to_default_binder():
+def test_an_ignorable_extender_that_fails_leaves_the_bind_to_default_binder():
     binders = Binds()
 
     async def story(scene: Scene):
@@ -115,7 +115,7 @@ def test_an_extender_that_claims_a_bind_it_did_not_make_is_asked_again():
     played(story, binders)
 
 
-def test_pods_that_it_does_not_manage_are_bound_without_it():
+def test_unmanaged_pods_are_bound_without_the_extender():
     binders = Binds()
 
     async def story(scene: Scene):

@@ -98,7 +98,7 @@ def test_messages_are_no_older_than_a_minute(count: int):
 
 
 @pytest.mark.parametrize("count", [1, 300])
-def test_few_are_written_again_every_forty_seconds(count: int):
+def test_a_few_messages_are_rewritten_every_forty_seconds(count: int):
     both = Both()
     both.run(range(1, count + 1))
     expected = (END_MS - BEGIN_MS) // 40_000

@@ -92,7 +92,7 @@ def test_an_event_wakes_the_pods_whose_plugin_names_it_and_no_others(placements)
     played(story, placements)
 
 
-def test_a_label_of_a_node_wakes_and_room_does_not():
+def test_a_node_label_wakes_pods_and_free_room_does_not():
     async def story(scene: Scene):
         scene.pods("a", cpu_milli=CPU)
         await scene.settle(60)
@@ -107,7 +107,7 @@ def test_a_label_of_a_node_wakes_and_room_does_not():
     played(story)
 
 
-def test_nothing_wakes_but_the_end_of_five_minutes():
+def test_a_pod_without_events_waits_for_five_minutes():
     async def story(scene: Scene):
         scene.pods("a", cpu_milli=CPU)
         await scene.settle(5)
@@ -135,7 +135,7 @@ def test_events_during_the_plugins_call_count():
     played(story)
 
 
-def test_without_a_list_of_events_any_wakes():
+def test_without_a_list_of_events_any_event_wakes_the_pod():
     async def story(scene: Scene):
         scene.pods("a", cpu_milli=CPU)
         await scene.settle(30)

@@ -167,7 +167,7 @@ def test_too_few_victims_evict_no_pod():
     played(story, says)
 
 
-def test_pods_that_they_do_not_manage_are_not_asked_about():
+def test_extenders_are_not_asked_about_unmanaged_pods():
     says = Says(lambda _nodes: VictimsLeft(error="never asked"))
     managed = Extender(url="http://h", preempt_verb="p", managed_resources=("example.com/gadget",))
 

@@ -22,7 +22,7 @@ def played(story: Any, **mesh: Any) -> None:
 
 
 @pytest.mark.parametrize("mesh", [{}, {"placements": 2}, {"batch": False}], ids=str)
-def test_as_many_pods_run_as_there_are_seats_and_the_next_comes_when_one_leaves(mesh):
+def test_a_pod_without_a_seat_waits_until_another_pod_leaves(mesh):
     names = [f"p{n}" for n in range(8)]
 
     async def story(scene: Scene):
@@ -45,7 +45,7 @@ def test_as_many_pods_run_as_there_are_seats_and_the_next_comes_when_one_leaves(
     played(story, **mesh)
 
 
-def test_seats_are_preempted_for():
+def test_a_pod_preempts_another_for_its_seat():
     async def story(scene: Scene):
         scene.pods("x", "y", "z", cpu_milli=100, shown=ONE)
         await scene.settle()

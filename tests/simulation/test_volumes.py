@@ -30,7 +30,7 @@ def test_several_shards_choose_no_volume_twice(seed: int) -> None:
 
 @pytest.mark.parametrize("placements", [1, 3])
 @pytest.mark.parametrize("seed", range(12))
-def test_members_of_gangs_get_theirs_with_their_places(seed: int, placements: int) -> None:
+def test_gang_members_get_volumes_with_their_places(seed: int, placements: int) -> None:
     scenario = make_volume_scenario(seed, placements, for_gangs=True)
     result = simulate(scenario, redecide=seed % 4 == 0)
     assert result.is_good, f"seed {seed}\n" + "\n".join(result.lines)

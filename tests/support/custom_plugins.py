@@ -23,7 +23,7 @@ SHA256 = "0" * 64
 
 
 class ByZone(Plugin):
-    """Pods with few cores keep off zone x, and like a zone's name the better the longer it is."""
+    """Refuses zone x for pods with few cores; scores zones by the length of their names."""
 
     reads = ("requests.cpu",)
     message = "node(s) were in zone x"
@@ -37,7 +37,7 @@ class ByZone(Plugin):
 
 
 class ByZoneEach(Plugin):
-    """The same, node by node."""
+    """The same rule, node by node."""
 
     reads = ("requests.cpu",)
     message = "node(s) were in zone x"
@@ -53,7 +53,7 @@ class ByZoneEach(Plugin):
 
 
 class Tainted(Plugin):
-    """As it is, and not for every pod: nodes that keep pods away, or none."""
+    """A score that is not normalised and skips some pods: whether a node has taints."""
 
     reads = ("priority", "nodeSelector")
 
@@ -68,7 +68,7 @@ class Tainted(Plugin):
 
 
 class FewRacks(Plugin):
-    """Lower is better."""
+    """A score of which lower values are better."""
 
     normalize = LOWER
 
@@ -77,7 +77,7 @@ class FewRacks(Plugin):
 
 
 class Packs(Plugin):
-    """By amounts: the fuller the better."""
+    """A score by amounts: higher for fuller nodes."""
 
     reads = ("requests.cpu",)
     amounts = ("cpu", "ephemeral-storage")
@@ -98,9 +98,7 @@ class Breaks(Plugin):
 
 
 class Seats(Plugin):
-    """reserve: a pod takes the number of seats in its label, and a node has the number in its
-    label.
-    """
+    """Reserve: a pod takes the number of seats in its label, a node has the number in its label."""
 
     reads = ("labels.seats",)
     message = "node(s) had no seats left"
@@ -113,7 +111,7 @@ class Seats(Plugin):
 
 
 class HasTeam(Plugin):
-    """preEnqueue: pods wait until they name their team."""
+    """PreEnqueue: pods wait until they have a team label."""
 
     reads = ("labels.team",)
 
@@ -122,7 +120,7 @@ class HasTeam(Plugin):
 
 
 class ByRank(Plugin):
-    """queueSort: by an annotation, whatever the priority."""
+    """QueueSort: orders pods by an annotation instead of their priority."""
 
     reads = ("annotations.rank",)
 

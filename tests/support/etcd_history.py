@@ -83,7 +83,7 @@ class EtcdHistory:
         self._thread.join()
 
     def settle(self, timeout_s: float = 300.0) -> int:
-        """Until everything that etcd has stored by now is here; returns its revision."""
+        """Wait until everything that etcd has stored by now is here; return its revision."""
         body = {"key": encoded(_MARKER), "value": encoded("")}
         revision = int(self._store.ask("/v3/kv/put", body)["header"]["revision"])
         with self._progress:
@@ -96,18 +96,18 @@ class EtcdHistory:
         return revision
 
     def changes(self, prefix: str = "") -> list[Change]:
-        """Everything so far under this prefix, in the order of revisions."""
+        """Return all changes so far under this prefix, in the order of revisions."""
         with self._progress:
             return [change for change in self._changes if change.key.startswith(prefix)]
 
     def drain(self) -> list[Change]:
-        """Everything since the last time, which is forgotten here: for runs that take long."""
+        """Return the changes since the last call and forget them, for long runs."""
         with self._progress:
             found, self._changes = self._changes, []
             return found
 
     def at(self, revision: int, prefix: str = "") -> dict[str, Any]:
-        """What there was at this revision, by key."""
+        """Return the values at this revision, by key."""
         found: dict[str, Any] = {}
         for change in self.changes(prefix):
             if change.revision > revision:

@@ -17,14 +17,14 @@ class EtcdStore:
     """One etcd; each request has a connection of its own."""
 
     def __init__(self, etcd_url: str) -> None:
-        """Nothing is asked yet."""
+        """Send nothing yet."""
         parts = urlsplit(etcd_url)
         assert parts.hostname is not None
         assert parts.port is not None
         self.address = (parts.hostname, parts.port)
 
     def ask(self, path: str, body: dict[str, Any]) -> Any:
-        """One request. Raises OSError and AssertionError (refused)."""
+        """Send one request. Raises OSError, and AssertionError if it is refused."""
         connection = http.client.HTTPConnection(*self.address, timeout=10)
         try:
             connection.request("POST", path, json.dumps(body))
@@ -36,7 +36,7 @@ class EtcdStore:
             connection.close()
 
     def get(self, key: str) -> bytes:
-        """The stored value of a key that is there."""
+        """Return the value of an existing key."""
         (found,) = self.ask("/v3/kv/range", {"key": encoded(key)})["kvs"]
         return base64.b64decode(found["value"])
 
@@ -51,16 +51,16 @@ class EtcdStore:
             self.ask("/v3/kv/txn", {"success": puts})
 
     def delete_all(self, prefix: str) -> int:
-        """Delete what begins so; how much there was."""
+        """Delete the keys with this prefix; return their number."""
         wanted = {"key": encoded(prefix), "range_end": encoded(after(prefix))}
         return int(self.ask("/v3/kv/deleterange", wanted)["deleted"])
 
 
 def encoded(text: str) -> str:
-    """A key as requests carry it."""
+    """Return a key as requests encode it."""
     return base64.b64encode(text.encode()).decode()
 
 
 def after(prefix: str) -> str:
-    """The first key behind all that begin with this one."""
+    """Return the first key after all keys with this prefix."""
     return prefix[:-1] + chr(ord(prefix[-1]) + 1)

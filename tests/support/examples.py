@@ -24,12 +24,12 @@ FIXED: dict[Any, Any] = {
 
 
 def all_event_types() -> list[tuple[str, type[Event]]]:
-    """(journal's service or "observed", event type), in the order of their modules."""
+    """Yield (journal's service or "observed", event type), in the order of their modules."""
     return [(name, kind) for name, kinds in EVENT_TYPES.items() for kind in kinds]
 
 
 def example(kind: Any) -> Any:
-    """A value of the type with every field set."""
+    """Return a value of the type with every field set."""
     kind = getattr(kind, "__supertype__", kind)  # of a NewType
     if kind in FIXED:
         return FIXED[kind]

@@ -23,7 +23,7 @@ SUBJECT = "/CN=muster-test"
 
 
 def running_broker() -> Iterator[KafkaBroker]:
-    """For a fixture: one that runs; tests that kill it start it again."""
+    """Yield a running broker to a fixture; tests that kill it start it again."""
     require_tool("kafka", INSTALL_COMMAND, found=kafka_available())
     server = new_broker()
     try:
@@ -71,14 +71,14 @@ org.apache.kafka.common.security.plain.PlainLoginModule required user_muster="{P
 
 
 class Secured(msgspec.Struct, frozen=True):
-    """How to reach a broker's secure listener, correctly, and its plain one."""
+    """The correct settings for a broker's secure listener, and for its plain one."""
 
     settings: KafkaSettings
     plain: str
 
 
 def secured_broker(folder: Path) -> Iterator[Secured]:
-    """For a fixture: one that wants client certificates and SASL; its secrets lie in the folder."""
+    """Yield a broker that demands client certificates and SASL; its secrets are in the folder."""
     require_tool("kafka", INSTALL_COMMAND, found=java_kafka_installed())
     require_tool("openssl", "apt-get install openssl")
     make_certificates(folder)

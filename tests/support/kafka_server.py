@@ -38,18 +38,18 @@ class KafkaBroker(Protocol):
         ...
 
     def stop(self) -> None:
-        """End it and remove its data. Idempotent."""
+        """End the broker and remove its data. Idempotent."""
         ...
 
 
 def java_kafka_installed() -> bool:
-    """Whether the broker's files and a Java to run them are there."""
+    """Return whether the broker's files and a Java to run them are installed."""
     installed = (servers_dir() / "kafka" / "installed.xml").is_file()
     return installed and shutil.which("java") is not None
 
 
 def docker_usable() -> bool:
-    """Whether there is a Docker daemon that answers."""
+    """Return whether a Docker daemon answers."""
     if shutil.which("docker") is None:
         return False
     command = ["docker", "info"]
@@ -61,12 +61,14 @@ def docker_usable() -> bool:
 
 
 def kafka_available() -> bool:
-    """Whether `new_broker` can give one."""
+    """Return whether `new_broker` can return a broker."""
     return java_kafka_installed() or docker_usable()
 
 
 def new_broker() -> KafkaBroker:
-    """A broker, not yet started: by Java, else in a container. Raises RuntimeError."""
+    """Return a broker that is not started yet: by Java, else in a container. Raises
+    RuntimeError.
+    """
     if java_kafka_installed():
         return KafkaServer()
     if docker_usable():

@@ -29,11 +29,11 @@ class Answer:
 
     @property
     def message(self) -> str:
-        """A Status object's message, else nothing."""
+        """Return the message of a Status object, else an empty text."""
         return str(self.body.get("message", "")) if isinstance(self.body, dict) else ""
 
     def ok(self) -> Any:
-        """The body of a successful answer; any other is an AssertionError that quotes it."""
+        """Return the body of a successful answer. Raises AssertionError with any other answer."""
         assert 200 <= self.status < 300, f"{self.status}: {self.message or self.body}"
         return self.body
 
@@ -53,13 +53,15 @@ class KubeApi:
         self._headers = {"Authorization": f"Bearer {token}", "Accept": "application/json"}
 
     def close(self) -> None:
-        """Give the connection up; the next request opens another."""
+        """Close the connection; the next request opens another."""
         self._connection.close()
 
     def request(
         self, method: str, path: str, body: Any = None, *, content_type: str | None = None
     ) -> Answer:
-        """Send once. Connection errors go to the caller: whether it arrived is then unknown."""
+        """Send the request once. A connection error is raised: whether the request arrived is
+        unknown.
+        """
         headers = dict(self._headers)
         data = None
         if body is not None:
@@ -93,20 +95,20 @@ class KubeApi:
         return self.request("POST", path, body)
 
     def watched(self, path: str) -> list[Any]:
-        """The events of a watch, until the server ends it (`timeoutSeconds` in the path)."""
+        """Return the events of a watch that the server ends (`timeoutSeconds` in the path)."""
         status, raw, _ = self._send("GET", path, None, self._headers)
         assert status == http.HTTPStatus.OK, raw
         return [json.loads(line) for line in raw.splitlines()]
 
     def items(self, path: str) -> list[Any]:
-        """Everything in a collection."""
+        """Return all objects of a collection."""
         found = self.get(path).ok()["items"]
         assert isinstance(found, list)
         return found
 
 
 def _parsed(raw: bytes) -> Any:
-    """JSON where it is; health checks answer plain text."""
+    """Return decoded JSON, or the text: health checks answer plain text."""
     try:
         return json.loads(raw)
     except ValueError:

@@ -18,14 +18,14 @@ _NAMES = "subjectAltName=IP:127.0.0.1,DNS:localhost"
 
 @dataclass(frozen=True, slots=True)
 class User:
-    """A user whom the API server knows by a token."""
+    """A user that the API server knows by a token."""
 
     name: str
     groups: tuple[str, ...] = ()
 
     @property
     def token(self) -> str:
-        """A bearer token; of a test cluster it need not be secret."""
+        """A bearer token, which need not be secret in a test cluster."""
         return f"token-of-{self.name.replace(':', '-')}"
 
 
@@ -46,7 +46,9 @@ def _openssl(folder: Path, *arguments: str) -> None:
 
 
 def make_certificates(folder: Path) -> None:
-    """ca.crt; server.crt and server.key for 127.0.0.1; sa.key, which signs service accounts."""
+    """Write ca.crt, server.crt and server.key for 127.0.0.1, and sa.key, which signs service
+    accounts.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     authority = ["-keyout", "ca.key", "-out", "ca.crt", "-subj", "/CN=muster test authority"]
     _openssl(folder, "req", "-x509", *_NEW_KEY, *authority, "-days", DAYS)
@@ -60,7 +62,7 @@ def make_certificates(folder: Path) -> None:
 
 
 def make_client_certificate(folder: Path, name: str) -> tuple[Path, Path]:
-    """A client's certificate, signed by the authority of `make_certificates`, and its key."""
+    """Write a client's key and certificate, signed by the authority of `make_certificates`."""
     certificate, key = folder / f"{name}.crt", folder / f"{name}.key"
     request = ["-keyout", key.name, "-out", f"{name}.csr", "-subj", f"/CN={name}"]
     _openssl(folder, "req", "-new", *_NEW_KEY, *request)
@@ -70,12 +72,12 @@ def make_client_certificate(folder: Path, name: str) -> tuple[Path, Path]:
 
 
 def verifying(ca_path: Path) -> ssl.SSLContext:
-    """A client context that trusts this authority alone and checks names."""
+    """Return a client context that trusts only this authority and checks names."""
     return ssl.create_default_context(cafile=str(ca_path))
 
 
 def write_tokens(path: Path, users: Iterable[User]) -> None:
-    """The API server's --token-auth-file."""
+    """Write the API server's --token-auth-file."""
     with path.open("w", encoding="utf-8", newline="") as file:
         rows = csv.writer(file)
         for number, user in enumerate(users, start=1):
@@ -84,7 +86,7 @@ def write_tokens(path: Path, users: Iterable[User]) -> None:
 
 
 def write_kubeconfig(path: Path, url: str, ca_path: Path, token: str) -> Path:
-    """A kubeconfig file (JSON is YAML) that trusts the authority alone."""
+    """Write a kubeconfig (JSON is YAML) that trusts only this authority."""
     cluster = {"server": url, "certificate-authority": str(ca_path.resolve())}
     config = {
         "apiVersion": "v1",
@@ -100,5 +102,5 @@ def write_kubeconfig(path: Path, url: str, ca_path: Path, token: str) -> Path:
 
 
 def all_users(more: Sequence[User]) -> list[User]:
-    """The users that the servers need, and those a test adds."""
+    """Return the users that the servers need, and those that a test adds."""
     return [ADMIN, MUSTER, SCHEDULER, CONTROLLER_MANAGER, KWOK, *more]

@@ -21,14 +21,16 @@ def node(
     labels: Mapping[str, str] | None = None,
     ready: bool = False,
 ) -> dict[str, Any]:
-    """A node; `ready` says so in its status, for clusters where KWOK does not."""
+    """Return a node; `ready` sets its Ready condition, for clusters without KWOK."""
     builder = make_node(name).hostname().labels(dict(labels or {}))
     builder.capacity(cpu, memory, str(pods))
     return (builder.ready() if ready else builder).obj()
 
 
 def pod_spec(*, cpu: str = "100m", memory: str = "64Mi", **spec: Any) -> dict[str, Any]:
-    """One container with these requests; `spec` adds fields under their API names."""
+    """Return a spec of one container with these requests; `spec` adds fields under their
+    API names.
+    """
     container = {
         "name": "main",
         "image": _IMAGE,
@@ -69,7 +71,7 @@ def _workload(
 def binding(
     name: str, node_name: str, *, uid: str | None = None, resource_version: str | None = None
 ) -> dict[str, Any]:
-    """What is POSTed to pods/NAME/binding; uid and resourceVersion are preconditions."""
+    """Return the body of a POST to pods/NAME/binding; uid and resourceVersion are preconditions."""
     metadata = {"name": name, "uid": uid, "resourceVersion": resource_version}
     return {
         "apiVersion": "v1",
@@ -80,7 +82,9 @@ def binding(
 
 
 def eventually(check: Callable[[], T], what: str, *, timeout_s: float = 30.0) -> T:
-    """The first true result of `check`; an AssertionError with the last one when none comes."""
+    """Return the first true result of `check`. Raises AssertionError with the last one in
+    the end.
+    """
     deadline = time.monotonic() + timeout_s
     while True:
         found = check()

@@ -98,7 +98,7 @@ PORT_NAMES = (
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """Where everything of one test cluster is: programs, its folder, its ports."""
+    """The programs, the folder and the ports of one test cluster."""
 
     programs: Path
     folder: Path
@@ -112,7 +112,7 @@ class Layout:
 
     @property
     def ca_path(self) -> Path:
-        """The authority that signed every server's certificate."""
+        """The certificate of the authority that signed every server's certificate."""
         return self.pki / "ca.crt"
 
     @property
@@ -127,17 +127,19 @@ class Layout:
 
     @property
     def audit_log_path(self) -> Path:
-        """One JSON event a line."""
+        """The audit log: one JSON event a line."""
         return self.folder / "audit.log"
 
     def program(self, name: str) -> str:
-        """A built program."""
+        """Return the path of a built program."""
         folder = {"etcd": "etcd", "kwok": "kwok"}.get(name, "kubernetes")
         return str(self.programs / folder / name)
 
 
 def etcd_command(at: Layout, options: KubeOptions) -> list[str]:
-    """One member. Without fsync: what is written survives its kill -9, though no power cut."""
+    """Return the command of a single etcd without fsync: its data survives kill -9, but no power
+    cut.
+    """
     peer = f"http://127.0.0.1:{at.ports['etcd-peer']}"
     return [
         at.program("etcd"),
@@ -228,7 +230,7 @@ def controller_manager_command(
     kubeconfig: Path,
     controllers: Sequence[str] = CONTROLLERS,
 ) -> list[str]:
-    """kube-controller-manager, without limits on its own requests."""
+    """Return the command of kube-controller-manager, without limits on its own requests."""
     return [
         at.program("kube-controller-manager"),
         f"--kubeconfig={kubeconfig}",
@@ -248,7 +250,7 @@ def controller_manager_command(
 
 
 def scheduler_config(kubeconfig: Path, names: Sequence[str], qps: int) -> dict[str, object]:
-    """A KubeSchedulerConfiguration: the defaults, a profile for each name, its own speed limit."""
+    """Return a KubeSchedulerConfiguration: defaults, a profile for each name, no speed limit."""
     return {
         "apiVersion": "kubescheduler.config.k8s.io/v1",
         "kind": "KubeSchedulerConfiguration",
@@ -272,7 +274,9 @@ def scheduler_command(at: Layout, options: KubeOptions, config: Path) -> list[st
 
 
 def kwok_command(at: Layout, kubeconfig: Path, *, lease_duration_s: int) -> list[str]:
-    """KWOK, which plays the kubelet of every node. It admits everything, even too much."""
+    """Return the command of KWOK, which plays every node's kubelet. It admits any number
+    of pods.
+    """
     return [
         at.program("kwok"),
         f"--kubeconfig={kubeconfig}",

@@ -77,7 +77,7 @@ class Fault:
     over: asyncio.Event = field(default_factory=asyncio.Event)
 
     def takes(self, request: web.BaseRequest, body: bytes) -> bool:
-        """Whether it happens to this one, which then counts."""
+        """Return whether the fault applies to this request; count it if so."""
         if self.times <= 0 or request.method != self.method:
             return False
         if re.search(self.path, request.path_qs) is None:
@@ -117,11 +117,11 @@ class KubeProxy:
     _watches: dict[int, web.BaseRequest] = field(default_factory=dict)
 
     def happened(self, kind: Kind) -> list[Passed]:
-        """The requests that this fault was done to."""
+        """Return the requests that this fault was applied to."""
         return [passed for passed in self.log if passed.fault is kind]
 
     async def settled(self) -> None:
-        """Until every late request so far has arrived."""
+        """Wait until every delayed request so far has arrived."""
         await asyncio.gather(*self._late)
 
     def cut(self, path: str) -> int:
@@ -132,14 +132,14 @@ class KubeProxy:
         return len(found)
 
     def watches(self, path: str) -> int:
-        """How many open watches' path and query match."""
+        """Return the number of open watches whose path and query match."""
         return len(self._open(path))
 
     def _open(self, path: str) -> list[web.BaseRequest]:
         return [one for one in list(self._watches.values()) if re.search(path, one.path_qs)]
 
     async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
-        """One request of a client."""
+        """Answer one request of a client."""
         body = await request.read()
         fault = next((fault for fault in self.faults if fault.takes(request, body)), None)
         kind = None if fault is None else fault.kind
@@ -262,7 +262,7 @@ def _broken(request: web.BaseRequest) -> web.StreamResponse:
 
 @asynccontextmanager
 async def kube_proxy(at: Layout) -> AsyncIterator[KubeProxy]:
-    """A proxy before the API server of a KubeServers (its `at`), on a port of its own."""
+    """Yield a proxy before the API server of a KubeServers (its `at`), on a separate port."""
     (port,) = free_ports(1)
     tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     tls.load_cert_chain(at.pki / "server.crt", at.pki / "server.key")

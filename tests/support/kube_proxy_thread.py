@@ -23,7 +23,7 @@ class ProxyThread:
     loop: asyncio.AbstractEventLoop
 
     def add(self, fault: Fault) -> Fault:
-        """From now on."""
+        """Add a fault, which applies from now on."""
         self.proxy.faults.append(fault)
         return fault
 
@@ -41,13 +41,13 @@ class ProxyThread:
         return asyncio.run_coroutine_threadsafe(cut(), self.loop).result()
 
     def settled(self) -> None:
-        """Until every late request so far has arrived."""
+        """Wait until every delayed request so far has arrived."""
         asyncio.run_coroutine_threadsafe(self.proxy.settled(), self.loop).result()
 
 
 @contextmanager
 def proxy_thread(at: Layout) -> Iterator[ProxyThread]:
-    """A proxy before the API server of a KubeServers (its `at`)."""
+    """Yield a proxy before the API server of a KubeServers (its `at`)."""
     ready = threading.Event()
     made: list[ProxyThread] = []
     ends: list[asyncio.Event] = []

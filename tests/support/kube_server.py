@@ -35,7 +35,7 @@ _NEEDED = {
 
 
 def missing_parts() -> list[str]:
-    """What a control plane needs and is not there; with nothing missing one can be started."""
+    """Return the missing programs that a control plane needs; empty: it can be started."""
     built = servers_dir()
     missing = [
         part
@@ -53,7 +53,7 @@ class KubeServers:
     """
 
     def __init__(self, options: KubeOptions | None = None, *, users: Sequence[User] = ()) -> None:
-        """`users` are known by their tokens besides the admin; see User."""
+        """`users` are known by their tokens, as the admin is; see User."""
         self.options = options or KubeOptions()
         self.users = credentials.all_users(users)
         self.folder = Path(tempfile.mkdtemp(prefix="muster-kube-"))
@@ -71,12 +71,12 @@ class KubeServers:
 
     @property
     def url(self) -> str:
-        """https://127.0.0.1:PORT of the API server."""
+        """The API server's https://127.0.0.1:PORT."""
         return self.at.url
 
     @property
     def kubeconfig(self) -> Path:
-        """The admin's."""
+        """The path of the admin's kubeconfig."""
         return self.folder / "admin.kubeconfig"
 
     @property
@@ -86,32 +86,36 @@ class KubeServers:
 
     @property
     def etcd(self) -> ServerProcess:
-        """To kill, pause and start again; also while the API server runs."""
+        """The etcd process, which a test may kill, pause and start again while the API
+        server runs.
+        """
         return self._servers["etcd"]
 
     @property
     def api_server(self) -> ServerProcess:
-        """To kill, pause and start again, on the same port."""
+        """The API server's process, which a test may kill, pause and start again on its port."""
         return self._servers["kube-apiserver"]
 
     def server(self, name: str) -> ServerProcess:
-        """A started server by its program's name."""
+        """Return a started server by its program's name."""
         return self._servers[name]
 
     @property
     def api(self) -> KubeApi:
-        """A plain client with the admin's token; not for several threads at once."""
+        """Return a plain client with the admin's token; not for several threads at once."""
         if self._api is None:
             self._api = self.client(ADMIN)
         return self._api
 
     def client(self, user: User, *, timeout_s: float = TIMEOUT_S) -> KubeApi:
-        """A plain client that is this user; the caller closes it."""
+        """Return a plain client of this user; the caller closes it."""
         tls = credentials.verifying(self.at.ca_path)
         return KubeApi(self.url, user.token, tls, timeout_s=timeout_s)
 
     def start(self) -> None:
-        """Etcd and the API server, until it is ready. Raises RuntimeError with the log's end."""
+        """Start etcd and the API server; return when it is ready. Raises RuntimeError with the
+        log's end.
+        """
         try:
             missing = missing_parts()
             if missing:
@@ -147,7 +151,7 @@ class KubeServers:
         self.api_server.start()
 
     def start_controller_manager(self, controllers: Sequence[str] = CONTROLLERS) -> ServerProcess:
-        """Deployments, Jobs, disruption budgets and the like begin to live."""
+        """Start the controllers of Deployments, Jobs, disruption budgets and the like."""
         name = "kube-controller-manager"
         config = self._config_of(name, credentials.CONTROLLER_MANAGER)
         command = commands.controller_manager_command(self.at, self.options, config, controllers)
@@ -156,7 +160,7 @@ class KubeServers:
     def start_scheduler(
         self, names: Sequence[str] = ("default-scheduler",), *, qps: int = 10_000
     ) -> ServerProcess:
-        """kube-scheduler with a default profile for each scheduler name."""
+        """Start kube-scheduler with a default profile for each scheduler name."""
         name = "kube-scheduler"
         config = self._config_of(name, credentials.SCHEDULER)
         path = self.folder / "scheduler.yaml"
@@ -166,7 +170,7 @@ class KubeServers:
         return self._start(name, command, f"https://127.0.0.1:{self.at.ports[name]}/readyz")
 
     def start_kwok(self, *, lease_duration_s: int = 40) -> ServerProcess:
-        """Nodes become Ready and renew leases; pods on them run, complete and go."""
+        """Start KWOK: nodes become Ready and renew leases; their pods run, complete and end."""
         config = self._config_of("kwok", credentials.KWOK)
         command = commands.kwok_command(self.at, config, lease_duration_s=lease_duration_s)
         return self._start("kwok", command, f"http://127.0.0.1:{self.at.ports['kwok']}/healthz")
@@ -175,7 +179,7 @@ class KubeServers:
         return self.write_kubeconfig(self.folder / f"{name}.kubeconfig", user)
 
     def write_kubeconfig(self, path: Path, user: User, *, url: str | None = None) -> Path:
-        """For any client; `url` names a proxy before the API server (TLS goes through it)."""
+        """Write a kubeconfig; `url` names a proxy before the API server (TLS passes through it)."""
         return credentials.write_kubeconfig(path, url or self.url, self.at.ca_path, user.token)
 
     def _start(self, name: str, command: list[str], probe_url: str) -> ServerProcess:
@@ -201,7 +205,7 @@ class KubeServers:
         return done.stdout
 
     def audit_events(self) -> list[Any]:
-        """What the audit log holds so far, oldest first."""
+        """Return the events in the audit log so far, oldest first."""
         if not self.at.audit_log_path.exists():
             return []
         # A line that is being written is not an event yet.
@@ -209,7 +213,7 @@ class KubeServers:
         return [json.loads(line) for line in lines]
 
     def stop(self) -> None:
-        """End everything and remove its data. Idempotent."""
+        """End every server and remove the data. Idempotent."""
         if self._api is not None:
             self._api.close()
             self._api = None
@@ -222,7 +226,7 @@ class KubeServers:
 
 
 def _probe(url: str, ca_path: Path) -> Callable[[], bool]:
-    """Whether a health address answers 200. The admin's token opens the API server's."""
+    """Return whether a health address answers 200. The API server's needs the admin's token."""
     parts = urlsplit(url)
     assert parts.hostname is not None
     assert parts.port is not None

@@ -20,7 +20,7 @@ print(*(name for name in umath.__cpu_dispatch__ if umath.__cpu_features__.get(na
 _umath = importlib.import_module("numpy._core._multiarray_umath")
 
 DISPATCHED = tuple(name for name in _umath.__cpu_dispatch__ if _umath.__cpu_features__.get(name))
-"""What numpy chooses its loops by, on this machine."""
+"""The processor features by which numpy chooses its loops on this machine."""
 PLAIN_CPU = {"NPY_DISABLE_CPU_FEATURES": " ".join(DISPATCHED)}
 OTHER_MACHINES = (
     {"PYTHONHASHSEED": "1", **PLAIN_CPU},
@@ -30,7 +30,7 @@ OTHER_MACHINES = (
 
 
 def features_left(environ: Mapping[str, str]) -> list[str]:
-    """The dispatched features that a child with this environment still uses."""
+    """Return the dispatched features that a child process with this environment still uses."""
     done = subprocess.run(
         [sys.executable, "-c", _LEFT],
         env=os.environ | environ,

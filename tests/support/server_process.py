@@ -40,7 +40,7 @@ def free_ports(count: int) -> list[int]:
 
 
 def _first_client_port() -> int:
-    """Where the range begins that outgoing connections take their ports from."""
+    """Return the first port of the range for outgoing connections."""
     setting = Path("/proc/sys/net/ipv4/ip_local_port_range")
     first = int(setting.read_text(encoding="ascii").split()[0]) if setting.exists() else 0
     # Where it is unknown, or reaches further down, there is nothing to avoid.
@@ -48,12 +48,12 @@ def _first_client_port() -> int:
 
 
 def servers_dir() -> Path:
-    """Where `make servers` installs."""
+    """Return the folder into which `make servers` installs."""
     return Path(os.environ.get("MUSTER_SERVERS", _ROOT / ".servers"))
 
 
 def watch_over(pid: int) -> subprocess.Popen[bytes]:
-    """Kills `pid` when this process ends without doing so: the pipe closes, `read` returns."""
+    """Kill `pid` if this process ends without doing so: the pipe closes, and `read` returns."""
     return subprocess.Popen(
         ["/bin/sh", "-c", 'read -r _; kill -9 "$1"', "sh", str(pid)],
         stdin=subprocess.PIPE,
@@ -94,18 +94,18 @@ class ServerProcess:
 
     @property
     def running(self) -> bool:
-        """Whether it was started and has not ended."""
+        """Return whether the server was started and has not ended."""
         return self._process is not None and self._process.poll() is None
 
     @property
     def pid(self) -> int:
-        """Its process id; of a server that was not started there is none."""
+        """Return the process id. Raises AssertionError if the server was not started."""
         if self._process is None:
             raise RuntimeError(f"{self.name} is not running")
         return self._process.pid
 
     def start(self, *, wait: bool = True) -> None:
-        """Start, or start again; raises RuntimeError with the log's end when it does not serve."""
+        """Start the server (again). Raises RuntimeError with the log's end if it does not serve."""
         if self._process is not None:
             raise RuntimeError(f"{self.name} is running")
         with self.log_path.open("ab") as log:
@@ -121,7 +121,7 @@ class ServerProcess:
             self.wait_serving()
 
     def wait_serving(self) -> None:
-        """Until it serves. A server that ends instead, or is too slow, is ended and reported."""
+        """Wait until the server serves; end and report one that ends first or is too slow."""
         deadline = time.monotonic() + self._start_timeout_s
         while time.monotonic() < deadline and self.running:
             if self._serves():
@@ -137,21 +137,23 @@ class ServerProcess:
         self._end(signal.SIGKILL)
 
     def terminate(self) -> None:
-        """An orderly shutdown. Idempotent."""
+        """Shut the server down in order. Idempotent."""
         self._end(signal.SIGTERM)
 
     def pause(self) -> None:
-        """SIGSTOP: connections stay open and nothing answers, from the return on."""
+        """Stop the process (SIGSTOP): connections stay open, and nothing answers from the return
+        on.
+        """
         os.kill(self.pid, signal.SIGSTOP)
         # Its threads stop one by one, each when it is next scheduled.
         os.waitid(os.P_PID, self.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
 
     def resume(self) -> None:
-        """SIGCONT."""
+        """Continue the process (SIGCONT)."""
         os.kill(self.pid, signal.SIGCONT)
 
     def cpu_seconds(self) -> float:
-        """CPU time that the running process has used so far."""
+        """Return the CPU time that the running process has used so far, s."""
         return cpu_seconds(self.pid)
 
     def _end(self, how: signal.Signals) -> None:

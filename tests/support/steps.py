@@ -18,7 +18,7 @@ class Steps(Generic[S]):
     """One core with one state."""
 
     def __init__(self, core: Core[S]) -> None:
-        """The state before any event."""
+        """Start with the state before any event."""
         self.core = core
         self.state: S = core.new()
 
@@ -34,7 +34,7 @@ class Steps(Generic[S]):
         return self
 
     def when(self, *events: Event, at_ms: int | None = None) -> list[Event]:
-        """One step over these inputs; returns what was decided."""
+        """Take one step over these inputs; return the decided events."""
         if at_ms is not None:
             self.at(at_ms)
         self.given(*events)
@@ -43,7 +43,7 @@ class Steps(Generic[S]):
         return decided
 
     def dumped(self) -> bytes:
-        """Canonical bytes of the state."""
+        """Return the canonical bytes of the state."""
         return _encoder.encode(self.core.dump(self.state))
 
     def reload(self) -> Self:

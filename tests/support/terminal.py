@@ -4,8 +4,8 @@ import io
 
 
 class Terminal(io.StringIO):
-    """What is written to it can be read again."""
+    """Keeps what is written to it."""
 
     def isatty(self) -> bool:
-        """It is one."""
+        """Return True."""
         return True

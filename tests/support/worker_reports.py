@@ -16,18 +16,20 @@ FOLDER = "MUSTER_COLLECTED"
 
 
 def prepare() -> None:
-    """Called once by the process that starts the tests; workers inherit the folder's name."""
+    """Create the folder; called once by the process that starts the tests. Workers inherit its
+    name.
+    """
     if FOLDER not in os.environ:
         os.environ[FOLDER] = tempfile.mkdtemp(prefix="muster-collected-")
 
 
 def folder() -> Path:
-    """Where the files are."""
+    """Return the folder of the reports."""
     return Path(os.environ[FOLDER])
 
 
 def leave(kind: str, name: str, value: Any) -> None:
-    """Leave one file, whole or not at all."""
+    """Write one report, completely or not at all."""
     target = folder() / f"{kind}-{name}.json"
     unfinished = target.with_suffix(".part")
     unfinished.write_text(json.dumps(value))
@@ -35,7 +37,7 @@ def leave(kind: str, name: str, value: Any) -> None:
 
 
 def left(kind: str) -> Iterator[tuple[str, Any]]:
-    """Name and value of what was left of a kind, by name."""
+    """Return the reports of a kind as (name, value), by name."""
     for file in sorted(folder().glob(f"{kind}-*.json")):
         yield file.stem.removeprefix(f"{kind}-"), json.loads(file.read_text())
 

@@ -22,7 +22,7 @@ CI_CASES, PLANTED_CASES, SHRINK_TRIES, RULED_CASES = IN_CI["configs"], 120, 300,
 ENFORCED = "node(s) didn't match scheduler-enforced node affinity"
 
 
-def test_rules_that_hold_by_a_nominated_pod_alone_come_after_what_fails_with_it(oracle: Oracle):
+def test_a_filter_that_fails_with_nominated_pods_comes_before_one_that_needs_them(oracle: Oracle):
     """Affinity is met where the nominated pod is, but there is no room beside it."""
     app = {"app": "c"}
     term = {"topologyKey": HOSTNAME, "labelSelector": {"matchLabels": app}}
@@ -78,7 +78,7 @@ def with_rules(seed: int) -> dict[str, Any]:
     return {**case, "config": {**case["config"], "profiles": profiles}}
 
 
-def test_no_case_differs_with_rules_that_kube_scheduler_takes_of_profiles_alone(oracle: Oracle):
+def test_no_case_differs_with_rules_allowed_only_in_profiles(oracle: Oracle):
     changed = 0
     for seed, theirs in enumerate(oracle.ask_all(map(with_rules, range(RULED_CASES)))):
         ours = our_answer(with_rules(seed))
@@ -112,7 +112,7 @@ SAID = (
 
 
 @pytest.mark.parametrize("bug", SAID, ids=[bug.name for bug in SAID])
-def test_a_change_in_what_post_filter_says_is_seen(bug: Bug):
+def test_a_change_in_post_filters_message_is_seen(bug: Bug):
     """The unchanged answers are kube-scheduler's, as shown above."""
     for seed in range(IN_CI["preempt-configs"]):
         asked = preempting_configured(seed)

@@ -157,9 +157,7 @@ def test_scores_of_a_failed_extender_are_missing(manner, oracle, extender):
 @pytest.mark.parametrize("manner", [NULL, STRANGE])
 @pytest.mark.parametrize("ignorable", [True, False])
 @pytest.mark.parametrize("knows", [True, False])
-def test_replies_of_null_and_about_nodes_that_there_are_not(
-    manner, ignorable, knows, oracle, extender
-):
+def test_replies_of_null_and_about_unknown_nodes(manner, ignorable, knows, oracle, extender):
     more = {"ignorable": ignorable, "nodeCacheCapable": knows}
     asked = one_case(extender.url, manner, **more)
     theirs = oracle.ask(asked)

@@ -58,5 +58,5 @@ def test_code_that_decides_nothing_is_listed_too():
     assert sum(one.statements for one in found) == 21
 
 
-def test_nothing_is_no_percent():
+def test_no_statements_are_0_percent():
     assert percent([]) == 0

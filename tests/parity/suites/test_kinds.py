@@ -38,7 +38,7 @@ def test_no_case_differs(kind: str, url: str, oracle: Oracle):
         assert differences(kind, asked, our_answer(asked), answer) == [], f"seed {seed}"
 
 
-def test_what_ends_kube_schedulers_cycle_is_refused(url: str, oracle: Oracle):
+def test_cases_that_end_kube_schedulers_cycle_are_refused(url: str, oracle: Oracle):
     draw, seeds = kinds(url)[FAILURES], range(IN_CI[FAILURES])
     refused, goes_on, errors = 0, 0, set()
     theirs = oracle.ask_all(draw(seed) for seed in seeds)

@@ -176,7 +176,7 @@ def test_a_change_in_how_images_are_counted_is_noticed(bug, oracle, tmp_path, ca
 
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("batch", ["true", "false"])
-def test_pods_are_spread_by_what_selects_them(seed, batch, oracle, tmp_path, capsys):
+def test_pods_are_spread_by_their_services_and_controllers(seed, batch, oracle, tmp_path, capsys):
     given = spread_world(seed)
     made = played(given, tmp_path, 1, batch)
     assert {one.pod for one in made} == set(given.pods)
@@ -226,7 +226,7 @@ CHOICE_BUGS = (
 
 
 @pytest.mark.parametrize("bug", CHOICE_BUGS, ids=lambda bug: bug.name)
-def test_a_change_in_what_is_chosen_is_noticed(bug, oracle, tmp_path, capsys):
+def test_a_change_in_volume_choices_is_noticed(bug, oracle, tmp_path, capsys):
     given = choosing_world(bug.first[0])
     with planted(bug):
         made = played(given, tmp_path, limit_s=SHORT_S)
@@ -263,7 +263,7 @@ SPREAD_BUGS = (
 
 
 @pytest.mark.parametrize("bug", SPREAD_BUGS, ids=lambda bug: bug.name)
-def test_a_change_in_what_selects_pods_is_noticed(bug, oracle, tmp_path, capsys):
+def test_a_change_in_default_spread_is_noticed(bug, oracle, tmp_path, capsys):
     given = spread_world(5)
     with planted(bug):
         made = played(given, tmp_path, limit_s=SHORT_S)
@@ -284,7 +284,7 @@ def test_searches_end_where_kube_schedulers_end(
     assert wrong(given, made, oracle) == []
 
 
-def test_a_start_that_stays_is_noticed(oracle, tmp_path, capsys):
+def test_a_search_start_that_never_moves_is_noticed(oracle, tmp_path, capsys):
     given = sampled_world(1, 20, percent=7, scored=False)
     bug = Bug("stays", "services.placement.core.placing.sampling", ("+ examined) %", "+ 0) %"))
     with planted(bug):

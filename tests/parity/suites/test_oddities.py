@@ -142,7 +142,7 @@ USER = pod(volumes=[{"name": "v", "persistentVolumeClaim": {"claimName": "c"}}])
 
 
 @pytest.mark.parametrize(("selected", "found"), [(None, "ab"), ("a", "a"), ("", "")])
-def test_an_empty_selected_node_is_no_nodes(selected, found, oracle):
+def test_an_empty_selected_node_names_no_node(selected, found, oracle):
     notes = {} if selected is None else {"volume.kubernetes.io/selected-node": selected}
     told = asked_of(oracle, *NODES, *claim(**notes), asked=USER)
     assert feasible(told) == found
@@ -164,7 +164,7 @@ def configured(plugin: str, **arguments: Any) -> Object:
 
 
 @pytest.mark.parametrize("weights", [(0,), (0, 0), (0, 3)])
-def test_preferences_of_a_profile_that_weigh_nothing_are_scored(weights, oracle):
+def test_preferred_terms_of_weight_0_in_a_profile_are_scored(weights, oracle):
     about = {"matchExpressions": [{"key": HOSTNAME, "operator": "In", "values": ["a"]}]}
     added = {PREFERRED: [{"weight": weight, "preference": about} for weight in weights]}
     config = configured("NodeAffinity", addedAffinity=added)

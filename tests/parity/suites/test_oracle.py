@@ -55,7 +55,7 @@ def test_an_image_counts_for_the_share_of_nodes_that_have_it(oracle, holders, sc
     assert told["nodes"]["n0"]["scores"]["ImageLocality"] == score
 
 
-def test_what_no_node_could_ever_hold_is_unresolvable(oracle):
+def test_a_request_beyond_every_node_is_unresolvable(oracle):
     full = pod("full", {"cpu": "3"}, nodeName="b", status={"phase": "Running"})
     told = only(oracle, node("a", cpu="1"), node("b"), full, asked=pod(requests={"cpu": "2"}))
     assert told["nodes"] == {

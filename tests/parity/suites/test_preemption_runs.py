@@ -107,7 +107,7 @@ def test_rules_between_pods_of_a_node_are_kept(seed, batch, oracle, tmp_path):
 
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("shards", [1, 3])
-def test_simultaneous_kinds_see_earlier_victims(seed, shards, oracle, tmp_path):
+def test_simultaneous_signatures_see_earlier_victims(seed, shards, oracle, tmp_path):
     given = preempt_world(seed, kinds=MANY)
     made = played(given, tmp_path, shards, True, LASTS_S)
     assert sum(one.preempts and bool(one.node) for one in made.decisions) >= 8
@@ -188,7 +188,7 @@ def test_a_change_is_noticed(bug, oracle, tmp_path):
     assert wrong(given, made, oracle)
 
 
-def test_a_node_that_is_left_for_a_lost_nomination_is_left_alone(oracle, tmp_path, monkeypatch):
+def test_a_node_with_victims_of_a_lost_nomination_is_no_candidate(oracle, tmp_path, monkeypatch):
     monkeypatch.setattr(preemption_runs, "GRACE_MS", 6_000)
     given, alone = preempt_world(29, kinds=MANY), "if pod not in state.victims_of)"
     assert wrong(given, played(given, tmp_path, 1, True, LASTS_S), oracle) == []

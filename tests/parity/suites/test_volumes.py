@@ -64,7 +64,7 @@ def test_the_same_victims_on_the_same_nodes(oracle: Oracle):
     assert candidates >= CANDIDATES_MIN
 
 
-def test_what_post_filter_says_after_an_early_end_is_noticed():
+def test_a_change_in_post_filters_message_after_an_early_end_is_noticed():
     """The unchanged answers are kube-scheduler's, as shown above."""
     old = "if profile.claims and ended_early"
     bug = Bug(

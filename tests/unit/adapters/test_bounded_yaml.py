@@ -63,7 +63,7 @@ def test_anchors_and_merges_are_read_in_each_document():
 
 
 @pytest.mark.parametrize("text", ["a: [", "a: 1\na: 2", "2001-99-99", "!x y", "a: \0"])
-def test_other_faults_are_no_matter_of_bounds(text):
+def test_malformed_yaml_is_not_reported_as_beyond_bounds(text):
     with pytest.raises(YamlError) as raised:
         load_all(text)
     assert not isinstance(raised.value, BeyondBounds)

@@ -188,7 +188,7 @@ def test_a_failed_bind_may_have_landed():
     assert not steps.state.bind_errors
 
 
-def test_what_an_extender_bound_is_read_back_and_asked_for_again_if_it_is_not_so():
+def test_a_bind_that_an_extender_reports_is_read_back_and_repeated_if_missing():
     steps = binding()
     effect = asked(steps.when(named(1), hooked())).effect
     assert steps.when(answers(effect, {1: Answer.ASSIGNED})) == [ReadsAsked(2, pack([1]))]
@@ -197,7 +197,7 @@ def test_what_an_extender_bound_is_read_back_and_asked_for_again_if_it_is_not_so
     assert told(steps.when(assigned({1: 1}))) == [("Bound", [1], [1])]
 
 
-def test_without_such_plugins_nothing_is_kept():
+def test_without_plugins_no_spec_is_kept():
     steps = binding()
     steps.when(named(1), hooked())
     steps.when(answers(1, {1: Answer.DONE}))
@@ -225,7 +225,7 @@ def test_permit_comes_before_everything_else():
     assert steps.when(done(3, 1)) == [BindsAsked(4, pack([1]), pack([1]), pack([11]))]
 
 
-def test_without_anything_else_the_bind_follows():
+def test_without_other_plugins_the_bind_follows_permit():
     steps = permitting()
     assert steps.when(done(1, 1)) == [BindsAsked(2, pack([1]), pack([1]), pack([11]))]
     assert not steps.state.due

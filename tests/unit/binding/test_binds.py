@@ -145,7 +145,7 @@ def test_a_refused_bind_is_given_up_behind_a_fence():
         (GONE, -1, ("BindFailed", [1], "gone", [1])),
     ],
 )
-def test_what_a_fence_may_find(answer, node, outcome):
+def test_each_answer_to_a_fence_has_one_outcome(answer, node, outcome):
     steps = binding()
     effect = open_bind(steps)
     steps.when(answers(effect, {1: REFUSED}))
@@ -257,7 +257,7 @@ def test_a_pod_deleted_before_its_bind_was_posted():
     ]
 
 
-def test_newer_revisions_are_taken_unless_a_post_may_be_out():
+def test_newer_revisions_are_stored_unless_a_post_may_be_under_way():
     steps = binding()
     steps.when(named(1), named(1, revision=20))
     assert told(steps.when(reserved({1: 1}))) == [("BindsAsked", 1, [1], [1], [21])]
@@ -302,7 +302,7 @@ def test_open_effects_are_listed_in_order_for_the_next_owner():
     ]
 
 
-def test_names_stay_while_the_pods_live_for_they_may_become_victims():
+def test_names_are_kept_while_the_pods_live_as_they_may_become_victims():
     steps = binding()
     ids = list(range(1, 7))
     steps.when(named(*ids), reserved(dict.fromkeys(ids, 1)))
@@ -371,7 +371,7 @@ def lane() -> Any:
     return steps
 
 
-def test_what_is_written_is_not_written_again_at_once():
+def test_a_written_message_is_not_rewritten_at_once():
     steps = lane()
     assert steps.when(Parked(1, pack([1, 2]), "why"), at_ms=15_999) == []
     assert told(steps.when(Confirmed(1, pack([1, 2]), "other"))) == [("FencesAsked", 2, [1, 2])]

@@ -116,7 +116,7 @@ def test_a_pod_bound_during_the_write_is_not_remembered():
     assert not steps.state.written
 
 
-def test_which_message_is_an_error_is_kept_while_the_pod_waits():
+def test_an_error_message_stays_one_while_the_pod_waits():
     steps = binding(status_patches=True).at(1_000)
     steps.when(named(1, 2), TryFailed(1, pack([1, 2]), "code 500"))
     steps.reload()

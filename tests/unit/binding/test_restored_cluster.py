@@ -14,7 +14,7 @@ from tests.unit.binding.inputs import (
 )
 
 
-def test_a_bind_that_is_out_is_fenced():
+def test_a_bind_under_way_is_fenced():
     steps = binding()
     open_bind(steps)
     assert told(steps.when(WorldRestored(False))) == [("FencesAsked", 2, [1])]

@@ -275,7 +275,7 @@ def test_steps_are_driven_as_in_other_tests():
     assert isinstance(binding(), Steps)
 
 
-async def test_a_shell_only_looks():
+async def test_a_shell_does_not_change_the_state():
     """It runs beside the fold: a row that it made would be in no replay."""
     owner = owner_of(2)
     owner.turn(EvictAsked(1, 99, 1, pack([1, 2])))

@@ -80,7 +80,7 @@ async def test_a_window_out_of_range_moves_to_existing_records(start: int, moved
     assert calls == [1]  # who waits there finds out by reading
 
 
-async def test_a_window_past_the_end_that_was_there_before_is_a_loss():
+async def test_a_journal_that_ends_before_its_window_is_a_loss():
     reader, feed = reader_at(9)
     feed.caught_up = True
     await reader._out_of_range(OffsetOutOfRangeError({PARTITION: 9}))

@@ -59,7 +59,7 @@ def test_the_password_is_read_from_its_file_and_never_shown(tmp_path: Path):
         ),
     ],
 )
-def test_what_is_missing_is_named(tmp_path: Path, fields: dict[str, object], message: str):
+def test_missing_settings_are_named(tmp_path: Path, fields: dict[str, object], message: str):
     settings = msgspec.structs.replace(sasl(tmp_path), **fields)
     with pytest.raises(BusUnavailable, match=message):
         settings.client_arguments()

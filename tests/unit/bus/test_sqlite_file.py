@@ -141,7 +141,7 @@ async def test_a_reader_sees_concurrent_writes(path: Path, exclusive: bool):
     looking.close()
 
 
-def test_what_a_killed_writer_left_in_the_wal_is_left_to_the_next_one(path: Path):
+def test_the_wal_of_a_killed_writer_is_left_to_the_next_writer(path: Path):
     script = (
         "import asyncio, os, sys\n"
         "from shared.bus.sqlite.bus import SqliteBus, SqliteLog\n"
@@ -209,7 +209,7 @@ async def test_a_missing_record_is_found(path: Path):
     log.close()
 
 
-def test_a_file_that_is_something_else_is_refused(tmp_path: Path):
+def test_a_file_of_another_kind_is_refused(tmp_path: Path):
     text = tmp_path / "notes.txt"
     text.write_text("not a database " * 20)
     with pytest.raises(BusCorrupt, match=r"notes\.txt: is truncated or not a Muster journal"):
@@ -231,12 +231,12 @@ def test_a_newer_format_is_refused(path: Path):
 
 
 @pytest.mark.parametrize("mode", [{}, {"readonly": True}])
-def test_a_path_that_cannot_be_is_named(tmp_path: Path, mode):
+def test_an_impossible_path_is_named(tmp_path: Path, mode):
     with pytest.raises(BusUnavailable, match=r"absent.bus\.db"):
         SqliteLog(tmp_path / "absent" / "bus.db", **mode)
 
 
-async def test_a_file_opened_to_look_cannot_be_written(path: Path):
+async def test_a_file_opened_to_read_cannot_be_written(path: Path):
     log = SqliteLog(path, readonly=True)
     with pytest.raises(AppendUnknown, match=r"bus\.db: .*readonly"):
         await SqliteBus(log).append(JOURNAL, 40, b"x")

@@ -18,7 +18,7 @@ STEPS = st.lists(
 
 
 @given(STEPS, st.integers(0, 100))
-def test_what_the_ring_gives_was_pushed_there_and_stays_in_bounds(steps, limit_bytes):
+def test_the_ring_returns_pushed_records_and_stays_in_bounds(steps, limit_bytes):
     ring = Ring(limit_bytes)
     model: dict[JournalName, dict[int, bytes]] = {A: {}, B: {}}
     following = {A: 0, B: 0}

@@ -50,7 +50,7 @@ async def test_a_cancelled_append_that_was_read_is_written_all_the_same(path: Pa
     assert await committed(path, CAUSE) == [(0, b"cause")]
 
 
-async def test_what_was_read_is_written_before_the_file_is_closed(path: Path):
+async def test_records_that_were_read_are_written_before_the_file_is_closed(path: Path):
     log = SqliteLog(path, exclusive=True)
     append = asyncio.create_task(SqliteBus(log).append(CAUSE, 0, b"cause"))
     await asyncio.sleep(0)

@@ -58,7 +58,7 @@ def test_a_surplus_of_other_schedulers_may_be_on_any_device(standing, reason):
     assert surely_not(pod(1000).spec, NODE, load) == reason
 
 
-def test_victims_take_what_is_not_known_with_them():
+def test_victims_release_unknown_devices_too():
     full = cluster((500, 0), (500, 0))
     assert full.room_for(pod(1000, priority=9)) is None
     assert full.room_by_force(pod(1000, priority=9)) == "n"

@@ -26,7 +26,7 @@ def test_piped_progress_is_a_line_every_few_seconds():
     assert shown(False, False, (0.1, 3.0, 3.1, 6.0)) == f"   3.0 s  {line}\n   6.0 s  {line}\n"
 
 
-def test_progress_in_a_terminal_is_taken_away_at_the_end():
+def test_progress_in_a_terminal_is_removed_at_the_end():
     out = shown(True, False, (0.1,))
     assert "5/9" in out
     assert "\x1b[" in out

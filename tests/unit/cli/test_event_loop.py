@@ -23,7 +23,7 @@ print(resident_mib() - before)
 """
 
 
-def test_buffers_that_were_given_back_are_not_kept():
+def test_freed_buffers_return_to_the_system():
     command = [sys.executable, "-c", SCRIPT]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     assert int(done.stdout) < 20, "of 100 MiB"

@@ -58,7 +58,7 @@ def case_of(path: Path):
 
 
 @pytest.mark.parametrize("path", [case_of(path) for path in WORLDS])
-def test_one_sees_what_the_comment_says(path, tmp_path, capsys, monkeypatch):
+def test_a_run_shows_what_the_examples_comment_says(path, tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "examples").symlink_to(EXAMPLES)
     text = path.read_text()

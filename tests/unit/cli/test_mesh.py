@@ -26,7 +26,7 @@ from shared.snapshots.directory import DirectorySnapshots
 from shared.snapshots.memory import MemorySnapshots
 
 
-async def test_it_leaves_the_collector_as_it_was():
+async def test_a_mesh_restores_the_settings_of_the_garbage_collector():
     log, before = MemoryLog(), gc.get_threshold()
     cluster = SimCluster(World(name="empty", nodes=(), arrivals=()), SimConfig())
     await Mesh(lambda _journal: MemoryBus(log), MemorySnapshots(), cluster).serve([])

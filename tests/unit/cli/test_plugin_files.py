@@ -30,7 +30,7 @@ def test_a_file_that_others_may_write_is_refused(tmp_path):
     load([path])
 
 
-def test_a_group_that_others_are_in_may_not_write_a_file(tmp_path, monkeypatch):
+def test_a_file_that_a_shared_group_may_write_is_refused(tmp_path, monkeypatch):
     path = own(tmp_path / "one.py", 0o664)
     groups = {"staff": True, pwd.getpwuid(os.geteuid()).pw_name: False, "": False}
     for name, is_refused in groups.items():
@@ -75,7 +75,7 @@ def test_a_config_map_volume_is_accepted_silently(tmp_path, caplog):
     assert caplog.records == []
 
 
-def test_what_runs_is_what_was_checked(tmp_path):
+def test_the_checked_text_is_the_one_that_runs(tmp_path):
     """And not a compiled file that somebody laid beside it."""
     path = own(tmp_path / "one.py", 0o644)
     evil = own(tmp_path / "evil.py", 0o644)

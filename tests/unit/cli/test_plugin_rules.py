@@ -55,7 +55,7 @@ def _forgotten():
         (body("return nodes._table.nodes"), "line 5: ._table is not allowed"),
     ],
 )
-def test_what_a_replay_could_not_repeat_is_refused(code, rule, tmp_path):
+def test_code_that_a_replay_could_not_repeat_is_refused(code, rule, tmp_path):
     path = tmp_path / "mine.py"
     path.write_text(code)
     with pytest.raises(UsageFault) as caught:

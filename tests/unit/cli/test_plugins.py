@@ -165,7 +165,7 @@ def test_a_file_that_cannot_be_used_is_refused_with_its_line_and_rule(code, rule
     assert rule in str(caught.value)
 
 
-def test_what_a_file_may_change_and_look_at(tmp_path):
+def test_local_values_and_sorted_sets_are_allowed(tmp_path):
     path = tmp_path / "mine.py"
     body = "SEEN = [] ; SEEN.append(1) ; return np.sort(np.insert(nodes.number('a'), 0, SEEN))"
     kept = "\n  ".join(
@@ -256,7 +256,7 @@ def test_a_profile_with_an_unknown_plugin_is_refused(capsys):
     assert "there is no plugin 'OffSpot'" in capsys.readouterr().err
 
 
-def test_muster_score_shows_what_a_plugin_says(tmp_path, capsys):
+def test_muster_score_shows_a_plugins_answers(tmp_path, capsys):
     node = {"apiVersion": "v1", "kind": "Node", "status": {"allocatable": {"cpu": 4, "pods": 9}}}
     nodes = [
         {**node, "metadata": {"name": name, "labels": {"rack": rack, "lifecycle": kind}}}
@@ -336,7 +336,7 @@ def test_pods_that_a_permit_plugin_refuses_wait_for_what_it_names(tmp_path, caps
     assert "1 node(s) had not been audited." in capsys.readouterr().out
 
 
-def test_a_profile_says_for_what_its_permit_plugins_have_pods_wait():
+def test_a_profile_lists_the_events_that_its_permit_plugins_wait_for():
     load([AUDITED])
     found = with_profiles({}, read_profiles(AUDITED_CONFIG))
     assert found["queueing"]["wakes"] == {"Audited": ("Node/UpdateLabel",)}

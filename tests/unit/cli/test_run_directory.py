@@ -11,7 +11,7 @@ from muster.cli.run_directory import continued_run, new_run, read_meta
 META = {"format": 1, "live": True, "placements": 1}
 
 
-def test_a_run_goes_on_in_its_folder(tmp_path):
+def test_a_run_continues_in_its_folder(tmp_path):
     folder = tmp_path / "a" / "b"
     for _start in range(2):
         continued_run(folder, META)
@@ -26,7 +26,7 @@ def test_a_run_goes_on_in_its_folder(tmp_path):
         ('{"format"', "meta.json: cannot be decoded"),
     ],
 )
-def test_no_run_goes_on_in_the_folder_of_another(tmp_path, text, line):
+def test_no_run_continues_in_the_folder_of_another(tmp_path, text, line):
     (tmp_path / "meta.json").write_text(text)
     with pytest.raises(UsageFault, match=line):
         continued_run(tmp_path, META)

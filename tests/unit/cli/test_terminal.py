@@ -127,7 +127,7 @@ def test_the_live_line_has_reasons_on_lines_of_their_own(terminal, caplog):
 
 
 @pytest.mark.parametrize("is_terminal", [True, False])
-def test_tables_show_it_as_it_is(is_terminal, terminal, monkeypatch):
+def test_tables_show_text_from_outside_as_it_is(is_terminal, terminal, monkeypatch):
     monkeypatch.setattr("muster.explain.summary.rows", lambda _result: [("world", FOREIGN)])
     out = terminal if is_terminal else io.StringIO()
     monkeypatch.setattr("muster.explain.summary.headline", lambda _result: [])
@@ -138,7 +138,7 @@ def test_tables_show_it_as_it_is(is_terminal, terminal, monkeypatch):
 
 
 @pytest.mark.parametrize("is_terminal", [True, False])
-def test_a_story_shows_it_as_it_is(is_terminal, terminal, monkeypatch):
+def test_a_story_shows_text_from_outside_as_it_is(is_terminal, terminal, monkeypatch):
     async def lines(*_words: Any) -> tuple[list[StoryLine], int]:
         return [STORY], 1
 
@@ -151,7 +151,7 @@ def test_a_story_shows_it_as_it_is(is_terminal, terminal, monkeypatch):
     assert f"binding/0 7  a not bound: {SHOWN}" in line
 
 
-def test_why_shows_it_as_it_is(monkeypatch, capsys):
+def test_why_shows_text_from_outside_as_it_is(monkeypatch, capsys):
     async def asked(*_words: Any) -> tuple[Answer, int]:
         return ANSWER, 0
 
@@ -192,7 +192,7 @@ def test_output_for_programs_is_the_same_text_in_ascii(monkeypatch, capsys):
     assert json.loads(line)["message"] == FOREIGN
 
 
-def test_a_replay_shows_it_as_it_is(capsys):
+def test_a_replay_shows_text_from_outside_as_it_is(capsys):
     report = ReplayReport(BINDING)
     report.problems.append((7, FOREIGN))
     replay._show([report], story.rows_of([STORY], 1), 0.1)
@@ -201,13 +201,13 @@ def test_a_replay_shows_it_as_it_is(capsys):
     assert all(line.isprintable() for line in said.splitlines())
 
 
-def test_a_score_shows_it_as_it_is(terminal):
+def test_a_score_shows_text_from_outside_as_it_is(terminal):
     node = {"feasible": False, "total": 0, "plugin": "NodeName", "reasons": [FOREIGN]}
     pod = {"namespace": "default", "name": FOREIGN, "nodes": {FOREIGN: node}}
     Console(file=terminal).print(score._table(pod))
     assert terminal.getvalue().count(SHOWN) == 3
 
 
-def test_what_ends_a_command_is_one_line():
+def test_an_error_that_ends_a_command_is_one_line():
     assert str(Fault(FOREIGN)) == SHOWN
     assert str(WorldError("a.yaml", "name", FOREIGN)) == f"a.yaml: name: {SHOWN}"

@@ -102,7 +102,7 @@ def test_a_pod_that_no_node_may_take_is_rejected_everywhere(tmp_path):
         ),
     ],
 )
-def test_what_a_run_would_refuse_or_report_is_an_error(tmp_path, body, error, text):
+def test_a_plugin_that_a_run_would_refuse_or_report_is_an_error(tmp_path, body, error, text):
     with pytest.raises(error, match=text):
         try_plugin(written(tmp_path, body), NODES)
     assert not PLUGINS

@@ -77,14 +77,14 @@ def test_a_disabled_plugin_may_be_named_again_and_comes_last():
     assert (found.filters[0], found.filters[-1]) == ("NodeAffinity", "NodePorts")
 
 
-def test_nothing_but_what_is_named_runs_where_all_is_disabled():
+def test_only_named_plugins_run_where_all_are_disabled():
     found = _profile(
         plugins={"score": {"enabled": [{"name": "NodeAffinity"}], "disabled": [{"name": "*"}]}}
     )
     assert found.scores == (("NodeAffinity", 1),)
 
 
-def test_points_that_change_more_than_filters_and_scores():
+def test_pre_filter_and_post_filter_change_the_profile():
     found = _profile(
         plugins={
             "preFilter": {"disabled": [{"name": "NodeAffinity"}]},
@@ -105,7 +105,7 @@ def test_points_that_change_more_than_filters_and_scores():
         ({"postFilter": {"disabled": [{"name": "*"}]}}, ""),
     ],
 )
-def test_where_dynamic_resources_stand_at_post_filter(plugins, claims):
+def test_dynamic_resources_keep_their_place_at_post_filter(plugins, claims):
     assert _profile(plugins=plugins).claims == claims
 
 
@@ -119,7 +119,7 @@ def test_dynamic_resources_need_their_pre_filter(off):
     _profile(plugins=plugins | {off: plugins["preFilter"]})
 
 
-def test_arguments():
+def test_plugin_arguments_become_fields_of_the_profile():
     term = {"matchExpressions": [{"key": "disk", "operator": "In", "values": ["ssd"]}]}
     shape = [{"utilization": 0, "score": 10}, {"utilization": 100, "score": 0}]
     found = _profile(

@@ -125,7 +125,7 @@ def test_the_second_extender_gets_the_victims_of_the_first(served):
         ({"n": {"Pods": []}}, 'expected at least one victim pod on node "n"'),
     ],
 )
-def test_what_makes_no_sense_is_an_error(served, answer, words):
+def test_a_senseless_reply_is_an_error(served, answer, words):
     found = asked(Pods(), of(served(lambda _body: answer)), n=NodeVictimRefs(refs("a"), 0))
     assert words in found.error
     assert not found.nodes

@@ -82,7 +82,7 @@ def test_unresolvable_counts_first():
         ({"Nodes": {"items": ["a"]}}, "not what an extender says"),
     ],
 )
-def test_replies_that_make_no_sense(reply, said):
+def test_senseless_replies_are_errors(reply, said):
     with pytest.raises(ExtenderError, match=said):
         filtered(KNOWING, NAMES, reply)
 

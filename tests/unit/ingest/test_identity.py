@@ -49,7 +49,7 @@ def test_without_rules_pods_share_their_signature_wherever_they_are():
     assert names(told) == ["PodsNamed", "PodsPending"]
 
 
-def test_a_rule_gives_pods_of_its_namespace_their_names_in_one_event():
+def test_a_rule_gives_pods_of_its_namespace_their_identity_in_one_event():
     steps = ingest()
     steps.when(pods("far", labels=WEB, namespace="other"))
     steps.when(pods("web-1", labels=WEB), pods("db", labels=DB), pods("web-2", labels=WEB, at=9))
@@ -81,7 +81,7 @@ def test_a_repeated_observation_records_nothing():
     assert names(told) == ["SignatureDefined", "PodsNamed", "PodsPending"]
 
 
-def test_interest_outlives_the_pod_that_looked():
+def test_interest_outlives_the_pod_with_the_rule():
     steps = ingest()
     steps.when(pods("ruler", spec=anti("a"), namespace="b"), gone("ruler"))
     told = steps.when(pods("late", labels=WEB, namespace="a", at=30))
@@ -118,7 +118,7 @@ def test_terminating_pods_are_known_when_a_rule_arrives():
     assert (specs(told)[old].terminating, specs(told)[new].terminating) == (True, False)
 
 
-def test_numbers_of_signatures_do_not_hang_on_a_snapshot():
+def test_numbers_of_signatures_do_not_depend_on_a_snapshot():
     """A loaded state numbers label sets anew, by their names."""
     stays, loaded = Steps(IngestCore()), Steps(IngestCore())
     for steps in (stays, loaded):
@@ -155,21 +155,21 @@ def test_a_namespace_recreated_before_the_delete_exists():
     )
 
 
-def test_selected_namespaces_are_all_looked_at():
+def test_a_namespace_selector_reads_every_namespace_that_it_selects():
     steps = ingest()
     steps.when(pods("web", labels=WEB, namespace="far"))
     told = steps.when(pods("ruler", spec=anti(selects=True), at=9))
     assert ids(one(told, PodsRelabelled)) == [1]
 
 
-def test_several_shards_look_at_what_one_node_shows():
+def test_several_shards_apply_rules_within_a_node():
     steps = ingest(placements=2)
     steps.when(pods("web", labels=WEB))
     told = steps.when(pods("ruler", spec=anti(), at=9))
     assert ids(one(told, PodsRelabelled)) == [1]
 
 
-def test_several_shards_look_at_nothing_wider():
+def test_several_shards_ignore_rules_wider_than_a_node():
     steps = ingest(placements=2)
     steps.when(pods("web", labels=WEB))
     told = steps.when(pods("ruler", spec=SPREAD, at=9))

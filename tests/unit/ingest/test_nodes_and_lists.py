@@ -247,14 +247,14 @@ def test_a_watch_cannot_bring_back_an_object_that_a_list_deleted():
     assert ids(one(steps.when(pods("e", at=10)), PodsPending)) == [5]
 
 
-def test_how_far_the_outside_was_consumed():
+def test_the_consumed_revision_is_recorded():
     steps = ingest()
     told = steps.when(nodes("a"), WatchAdvanced(4), WatchAdvanced(7), WatchAdvanced(6))
     assert told[-1] == SourceAdvanced(7)
     assert steps.when(WatchAdvanced(5)) == []
 
 
-def test_how_far_each_part_of_the_outside_was_seen():
+def test_the_mark_of_each_watched_part_is_kept():
     steps = ingest()
     steps.when(nodes("a"), WatchAdvanced(4, (("nodes", 6), ("pods", 9))))
     steps.when(WatchAdvanced(5, (("nodes", 7),)))
@@ -274,7 +274,7 @@ def test_a_list_older_than_what_was_seen_of_a_part_counts_for_nothing():
     assert (list(steps.state.nodes), steps.state.marks) == (["uid-a"], {"nodes": 7})
 
 
-def test_what_a_list_of_a_part_left_open_is_remembered_until_the_next():
+def test_a_list_of_a_part_that_broke_off_is_remembered_until_the_next():
     steps = ingest()
     began = ListBegan("budgets", 8, (("budgets", 8),))
     steps.when(began, ListBegan("gangs", 8), Configured({}))

@@ -80,7 +80,7 @@ def test_claims_of_pods_are_of_their_namespace():
     assert [one.spec.namespace for one in defined] == ["x", "y"]
 
 
-def test_no_other_service_gets_them():
+def test_other_objects_go_to_no_service():
     assert ObjectsSet((FAST,)).to() == ObjectsGone("s1").to() == ()
 
 
@@ -116,7 +116,7 @@ def test_a_list_older_than_what_was_consumed_counts_for_nothing():
     assert not steps.core.effects(steps.state)
 
 
-def test_they_are_in_the_snapshot_also_in_the_middle_of_a_list():
+def test_objects_are_in_a_snapshot_in_the_middle_of_a_list():
     steps = ingest()
     steps.when(seen(FAST, TEAM), ListBegan("objects", 5), seen(FAST))
     steps.reload()
@@ -125,7 +125,7 @@ def test_they_are_in_the_snapshot_also_in_the_middle_of_a_list():
     assert steps.when(seen(FAST)) == []
 
 
-def test_in_whatever_order_they_came_the_snapshot_is_the_same():
+def test_the_snapshot_does_not_depend_on_the_order_of_objects():
     dumps = []
     for objects in ((FAST, TEAM), (TEAM, FAST)):
         steps = ingest()
@@ -134,7 +134,7 @@ def test_in_whatever_order_they_came_the_snapshot_is_the_same():
     assert dumps[0] == dumps[1]
 
 
-def test_a_snapshot_without_them_can_be_read():
+def test_a_snapshot_without_objects_can_be_read():
     steps = ingest()
     body = msgspec.msgpack.decode(steps.dumped())
     assert {"objects", "listed_objects"}.isdisjoint(body)
@@ -167,7 +167,7 @@ def _size(event: Event) -> int:
         (ObjectsDeletedSeen("s1"), "cluster: 1 object deleted"),
     ],
 )
-def test_what_people_read(event: Event, line: str):
+def test_events_about_objects_have_readable_lines(event: Event, line: str):
     assert describe(event, View(Names())) == line
 
 
@@ -176,7 +176,7 @@ def with_objects(*objects: ClusterObject) -> SimCluster:
     return SimCluster(World(name="w", nodes=(), arrivals=(), objects=objects))
 
 
-async def test_the_first_owner_lists_them_before_the_pods():
+async def test_the_first_owner_lists_objects_before_pods():
     cluster = with_objects(FAST)
     cluster.start()
     owner, shell = Owner(IngestCore(1)), IngestShell(cluster)
@@ -196,7 +196,7 @@ async def test_the_first_owner_lists_them_before_the_pods():
     await shell.stop()
 
 
-async def test_a_journal_that_is_older_than_they_are_is_made_up_for():
+async def test_an_owner_lists_the_objects_that_an_older_journal_lacks():
     cluster = with_objects(FAST)
     cluster.start()
     cluster.revision = 7

@@ -53,7 +53,7 @@ def test_nothing_is_placed_until_all_of_it_is_listed():
     assert not steps.state.is_restored
 
 
-def test_what_was_decided_for_a_pod_ends_with_its_old_number():
+def test_decisions_about_a_pod_end_with_its_old_number():
     steps = known_world()
     steps.when(ClusterRestored(20))
     steps.reload()
@@ -150,6 +150,6 @@ async def test_a_list_under_way_at_a_kill_is_made_again_from_the_start(monkeypat
     await shell.stop()
 
 
-def test_a_dump_without_a_restore_is_the_one_of_before():
+def test_a_dump_without_a_restore_is_unchanged():
     body = IngestCore(1).dump(known_world().state)
     assert {"is_restored", "is_rewound"}.isdisjoint(body)

@@ -185,7 +185,7 @@ async def test_a_later_owner_resumes_each_part_where_it_was():
     await shell.stop()
 
 
-async def test_what_a_list_showed_before_it_broke_off_is_listed_before_it_is_watched():
+async def test_a_list_that_broke_off_is_repeated_before_the_watch():
     cluster = Parts()
     first, shell = await started(cluster)
     await first.until(lambda: first.state.revision == cluster.revision)
@@ -317,7 +317,7 @@ def test_equal_singles_become_a_column(repeated):
         assert result == [PodsSeen(SMALL, "uid-a\nuid-b", "a\nb", pack([1, 2]))]
 
 
-def test_what_differs_stays_apart_and_in_order():
+def test_different_observations_stay_apart_and_in_order():
     events: list[Event] = [
         pods("a", at=1),
         pods("b", at=2, ordered_ms=5),

@@ -123,7 +123,7 @@ def test_an_object_that_selects_no_pending_pod_is_recorded_alone():
     assert not made.state.interest
 
 
-def test_a_pod_that_has_a_node_keeps_what_it_was_placed_by():
+def test_a_placed_pod_keeps_its_default_spread():
     made = steps(SERVICE)
     made.when(nodes("n"), pods("a", "b", labels=WEB))
     before = spec(made, "a")
@@ -152,7 +152,7 @@ def test_a_thousand_replicas_are_one_signature():
     assert len(made.state.sigs) == 1
 
 
-def test_a_configuration_that_begins_or_ends_it_counts_for_pods_that_wait():
+def test_waiting_pods_follow_a_configuration_that_switches_default_spread():
     made = steps(SERVICE, default_spread=False)
     made.when(pods("a", labels=WEB))
     told = made.when(Configured({"ingest": {"default_spread": True}}))
@@ -166,7 +166,7 @@ def test_a_configuration_that_begins_or_ends_it_counts_for_pods_that_wait():
     assert made.when(Configured({})) == []
 
 
-def test_it_is_in_the_snapshot():
+def test_default_spread_is_in_the_snapshot():
     made = steps(SERVICE, REPLICAS)
     made.when(nodes("n"), pods("a", "b", labels=WEB, owner=OWN))
     made.when(bound("a:n", at=5))

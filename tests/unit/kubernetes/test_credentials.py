@@ -249,7 +249,7 @@ async def test_a_broken_kubeconfig_is_refused(tmp_path, text, complaint):
 
 
 @pytest.mark.parametrize("server", ["https://here", "HTTPS://here"])
-async def test_a_secure_address_is_one_however_it_is_written(tmp_path, server):
+async def test_an_https_address_is_secure_in_any_spelling(tmp_path, server):
     credentials = Credentials(kubeconfig(tmp_path, server, {"token": "t"}))
     await credentials.load()
     assert isinstance(credentials.tls(), ssl.SSLContext)
@@ -279,7 +279,7 @@ async def test_an_unreadable_kubeconfig_gets_a_line_without_its_tokens(
     assert len(str(raised.value)) < len(str(path)) + 300
 
 
-async def test_what_a_plug_in_complains_about_is_cut(tmp_path: Path):
+async def test_the_complaint_of_a_plug_in_is_cut(tmp_path: Path):
     script = tmp_path / "plug-in"
     script.write_text("#!/bin/sh\nyes sorry | head -c 100000 >&2\nexit 1\n")
     script.chmod(0o700)

@@ -117,7 +117,7 @@ async def test_earlier_binds_get_one_event_after_all_others(new_cluster, api: Fa
     assert by_name["b"]["note"] == "Successfully assigned default/b to node-0"
 
 
-async def test_earlier_binds_give_way(cluster: KubeCluster, api: FakeApi):
+async def test_events_of_earlier_binds_go_last(cluster: KubeCluster, api: FakeApi):
     for name in ("a", "b", "c"):
         api.pod(name)
     cluster.announce_binds([PastBind(ref(api, name), "node-0", 1) for name in ("a", "b")])
@@ -140,7 +140,9 @@ async def test_an_event_that_is_there_already_is_not_lost(cluster: KubeCluster, 
     assert cluster.events.counts.failed == 0
 
 
-async def test_a_long_name_leaves_the_event_its_own(new_cluster, api: FakeApi):
+async def test_an_event_of_a_pod_with_a_long_name_has_a_name_from_its_uid(
+    new_cluster, api: FakeApi
+):
     """An Event's name is the pod's and a number, in 253 characters at most."""
     pod = PodRef("0c5f7a1e-8d7d-4f63-9f5b-2f6a3f5e1c11", "default", "x" * 253)
     before, after = new_cluster(), new_cluster()
@@ -310,7 +312,7 @@ async def test_a_server_that_wants_no_events_gets_none(cluster: KubeCluster, api
     await told(api, 5)
 
 
-async def test_no_more_than_so_many_a_second(cluster: KubeCluster, api: FakeApi, monkeypatch):
+async def test_the_rate_of_events_is_bounded(cluster: KubeCluster, api: FakeApi, monkeypatch):
     monkeypatch.setattr(kube_events, "PER_S", 50.0)
     monkeypatch.setattr(kube_events, "BURST", 5.0)
     cluster.events._tokens = 5.0

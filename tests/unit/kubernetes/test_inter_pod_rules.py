@@ -99,7 +99,7 @@ async def test_keys_of_labels_are_read_with_the_labels(cluster: KubeCluster, api
     assert selectors == {name: (Requirement("hash", "In", (name,)),) for name in "ab"}
 
 
-async def test_what_plugins_of_users_read_of_metadata_is_part_of_the_spec(
+async def test_metadata_that_users_plugins_read_is_part_of_the_spec(
     new_cluster: Callable[..., KubeCluster], api: FakeApi
 ):
     class Reads(Plugin):

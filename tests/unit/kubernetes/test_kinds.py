@@ -187,7 +187,7 @@ def test_every_kind_is_tried():
 
 
 @pytest.mark.parametrize("kind", OTHER_KINDS, ids=lambda kind: kind.resource)
-async def test_what_is_read_of_a_kind(cluster: KubeCluster, api: FakeApi, kind):
+async def test_the_fields_of_each_kind_are_read(cluster: KubeCluster, api: FakeApi, kind):
     written, read = WHOLE[kind.resource]
     api.put(kind.resource, "whole", **written)
     (found,) = await listed(cluster)
@@ -226,7 +226,7 @@ async def test_an_empty_class_of_the_annotation_counts(cluster: KubeCluster, api
 
 
 @pytest.mark.parametrize("kind", OTHER_KINDS, ids=lambda kind: kind.resource)
-async def test_an_object_that_says_nothing_is_an_object(cluster: KubeCluster, api: FakeApi, kind):
+async def test_an_empty_object_is_read(cluster: KubeCluster, api: FakeApi, kind):
     api.put(kind.resource, "empty", spec=None, status=None)
     (found,) = await listed(cluster)
     assert (type(found).__name__, found.name) == (kind.name, "empty")
@@ -259,7 +259,7 @@ async def test_changes_outside_scheduling_fields_are_not_reported(
     await watch.close()
 
 
-async def test_what_cannot_be_used_is_named_and_stops_nothing(cluster: KubeCluster, api: FakeApi):
+async def test_an_unusable_object_is_named_and_stops_no_other(cluster: KubeCluster, api: FakeApi):
     api.put("storageclasses", "good", provisioner="p")
     api.put("storageclasses", "bad", provisioner=7)
     api.put("persistentvolumes", "v", spec={"capacity": {"storage": "much"}})
@@ -278,7 +278,7 @@ async def test_what_cannot_be_used_is_named_and_stops_nothing(cluster: KubeClust
     assert [one.name for one in seen.objects] == ["good"]
 
 
-async def test_the_lists_are_asked_for_side_by_side(cluster: KubeCluster, api: FakeApi):
+async def test_lists_are_requested_at_the_same_time(cluster: KubeCluster, api: FakeApi):
     """Each waits until all have been asked for."""
     await cluster.list_all("gangs")
     asked = asyncio.Barrier(len(OTHER_KINDS))
@@ -320,7 +320,7 @@ async def test_kinds_that_are_not_served_are_left_out_and_reported_once(
     assert said == [f"not served, so left out: {paths}"]
 
 
-async def test_what_is_forbidden_is_not_left_out(cluster: KubeCluster, api: FakeApi):
+async def test_a_forbidden_kind_is_an_error(cluster: KubeCluster, api: FakeApi):
     async def forbid(_request: web.Request) -> web.Response:
         return status(403, 'cannot list resource "csinodes"')
 

@@ -89,7 +89,7 @@ async def is_held(elector: Elector) -> bool:
     return held
 
 
-async def test_the_first_makes_the_lease(elector, api: FakeApi):
+async def test_the_first_candidate_creates_the_lease(elector, api: FakeApi):
     first = elector("first")
     assert await is_held(first)
     await leads(first)
@@ -100,7 +100,9 @@ async def test_the_first_makes_the_lease(elector, api: FakeApi):
     assert found["leaseTransitions"] == 0
 
 
-async def test_the_second_waits_until_it_has_run_out(elector, api: FakeApi, clock: Clock):
+async def test_the_second_candidate_waits_until_the_lease_has_expired(
+    elector, api: FakeApi, clock: Clock
+):
     await leads(elector("first"))
     told: list[str] = []
     second = elector("second")
@@ -115,7 +117,7 @@ async def test_the_second_waits_until_it_has_run_out(elector, api: FakeApi, cloc
     assert (spec(api)["holderIdentity"], spec(api)["leaseTransitions"]) == ("second", 1)
 
 
-async def test_a_lease_that_is_renewed_does_not_run_out(elector, api: FakeApi, clock: Clock):
+async def test_a_renewed_lease_does_not_expire(elector, api: FakeApi, clock: Clock):
     first = await leads(elector("first"))
     waiting = asyncio.create_task(elector("second").acquire(silent))
     keeping = asyncio.create_task(first.keep())
@@ -133,7 +135,7 @@ async def test_a_lease_that_is_renewed_does_not_run_out(elector, api: FakeApi, c
     await asyncio.gather(waiting, keeping, return_exceptions=True)
 
 
-async def test_released_the_next_one_has_it_at_once(elector, api: FakeApi):
+async def test_a_released_lease_is_taken_at_once(elector, api: FakeApi):
     first = await leads(elector("first"))
     await first.release()
     assert spec(api)["holderIdentity"] == ""
@@ -143,7 +145,7 @@ async def test_released_the_next_one_has_it_at_once(elector, api: FakeApi):
     assert spec(api)["holderIdentity"] == "second"
 
 
-async def test_released_while_a_renewal_is_on_its_way(elector, api: FakeApi):
+async def test_a_lease_is_released_during_an_unanswered_renewal(elector, api: FakeApi):
     """The server has done it; that it has nobody waited for."""
     first = await leads(elector("first"))
     is_written = asyncio.Event()
@@ -164,7 +166,7 @@ async def test_released_while_a_renewal_is_on_its_way(elector, api: FakeApi):
 
 
 @pytest.mark.parametrize("is_gone", [False, True])
-async def test_released_when_it_is_not_ours_it_stays_as_it_is(elector, api: FakeApi, is_gone: bool):
+async def test_a_lease_of_another_process_is_not_released(elector, api: FakeApi, is_gone: bool):
     first = await leads(elector("first"))
     if is_gone:
         api.leases.clear()
@@ -189,7 +191,7 @@ async def test_a_refused_release_is_reported(elector, api: FakeApi, caplog):
     assert "the lease kube-system/muster was not released: 503: etcd is gone" in caplog.text
 
 
-async def test_the_same_one_started_again_leads_at_once(elector, api: FakeApi):
+async def test_a_restarted_holder_leads_at_once(elector, api: FakeApi):
     await leads(elector("first"))
     acquired = spec(api)["acquireTime"]
     await leads(elector("first"))
@@ -251,7 +253,7 @@ async def test_a_lease_that_is_deleted_is_made_again(elector, api: FakeApi):
     await asyncio.gather(keeping, return_exceptions=True)
 
 
-async def test_what_others_wrote_into_it_stays(elector, api: FakeApi):
+async def test_fields_that_others_wrote_stay(elector, api: FakeApi):
     await leads(elector("first"))
     api.revision += 1
     api.leases["muster"]["metadata"] |= {
@@ -275,7 +277,7 @@ async def test_an_answer_that_is_late_renews_from_when_it_was_asked_for(
     assert await is_held(first)
 
 
-async def test_two_who_make_it_at_once(elector, api: FakeApi):
+async def test_of_two_candidates_that_create_the_lease_one_leads(elector, api: FakeApi):
     first, second = elector("first"), elector("second")
 
     async def taken(_request: web.Request) -> None:
@@ -290,7 +292,7 @@ async def test_two_who_make_it_at_once(elector, api: FakeApi):
     await asyncio.gather(waiting, return_exceptions=True)
 
 
-async def test_nothing_but_reads_goes_out_while_it_is_not_certain(
+async def test_only_reads_are_sent_while_leadership_is_uncertain(
     elector, api: FakeApi, clock: Clock, cluster
 ):
     first = await leads(elector("first"))

@@ -26,7 +26,7 @@ def warnings(caplog: pytest.LogCaptureFixture) -> list[str]:
     return [one.getMessage() for one in caplog.records if one.levelname == "WARNING"]
 
 
-async def test_a_node_that_cannot_be_held_is_logged_once_and_counted_while_it_is_so(
+async def test_an_unusable_node_is_logged_once_and_counted_while_it_is_unusable(
     cluster: KubeCluster, api: FakeApi, caplog
 ):
     put_node(api, "good", "4")
@@ -70,7 +70,7 @@ async def test_pods_that_are_refused_are_counted_until_they_go_and_have_their_co
     assert warnings(caplog) == []
 
 
-async def test_the_story_of_what_was_never_let_in_says_why():
+async def test_the_story_of_a_rejected_object_says_why():
     bus = MemoryBus(MemoryLog())
     member = owner(IngestCore(1), bus, MemorySnapshots())
     await member.claim()

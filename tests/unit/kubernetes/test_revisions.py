@@ -39,7 +39,7 @@ async def test_a_bookmark_below_what_was_seen_is_one_of_a_restored_server(
         await watch.until(lambda: False)
 
 
-async def test_it_has_caught_up_once_the_consumer_took_all_that_there_was(
+async def test_a_watch_has_caught_up_once_its_consumer_has_everything(
     cluster: KubeCluster, api: FakeApi, monkeypatch
 ):
     monkeypatch.setattr(merged_watch, "QUIET_LOOKS", 2)

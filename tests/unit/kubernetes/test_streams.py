@@ -11,7 +11,7 @@ from tests.support.kube_credentials import make_certificates, write_kubeconfig
 HEAD = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n"
 
 
-async def test_a_stream_that_is_left_is_closed_although_the_server_does_not_answer(tmp_path):
+async def test_an_abandoned_stream_is_closed_although_the_server_does_not_answer(tmp_path):
     make_certificates(tmp_path)
     tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     tls.load_cert_chain(tmp_path / "server.crt", tmp_path / "server.key")

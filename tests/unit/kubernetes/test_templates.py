@@ -31,7 +31,7 @@ def requests(found: Known) -> dict[str, int]:
     return dict(found.template.spec.requests)
 
 
-def test_what_is_not_looked_up_is_forgotten(monkeypatch):
+def test_unused_entries_are_forgotten(monkeypatch):
     monkeypatch.setattr(spec_templates, "LOOKUPS", 10)
     recent: Recent[int, str] = Recent()
     recent.add(1, "used")
@@ -42,7 +42,7 @@ def test_what_is_not_looked_up_is_forgotten(monkeypatch):
 
 
 @pytest.mark.parametrize("restarts", ["Never", "OnFailure"])
-def test_an_init_container_that_names_how_it_is_restarted_ends_all_the_same(restarts):
+def test_an_init_container_with_another_restart_policy_is_no_sidecar(restarts):
     init = {
         "name": "i",
         "restartPolicy": restarts,
@@ -140,7 +140,7 @@ def test_devices_count_where_a_share_of_one_cannot_be_read():
     assert found.template.spec.gpu == GpuRequest(1000, 1)
 
 
-def test_what_a_status_says_that_cannot_be_read_leaves_the_rest():
+def test_an_unreadable_part_of_a_status_leaves_the_rest():
     told = {"name": "c", "resources": {"requests": {"cpu": "3", "memory": "?"}}}
     found = known({"containerStatuses": [told]}, containers=[MAIN])
     assert found.refused is not None

@@ -63,7 +63,7 @@ async def test_a_claim_gets_its_node_once(cluster: KubeCluster, api: FakeApi):
     assert await bind(cluster, MADE, "node-1") is Answer.REFUSED
 
 
-async def test_another_object_of_the_name_is_none(cluster: KubeCluster, api: FakeApi):
+async def test_an_object_with_another_uid_counts_as_gone(cluster: KubeCluster, api: FakeApi):
     assert await bind(cluster, STATIC) is Answer.GONE
     api.put("persistentvolumes", "v", metadata={"uid": "uid-new"})
     api.put("persistentvolumeclaims", "c", metadata={"uid": "uid-new"})
@@ -71,7 +71,7 @@ async def test_another_object_of_the_name_is_none(cluster: KubeCluster, api: Fak
     assert await bind(cluster, MADE) is Answer.GONE
 
 
-async def test_what_changed_in_between_is_tried_later(cluster: KubeCluster, api: FakeApi):
+async def test_an_object_that_changed_meanwhile_is_tried_later(cluster: KubeCluster, api: FakeApi):
     volume(api)
 
     async def first(request: web.Request) -> None:

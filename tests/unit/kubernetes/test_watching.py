@@ -345,7 +345,9 @@ async def until(holds: Callable[[], bool]) -> None:
             await asyncio.sleep(0.01)
 
 
-async def test_it_says_so_again_as_long_as_it_waits(watch: Watch, api: FakeApi, monkeypatch):
+async def test_a_refused_pod_gets_its_message_again_while_it_waits(
+    watch: Watch, api: FakeApi, monkeypatch
+):
     monkeypatch.setattr(refused_pods, "REWRITE_S", 0.02)
     for name in ("gone", "bound"):
         api.pod(name, resourceClaims=CLAIM)

@@ -67,7 +67,7 @@ def test_an_answer_is_the_same_in_whatever_pieces_it_comes(raw: bytes, cuts: lis
     ],
     ids=lambda value: value[:20] if isinstance(value, str) else repr(value[:20]),
 )
-def test_what_is_no_answer_is_refused(raw: bytes, said: str):
+def test_bytes_that_are_no_answer_are_refused(raw: bytes, said: str):
     with pytest.raises(BadAnswer, match=said):
         AnswerParser().feed(raw)
 
@@ -82,7 +82,7 @@ def feed_all(parser: AnswerParser, pieces: list[bytes]) -> None:
     [b"a: b\r\n" * 100, b"a" * 600, b"\r\nHTTP/1.1 100 Continue\r\n" * 20 + b"\r\n"],
     ids=("headers", "one line", "continues"),
 )
-def test_what_comes_before_a_body_is_bounded(piece: bytes):
+def test_headers_are_bounded(piece: bytes):
     parser = AnswerParser()
     parser.feed(b"HTTP/1.1 100 Continue\r\n")
     with pytest.raises(BadAnswer, match="headers of an answer are too long"):
@@ -240,7 +240,7 @@ async def test_a_cancelled_request_leaves_no_answer_behind():
         assert server.connections == 2
 
 
-async def test_an_answer_to_nothing_ends_the_connection():
+async def test_an_unrequested_answer_ends_the_connection():
     async with wire_to(lambda _head, writer: writer.write(OK + OK)) as (wire, server):
         with pytest.raises(BadAnswer):
             await ask(wire, "POST")
@@ -303,7 +303,7 @@ def test_tls_is_verified(tmp_path, loop: str):
         runner.run(go())
 
 
-async def test_what_is_on_the_wire_during_a_renewal_is_answered_and_not_kept(tmp_path):
+async def test_requests_during_a_renewal_are_answered_and_their_connections_close(tmp_path):
     make_certificates(tmp_path)
     server_tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     server_tls.load_cert_chain(tmp_path / "server.crt", tmp_path / "server.key")

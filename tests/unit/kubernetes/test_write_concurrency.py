@@ -24,7 +24,7 @@ async def answered(lane: WriteWindow, took_s: float, times: int) -> None:
             await lane.enter()
 
 
-async def test_fast_answers_widen_it_up_to_a_limit():
+async def test_fast_answers_widen_the_window_up_to_a_limit():
     lane = WriteWindow()
     await answered(lane, 0.01, 200)
     assert 1.5 * WIDTH_FIRST < lane.width < WIDTH_MAX, "a flood of seconds must not end before that"
@@ -32,7 +32,7 @@ async def test_fast_answers_widen_it_up_to_a_limit():
     assert WIDTH_MAX <= lane.width < WIDTH_MAX + 1
 
 
-async def test_once_it_was_too_wide_it_widens_slowly():
+async def test_a_window_that_was_too_wide_widens_slowly():
     lane = WriteWindow()
     await answered(lane, 0.01, 100)
     lane.was_busy()
@@ -43,7 +43,7 @@ async def test_once_it_was_too_wide_it_widens_slowly():
     assert 0.9 < lane.width - width < 1.1
 
 
-async def test_slow_answers_narrow_it_to_a_floor(monkeypatch):
+async def test_slow_answers_narrow_the_window_to_a_floor(monkeypatch):
     monkeypatch.setattr(write_concurrency, "REST_S", 0.0)
     lane = WriteWindow()
     lane.width = WIDTH_MAX
@@ -54,7 +54,7 @@ async def test_slow_answers_narrow_it_to_a_floor(monkeypatch):
     assert not lane.is_crowded, "slow is not refused"
 
 
-async def test_slow_answers_alone_widen_it_to_the_floor():
+async def test_slow_answers_alone_widen_the_window_to_the_floor():
     """Late answers are no reason to send less: the server may be far away, or slow for all."""
     lane = WriteWindow()
     lane.went_well(0.01)
@@ -62,7 +62,7 @@ async def test_slow_answers_alone_widen_it_to_the_floor():
     assert WIDTH_SLOW <= lane.width < WIDTH_SLOW + 1
 
 
-async def test_refusals_narrow_it_below_the_floor_however_slow(monkeypatch):
+async def test_refusals_narrow_the_window_below_the_floor(monkeypatch):
     monkeypatch.setattr(write_concurrency, "REST_S", 0.0)
     lane = WriteWindow()
     lane.went_well(0.01)

@@ -51,7 +51,7 @@ async def test_every_refusal_of_the_server_has_its_own_meaning(cluster: KubeClus
     assert await bind(cluster, request(api, "gated")) == [Answer.REFUSED]
 
 
-async def test_a_conflict_that_is_etcd_failing_leaves_it_open(cluster: KubeCluster, api: FakeApi):
+async def test_a_conflict_from_a_failing_etcd_is_unknown(cluster: KubeCluster, api: FakeApi):
     """The binding subresource answers 409 to whatever its storage says."""
     said = "rpc error: code = Unavailable desc = error reading from server: EOF"
 
@@ -138,7 +138,9 @@ async def test_busy_for_too_long_is_busy(cluster: KubeCluster, api: FakeApi):
     assert await bind(cluster, request(api, "a")) == [Answer.BUSY]
 
 
-async def test_what_was_not_sent_is_busy_and_a_read_unknown(cluster: KubeCluster, api: FakeApi):
+async def test_an_unsent_write_is_busy_and_an_unsent_read_unknown(
+    cluster: KubeCluster, api: FakeApi
+):
     api.pod("a")
     asked, named = request(api, "a"), ref(api, "a")
     await api.stop()

@@ -24,7 +24,7 @@ def one_problem(history: History) -> str:
     return problem
 
 
-def test_a_true_history_is_well(history: History):
+def test_a_true_history_has_no_problem(history: History):
     verdict = history.verdict()
     assert verdict.problems == []
     assert (verdict.bound, verdict.waiting, verdict.races) == (4, 1, [])
@@ -85,7 +85,7 @@ def test_two_decisions_of_one_record_count_together():
     assert "uid-of-two over-fills node node-a" in one_problem(history)
 
 
-def test_what_was_given_back_is_free_again():
+def test_released_room_is_free_again():
     history = two_nodes()
     for name in ("one", "two"):
         history.pod(name, "2")
@@ -182,7 +182,7 @@ def complete(history: History, message: str) -> None:
         history.member(f"member-{number}", message)
 
 
-def test_a_gang_that_waits_for_its_members_is_well(gang: History):
+def test_a_gang_that_waits_for_its_members_is_no_problem(gang: History):
     assert gang.verdict().problems == []
 
 
@@ -208,7 +208,7 @@ SHORT = "gang default/team/all: 4 of 5 members have a node; 1 more: 2 Insufficie
 
 
 @pytest.mark.parametrize("text", [SHORT, SHORT.replace(":", " timed out after 3 s:", 1)])
-def test_a_gang_that_does_not_fit_as_a_whole_is_well(gang: History, text: str):
+def test_a_gang_that_does_not_fit_as_a_whole_is_no_problem(gang: History, text: str):
     complete(gang, text)
     assert gang.verdict().problems == []
 
@@ -252,7 +252,7 @@ def test_a_gang_of_which_too_few_are_bound_is_seen():
     assert one_problem(history) == "gang default/team/all: 2 bound, of at least 3"
 
 
-def test_a_gang_that_is_bound_whole_is_well_also_when_a_member_leaves():
+def test_a_gang_that_was_bound_whole_is_no_problem_after_a_member_leaves():
     history = two_nodes()
     joined(history, 3)
     assert history.verdict().problems == []
@@ -308,13 +308,13 @@ def test_a_pod_that_waits_although_a_node_would_take_it_is_seen(history: History
     assert "late waits, and a node would take it" in one_problem(history)
 
 
-def test_a_delete_that_never_was_is_seen(history: History):
+def test_a_delete_that_never_happened_is_seen(history: History):
     gone = {"type": "pods_gone", "ids": b"\1" + bytes(7)}
     history.told(gone)
     assert "pod uid-of-pod-0 is called gone and is there" in one_problem(history)
 
 
-def test_a_delete_that_was_is_well():
+def test_a_delete_that_happened_is_no_problem():
     history = two_nodes()
     place(history, "one", "node-a")
     history.store("pods/default/one", None)
@@ -323,7 +323,7 @@ def test_a_delete_that_was_is_well():
     assert history.verdict().problems == []
 
 
-def test_a_delete_that_was_only_later_is_seen():
+def test_a_delete_recorded_before_it_happened_is_seen():
     history = two_nodes()
     place(history, "one", "node-a")
     history.told({"type": "pods_gone", "ids": b"\1" + bytes(7)})

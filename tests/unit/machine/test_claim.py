@@ -56,7 +56,7 @@ SAYS = {
     ("journal", "version"),
     [(QUEUEING, one) for one in SAYS] + [(INGEST, one) for one in SAYS if one != "received"],
 )
-async def test_what_a_newer_version_wrote_is_named_and_nothing_is_claimed(
+async def test_records_of_a_newer_version_are_named_and_nothing_is_claimed(
     bus, store, journal, version
 ):
     for core in (ToyIngest(), ToyQueueing()):
@@ -72,7 +72,7 @@ async def test_what_a_newer_version_wrote_is_named_and_nothing_is_claimed(
     assert [await bus.read(name, 0) for name in (INGEST, QUEUEING)] == before
 
 
-async def test_all_that_lies_in_front_of_a_reader_is_looked_at(bus, store, monkeypatch):
+async def test_an_owner_reads_all_records_ahead_before_its_claim(bus, store, monkeypatch):
     read = MemoryBus.read
     monkeypatch.setattr(MemoryBus, "read", lambda self, name, start: read(self, name, start, 1))
     source = owner(ToyIngest(), bus, store)

@@ -39,7 +39,7 @@ def test_a_function_handles_the_events_of_its_annotation():
     assert found == {Began: on_both, Ended: on_both, Configured: _on_configured}
 
 
-def test_a_function_imported_from_elsewhere_is_that_modules():
+def test_an_imported_function_handles_nothing_in_the_importing_module():
     other = module(on_both)
     other.__name__ = "elsewhere"
     assert handlers(other) == {}

@@ -37,7 +37,7 @@ def store() -> MemorySnapshots:
     return MemorySnapshots()
 
 
-async def test_what_was_recorded_is_folded_by_the_next_owner(bus, store):
+async def test_the_next_owner_folds_the_recorded_events(bus, store):
     first = owner(ToyIngest(), bus, store)
     await first.claim()
     await turn(first, 3, 4)

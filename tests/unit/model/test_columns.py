@@ -10,7 +10,7 @@ from shared.model.columns import FEW_MAX, few, has_repeats, pack
     ("ids", "repeats"),
     [([], False), ([7], False), ([3, 1, 2], False), ([3, 1, 3], True), ([5, 5], True)],
 )
-def test_a_value_that_stands_twice_is_found_wherever_it_stands(ids, repeats):
+def test_a_repeated_value_is_found_wherever_it_is(ids, repeats):
     assert has_repeats(np.array(ids, np.int64)) is repeats
 
 

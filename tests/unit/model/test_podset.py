@@ -25,7 +25,7 @@ def of(first: int, end: int, *without: int) -> PodSet:
 
 
 @given(SOME, st.integers(0, 3), st.integers(0, 3))
-def test_it_holds_what_was_added_before_and_after_a_snapshot(parts, first_page, pages):
+def test_a_set_holds_its_ids_before_and_after_a_snapshot(parts, first_page, pages):
     start, end = first_page * PAGE, (first_page + pages) * PAGE
     found, expected = of(start, end), set(range(start, end))
     for part in parts:
@@ -40,7 +40,7 @@ def test_it_holds_what_was_added_before_and_after_a_snapshot(parts, first_page, 
         assert one.dump() == found.dump()
 
 
-def test_its_dump_does_not_depend_on_the_way_in():
+def test_a_dump_does_not_depend_on_the_order_of_additions():
     there, back = of(0, 3 * PAGE), PodSet()
     for pod in range(3 * PAGE - 1, -1, -1):
         back.add(ids(pod))
@@ -63,7 +63,7 @@ def test_ids_far_apart_cost_their_pages_only():
     assert len(found.partial) == 2
 
 
-def test_snapshots_of_before_can_be_read():
+def test_older_snapshots_can_be_read():
     """They had one bit for every id."""
     bits = np.packbits(np.isin(np.arange(20), [1, 2, 19]), bitorder="little").tobytes()
     found = PodSet.load(bits)

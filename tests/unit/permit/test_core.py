@@ -115,7 +115,7 @@ def test_a_shard_for_all_is_preferred():
     assert mesh.when(offered(0, 3), offered(1, 4), offered(2, 2)) == [asked(1, (7, (1, 2, 3, 4)))]
 
 
-def test_otherwise_the_shard_that_takes_most_of_at_least_min_count():
+def test_otherwise_the_shard_that_takes_most_members_is_chosen():
     mesh = permit(3)
     mesh.when(dispatched((7, (1, 2, 3, 4, 5)), need=2))
     assert mesh.when(offered(0, 3), offered(1, 4), offered(2, 2)) == [asked(1, (7, (1, 2, 3, 4)))]
@@ -286,7 +286,7 @@ def test_the_dispatched_version_does_no_harm():
     assert holding().when(GangSet(1, "a/b", 3, GATE_MS, 1)) == []
 
 
-def test_a_deleted_group_aborts_the_attempt_and_its_gate():
+def test_a_deleted_group_aborts_the_attempt_and_its_permit_timeout():
     mesh = holding()
     assert mesh.when(GangGone(1)) == [STALE]
     assert mesh.core.due_ms(mesh.state) is None
@@ -305,7 +305,7 @@ def test_an_attempt_at_a_group_that_was_deleted_while_it_was_on_its_way_is_relea
     assert mesh.when(again) == [OfferAsked(1, 3, members(THREE))]
 
 
-def test_the_gate_gives_everything_back():
+def test_the_permit_timeout_releases_every_hold():
     mesh = holding(2, counts=((2,), (1,)))
     mesh.when(held(0, [1, 2]))
     assert mesh.when(at_ms=GATE_MS - 1) == []
@@ -315,7 +315,7 @@ def test_the_gate_gives_everything_back():
     assert mesh.core.due_ms(mesh.state) is None
 
 
-def test_the_gate_is_kept_across_attempts():
+def test_the_permit_timeout_spans_attempts():
     mesh = permit()
     mesh.when(dispatched(THREE), at_ms=1_000)
     mesh.when(offered(0, 0))
@@ -324,14 +324,14 @@ def test_the_gate_is_kept_across_attempts():
     assert mesh.when(at_ms=301_000) == [GangTimedOut(1, 2)]
 
 
-def test_the_gate_falls_between_attempts_too():
+def test_the_permit_timeout_may_end_between_attempts():
     mesh = permit()
     mesh.when(dispatched(THREE))
     mesh.when(offered(0, 0))
     assert mesh.when(at_ms=GATE_MS) == [GangTimedOut(1, 1)]
 
 
-def test_a_try_after_the_timeout_has_a_new_gate():
+def test_an_attempt_after_the_timeout_starts_a_new_one():
     mesh = permit()
     mesh.when(dispatched(THREE))
     mesh.when(at_ms=GATE_MS)
@@ -339,12 +339,12 @@ def test_a_try_after_the_timeout_has_a_new_gate():
     assert mesh.core.due_ms(mesh.state) == 2 * GATE_MS + 5
 
 
-def test_a_gang_that_has_all_in_the_gates_last_step_commits():
+def test_a_gang_complete_in_the_step_of_its_timeout_commits():
     (event,) = holding().when(held(0, [1, 2, 3]), at_ms=GATE_MS)
     assert isinstance(event, GangCommitted)
 
 
-def test_a_commit_ends_the_gate():
+def test_a_commit_ends_the_permit_timeout():
     mesh = holding()
     mesh.when(held(0, [1, 2, 3]))
     assert mesh.when(at_ms=10 * GATE_MS) == []

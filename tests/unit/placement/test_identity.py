@@ -71,14 +71,14 @@ def test_charged_pods_stay_where_they_are_and_as_old_as_they_are():
     assert shard.state.sig_pods == {2: 1}
 
 
-def test_a_dispatch_that_waits_is_decided_under_the_new_names():
+def test_a_waiting_dispatch_is_decided_under_the_latest_signatures():
     plain = spec()
     shard = shard_with(plain).dispatch(1, 5, 6, 7)
     rename(shard, 2, named(plain), 5, 7).given(SignatureRetired(1))
     assert sigs(shard.reload().run())[-1] == ([5, 7], 2)
 
 
-def test_a_dispatch_under_an_old_name_comes_after_the_new_one():
+def test_a_dispatch_under_an_old_signature_may_follow_the_new_one():
     plain = spec(priority=5)
     shard = shard_with(plain)
     rename(shard, 2, named(plain), 5).given(SignatureRetired(1))
@@ -89,7 +89,7 @@ def test_a_dispatch_under_an_old_name_comes_after_the_new_one():
     shard.assigned((5, 2, 1)).run()
 
 
-def test_a_dispatch_under_an_unknown_name_waits_for_it():
+def test_a_dispatch_under_an_unknown_signature_waits_for_it():
     plain = spec()
     shard = shard_with(plain)
     rename(shard, 2, named(plain), 5)
@@ -108,7 +108,7 @@ def test_a_pod_decided_under_an_older_load_keeps_it_until_a_fact():
     assert shard.state.used.cpu_milli == 2_000
 
 
-def test_refused_pods_are_woken_under_their_new_names():
+def test_refused_pods_are_woken_under_their_latest_signatures():
     large = spec(cpu=4_000)
     shard = shard_with(large, spec(), cpu=4_000)
     shard.assigned((1, 2, 1), (2, 2, 2)).dispatch(1, 5)
@@ -126,7 +126,7 @@ def test_refused_pods_of_other_loads_are_left_alone():
     assert shard.state.refused == {1}
 
 
-def test_the_dry_run_and_the_nomination_are_for_the_new_name():
+def test_dry_run_and_nomination_are_for_the_latest_signature():
     high, low = spec(cpu=4_000, priority=9), spec(cpu=4_000)
     shard = shard_with(high, low)
     shard.assigned((1, 2, 1), (2, 2, 2)).run()
@@ -142,7 +142,7 @@ def test_the_dry_run_and_the_nomination_are_for_the_new_name():
     assert placed(shard.run()) == [(5, 1)]
 
 
-def test_gangs_are_offered_and_held_under_the_new_names():
+def test_gangs_are_offered_and_held_under_the_latest_signatures():
     plain = spec(cpu=2_000)
     shard = shard_with(plain)
     rename(shard, 2, named(plain), 5, 7).given(SignatureRetired(1))
@@ -155,7 +155,7 @@ def test_gangs_are_offered_and_held_under_the_new_names():
     assert unpack(held.sigs).tolist() == [2, 2]
 
 
-def test_a_group_with_several_names_is_one_group_to_permit():
+def test_members_with_several_latest_signatures_are_one_group_to_permit():
     plain = spec(cpu=3_000)
     shard = shard_with(plain)
     rename(shard, 2, named(plain), 5)
@@ -169,7 +169,7 @@ def test_a_group_with_several_names_is_one_group_to_permit():
     assert {2, 3} <= shard.state.refused
 
 
-def test_a_deleted_pod_has_no_name():
+def test_a_deleted_pod_has_no_latest_signature():
     plain = spec()
     shard = shard_with(plain).gone(5)
     rename(shard, 2, named(plain), 5, 6).gone(6)

@@ -85,7 +85,7 @@ def on(shard: Shard, name: str) -> Callable[[Pod, RefusedNodes], Any]:
     return most_important
 
 
-def test_what_a_plugin_sees():
+def test_a_plugin_sees_the_nodes_and_the_evictable_pods():
     seen: dict[str, Any] = {}
     shard = full("First")
 
@@ -238,7 +238,7 @@ def _raises(_pod: Pod, nodes: RefusedNodes) -> Any:
         (_raises, HIGH, "plugin First raised IndexError at line"),
     ],
 )
-def test_an_answer_that_would_break_something_is_refused_and_ends_the_round(answer, sig, said):
+def test_an_unusable_answer_is_refused_and_ends_post_filter(answer, sig, said):
     shard, before = full("First", ""), PLUGINS["First"].made_with("").errors
     says(First, answer)
     found = dry_run(shard, sig)
@@ -254,7 +254,7 @@ def test_pods_of_the_same_priority_are_not_offered():
     assert chosen(dry_run(shard, 5)) == [(2, [20])]
 
 
-def test_of_several_the_first_is_answered_and_the_others_ask_again():
+def test_of_several_preemptors_the_first_is_answered_and_the_others_ask_again():
     shard = full("First")
     says(First, on(shard, "n2"))
     found = dry_run(shard, others=pack([100, 101]))

@@ -151,7 +151,7 @@ def test_the_best_three_nodes_in_kube_schedulers_order():
     assert found.nodes == 5
 
 
-def test_why_a_node_is_no_candidate():
+def test_reasons_say_why_a_node_is_no_candidate():
     shard = full(2).nodes(3, node("small", cpu=1_000)).nodes(4, node("off", unschedulable=True))
     shard.assigned((1, HIGH, 1), (2, HIGH, 2), (3, LOW, 2), (4, LOW, 3))
     found = dry_run(shard, MID)
@@ -241,7 +241,7 @@ def test_a_nomination_ends_with_its_node_or_pod():
 
 
 @pytest.mark.parametrize("batch", [True, False])
-def test_a_pod_that_found_another_place_first_has_its_nomination_lost(batch):
+def test_a_pod_placed_on_another_node_first_loses_its_nomination(batch):
     shard, chosen = nominated_shard(batch=batch)
     shard.gone(chosen[0]).nodes(2, node("n2")).run()
     events = shard.dispatch(MID, 99).run()

@@ -28,7 +28,7 @@ def test_urgent_comes_first_then_priority_then_arrival():
     assert [pod for pod, _ in placed(shard.run())] == [4, 2, 3, 1]
 
 
-def test_a_reservation_that_failed_is_released_and_wakes_what_was_refused():
+def test_a_failed_reservation_is_released_and_wakes_refused_pods():
     shard = two_nodes().dispatch(1, *range(1, 10))
     first = dict(placed(shard.run()))
     events = shard.given(BindFailed(pack([3]), "abandoned", pack([first[3]]))).run()

@@ -231,7 +231,7 @@ def test_a_failure_that_overtakes_the_commit():
     assert not is_withheld(shard.given(GangCommitted(7, 1, pack([1, 2]), pack([OLD, OLD]))))
 
 
-def test_a_release_wakes_what_was_refused_on_the_node():
+def test_a_release_wakes_pods_that_were_refused_on_the_node():
     shard = remade().dispatch(1, 5)
     assert refused(shard.run()) == [5]
     events = shard.given(failed("abandoned")).run()

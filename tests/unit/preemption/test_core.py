@@ -326,7 +326,7 @@ def test_a_free_place_is_kept_for_a_minute():
     assert is_over(mesh)
 
 
-def test_what_is_evicted_is_known_after_a_load():
+def test_evictions_are_known_after_a_load():
     mesh = evicting()
     mesh.when(evicted(1))
     mesh.reload()

@@ -216,7 +216,7 @@ def test_room_without_victims_is_reported_at_once():
     ],
     ids=["a member is gone", "space lost", "eviction failed", "its group changed", "bound"],
 )
-def test_with_one_member_all_is_taken_back_and_unsent_evictions_recalled(event):
+def test_if_one_member_fails_all_places_are_released_and_unsent_evictions_recalled(event):
     mesh, _events = leaving()
     events = mesh.when(event)
     for _turn in range(3):
@@ -256,7 +256,7 @@ def test_a_bound_gang_ends_its_ask():
     assert mesh.when(*lost) == [GangPreemptionClosed(1, GANG, "")]
 
 
-def test_one_gang_is_tried_out_after_the_other():
+def test_one_gang_is_nominated_after_the_other():
     mesh = preemption()
     asked = mesh.when(wanted(), wanted(gang=6))
     assert [one.gang for one in of_kind(asked, GangDryRunAsked)] == [GANG]

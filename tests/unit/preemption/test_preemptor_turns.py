@@ -19,7 +19,7 @@ from tests.unit.preemption.test_core import (
 )
 
 
-def test_kinds_wait_until_extenders_have_chosen_victims():
+def test_signatures_wait_until_extenders_have_chosen_victims():
     mesh = preemption()
     mesh.when(wanted(), wanted(51, 8))
     lower = LowerPods(pack([1]), pack([0]), pack([1_000]))
@@ -31,7 +31,7 @@ def test_kinds_wait_until_extenders_have_chosen_victims():
     assert mesh.when(said) == [nominate(1), DryRunAsked(2, 51, 8, (), pack([1]))]
 
 
-def test_each_kinds_dry_run_waits_for_the_nomination_before_it():
+def test_each_signatures_dry_run_waits_for_the_nomination_before_it():
     mesh = preemption()
     assert mesh.when(wanted(), wanted(51, 8), wanted(52, 9)) == [dry_run()]
     mesh.reload()
@@ -44,7 +44,7 @@ def test_each_kinds_dry_run_waits_for_the_nomination_before_it():
     ]
 
 
-def test_kinds_of_higher_priority_have_the_first_turn():
+def test_signatures_of_higher_priority_have_the_first_turn():
     mesh = preemption()
     mesh.when(wanted(), replace(wanted(51, 8), priority=1), replace(wanted(52, 9), priority=2))
     assert mesh.state.searching == {3}
@@ -65,7 +65,7 @@ def served_in_vain(kinds):
     return mesh, turns
 
 
-def test_kinds_without_candidates_are_answered_in_parallel():
+def test_signatures_without_candidates_are_answered_in_parallel():
     mesh, turns = served_in_vain(20)
     assert turns == [1, 1, 2, 4, 8, 4]
     assert is_over(mesh)
@@ -84,7 +84,7 @@ def test_an_answer_that_a_choice_made_stale_is_repeated_in_the_same_round():
     assert mesh.state.asks[7].rounds == 1
 
 
-def test_an_answer_beside_a_kind_without_candidates_stays_valid():
+def test_an_answer_beside_a_signature_without_candidates_stays_valid():
     mesh, _turns = served_in_vain(4)
     mesh.when(wanted(), wanted(51, 8))
     answers = found(ask=5), found(candidate(1), ask=6, pod=51)

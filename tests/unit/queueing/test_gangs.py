@@ -258,7 +258,7 @@ def test_a_deleted_member_leaves_the_gang_incomplete():
     assert len(gang_tries(steps.when(pending(1, 3, gang=1)))) == 1
 
 
-def test_the_gates_end_parks_the_members_with_its_message():
+def test_the_permit_timeout_parks_the_members_with_its_message():
     steps = queue()
     event = gang_tries(steps.when(group(2), pending(1, 1, 2, gang=1)))[0]
     events = steps.when(GangTimedOut(1, event.attempt), at_ms=2_000)
@@ -351,7 +351,7 @@ def test_a_member_without_a_reason_is_still_missing():
     assert said.message == "gang default/g1: 1 of 2 members have a node; 1 more."
 
 
-def test_a_gate_that_ends_after_a_new_try_was_sent_is_ignored():
+def test_a_permit_timeout_after_a_new_dispatch_is_ignored():
     steps = queue()
     event = gang_tries(steps.when(group(2), pending(1, 1, 2, gang=1)))[0]
     steps.when(released(event), at_ms=2_000)

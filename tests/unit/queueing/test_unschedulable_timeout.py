@@ -68,7 +68,7 @@ def test_other_pods_keep_waiting_when_one_finds_a_node():
     assert tries(steps.when(improved(0, 1))) == [(0, 1, [2])]
 
 
-def test_what_is_refused_again_is_not_tried_for_those_that_come_then():
+def test_a_new_pod_of_a_signature_refused_again_is_parked_at_once():
     steps = queue()
     parked(steps, 1, 1, at_ms=1_000)
     steps.when(refused(tried(steps.when(at_ms=330_000))[0]))

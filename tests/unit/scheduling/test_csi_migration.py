@@ -49,7 +49,7 @@ def volume(kind, *terms, **labels):
         (GCE, "d", "west__east", ""),
     ],
 )
-def test_what_a_driver_calls_a_disk(kind, name, zones, handle):
+def test_a_disk_has_the_handle_of_its_driver(kind, name, zones, handle):
     assert handle_of(kind, name, zones) == handle
 
 

@@ -72,7 +72,7 @@ def test_arguments_have_the_type_that_the_class_gives_them(kind, given, found):
         (Worded, {"first_word": "b"}, "args.first_word", "is an unknown field"),
     ],
 )
-def test_what_the_type_does_not_take_is_refused_with_where_and_why(kind, given, where, rule):
+def test_arguments_of_another_type_are_refused_with_field_and_rule(kind, given, where, rule):
     with pytest.raises(ArgsWrong) as caught:
         parsed(kind, json_of(given))
     assert (caught.value.field, str(caught.value)) == (where, rule)

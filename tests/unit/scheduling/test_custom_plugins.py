@@ -146,7 +146,7 @@ def test_a_plugin_that_adds_to_the_amounts_it_is_given_changes_no_node(monkeypat
     assert (table.cols == before).all()
 
 
-def test_what_raises_in_a_filter_refuses_every_node_and_says_where(compiled):
+def test_an_exception_in_a_filter_refuses_every_node_and_names_its_line(compiled):
     table = table_of(*NODES)
     sig = compiled(table, LARGE, Breaks)
     before = PLUGINS["Breaks"].made_with("").errors
@@ -159,7 +159,7 @@ def test_what_raises_in_a_filter_refuses_every_node_and_says_where(compiled):
     assert PLUGINS["Breaks"].made_with("").errors > before
 
 
-def test_what_raises_in_a_score_adds_nothing(compiled):
+def test_an_exception_in_a_score_adds_nothing(compiled):
     table = table_of(*NODES)
     with known(Breaks) as custom:
         plugins = Plugins(Profile(scores=(*DEFAULT_SCORES, ("Breaks", 3)), custom=custom))

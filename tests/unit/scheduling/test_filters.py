@@ -144,7 +144,7 @@ def test_a_request_above_the_allocatable_is_unresolvable_and_too_many_pods_is_no
     assert reasons(table, spec(4001)) == ((("Insufficient cpu", 2), ("Too many pods", 2)), 0)
 
 
-def test_what_is_not_asked_for_is_not_checked():
+def test_resources_that_are_not_requested_are_not_checked():
     table = table_of(node(1))
     table.charge(sig(table, spec(9000, 1 * GI)), rows(0))
     assert reasons(table, spec(1)).messages == (("Insufficient cpu", 1),)

@@ -13,7 +13,7 @@ MIB, INT64_MAX = 1 << 20, (1 << 63) - 1
 LARGE = packed([("i:1", 1000 * MIB)])
 
 
-def test_without_images_there_is_nothing_to_look_at():
+def test_the_stamp_is_0_while_no_node_has_the_images():
     table = table_of(node(1), node(2))
     assert table.images.stamp(("i:1",)) == 0
     table = table_of(node(1, images=LARGE), node(2))
@@ -22,7 +22,7 @@ def test_without_images_there_is_nothing_to_look_at():
     assert table.images.stamp(("i:1", "j:1")) > 0
 
 
-def test_pods_without_images_on_nodes_share_what_static_plugins_say():
+def test_pods_without_images_on_nodes_share_static_answers():
     table = table_of(node(1, images=LARGE), node(2))
     plain, other = sig(table, spec(100, GI)), sig(table, spec(100, GI, images=("j:1",)))
     has = sig(table, spec(100, GI, images=("i:1",)))

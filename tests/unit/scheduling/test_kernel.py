@@ -85,7 +85,7 @@ def test_feasible_any_looks_at_the_rows_it_is_given():
     assert not kernel.feasible_any(table, pod, rows())
 
 
-def test_resolvable_rows_are_those_where_pods_could_go():
+def test_resolvable_rows_are_those_where_removing_pods_could_help():
     table = table_of(node(1), node(2, cpu=100), node(3), node(4, unschedulable=True))
     table.charge(sig(table, spec(4000, 1 * GI)), rows(at(table, 1)))
     pod = sig(table, spec(500, 1 * GI))
@@ -93,7 +93,7 @@ def test_resolvable_rows_are_those_where_pods_could_go():
     assert [table.nodes[row].name for row in found.tolist()] == ["n1"]
 
 
-def test_a_full_node_of_the_wrong_model_is_not_one_where_pods_could_go():
+def test_a_full_node_of_the_wrong_model_is_not_resolvable():
     table = table_of(
         node(1, gpu_count=2, gpu_model="T4"), node(2, gpu_count=2, gpu_model="G3"), node(3)
     )

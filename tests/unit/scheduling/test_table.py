@@ -110,7 +110,7 @@ def test_generations_rise_with_each_change():
     assert table.generation[at(table, 2)] == 0
 
 
-def test_a_trial_is_of_its_own_and_keeps_its_nodes():
+def test_a_trial_is_independent_and_keeps_its_nodes():
     table = table_of(node(1), node(2))
     pod = sig(table, spec(500, 1 * GI, host_ports=(HostPort(80),)))
     trial = table.trial()
@@ -180,7 +180,7 @@ def test_numbers_in_labels_are_read_as_go_reads_them(text, number):
     assert integer(text) == number
 
 
-def test_what_a_guess_over_commits_is_missing_on_the_other_devices():
+def test_room_over_committed_by_a_guess_is_missing_on_other_devices():
     """Shares of 470 and 320, of 470 and of 590 milli: with 470 + 590 on one device, none is left
     for a whole one, although the other is empty once the first two are gone.
     """

@@ -68,7 +68,7 @@ def columns_of(table: NodeTable) -> tuple[list[int], list[list[int]]]:
     ]
 
 
-def test_what_is_attached_follows_every_charge():
+def test_attached_volumes_follow_every_charge():
     draw = Random(7)
     table = table_of(node(1), node(2), node(3))
     table.storage = storage()
@@ -130,7 +130,7 @@ def changed(draw: Random, known: Storage) -> None:
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_what_is_attached_follows_every_change_of_storage(seed, monkeypatch):
+def test_attached_volumes_follow_every_change_of_storage(seed, monkeypatch):
     monkeypatch.setattr(storage_changes, "KEPT_MAX", 3 if seed % 2 else 65_536)
     draw = Random(seed)
     table = table_of(node(1), node(2), node(3))
@@ -192,7 +192,7 @@ def test_attachments_and_volumes_of_pods_are_added():
         (ClaimUse("c4"), 4),
     ],
 )
-def test_a_batch_is_in_its_own_way(volume, places):
+def test_pods_of_a_batch_count_against_each_other(volume, places):
     table = table_of(node(1), node(2))
     table.storage = storage()
     assert len(Kernel().place(table, signature(table, 1, volume), 4).rows) == places

@@ -47,7 +47,7 @@ def test_a_column_of_totals_is_read_as_it_was_written(column, number):
 
 @pytest.mark.parametrize("size", [3, 60])
 @pytest.mark.parametrize("weight", [100, 1_000, HUGE // 3])
-def test_what_a_large_weight_multiplies_is_picked_in_the_same_order(size, weight):
+def test_large_weights_keep_the_order_of_picks(size, weight):
     soft = (Taint("busy", "", PREFER_NO_SCHEDULE),)
     likes = PreferredTerm(5, Term((Need("disk", "Exists"),)))
     nodes = [

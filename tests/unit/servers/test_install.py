@@ -65,7 +65,7 @@ def test_an_old_go_is_named_with_the_version_that_is_needed(tools: Path):
     assert "go is version 1.9.7, 1.25.0 or newer is needed to build kubernetes" in done.stderr
 
 
-def test_every_part_is_tried_and_what_failed_is_named(tools: Path):
+def test_every_part_is_tried_and_failed_parts_are_named(tools: Path):
     done = install(tools)
     assert done.returncode == 1
     assert "missing: java" in done.stderr
@@ -91,7 +91,7 @@ def test_a_failed_build_leaves_nothing_behind(tools: Path):
     assert os.listdir(tools.parent / "servers") == []
 
 
-def test_what_is_built_with_the_same_versions_is_left_alone(tools: Path):
+def test_an_up_to_date_build_is_left_alone(tools: Path):
     built = tools.parent / "servers" / "etcd"
     built.mkdir(parents=True)
     stamp = "".join((FOLDER / "etcd" / name).read_text() for name in ("go.mod", "go.sum"))

@@ -47,7 +47,7 @@ def ended(pid: int) -> bool:
 
 
 @pytest.mark.parametrize("how", ["kill", "terminate"])
-def test_it_can_be_ended_and_started_again(tmp_path: Path, how: str):
+def test_a_server_can_be_ended_and_started_again(tmp_path: Path, how: str):
     server = sleeper(tmp_path)
     server.start()
     first = server.pid
@@ -61,7 +61,7 @@ def test_it_can_be_ended_and_started_again(tmp_path: Path, how: str):
     server.kill()
 
 
-def test_it_ends_with_a_parent_that_was_killed(tmp_path: Path):
+def test_a_server_ends_with_a_killed_parent(tmp_path: Path):
     command = [sys.executable, "-c", STARTS_AND_DIES, str(tmp_path / "log")]
     done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=Path.cwd())
     assert done.returncode == -signal.SIGKILL, done.stderr
@@ -69,7 +69,7 @@ def test_it_ends_with_a_parent_that_was_killed(tmp_path: Path):
     eventually(lambda: ended(pid), "the watchdog has ended it")
 
 
-def test_one_that_ends_instead_of_serving_is_reported_with_its_log(tmp_path: Path):
+def test_a_server_that_ends_instead_of_serving_is_reported_with_its_log(tmp_path: Path):
     command = ["sh", "-c", "echo the port is taken; exit 1"]
     server = ServerProcess("etcd", command, tmp_path / "log", lambda: False)
     with pytest.raises(RuntimeError, match=r"(?s)etcd ended; its log .*the port is taken"):
@@ -77,7 +77,7 @@ def test_one_that_ends_instead_of_serving_is_reported_with_its_log(tmp_path: Pat
     assert not server.running
 
 
-def test_one_that_never_serves_is_ended_and_reported(tmp_path: Path):
+def test_a_server_that_never_serves_is_ended_and_reported(tmp_path: Path):
     command = ["sh", "-c", "echo thinking; exec sleep 60"]
     server = ServerProcess("etcd", command, tmp_path / "log", lambda: False, start_timeout_s=0.3)
     with pytest.raises(RuntimeError, match=r"(?s)etcd did not serve in time; .*thinking"):
@@ -85,7 +85,7 @@ def test_one_that_never_serves_is_ended_and_reported(tmp_path: Path):
     assert not server.running
 
 
-def test_a_paused_one_runs_again(tmp_path: Path):
+def test_a_paused_server_can_be_resumed(tmp_path: Path):
     server = sleeper(tmp_path)
     server.start()
     state = Path(f"/proc/{server.pid}/stat")

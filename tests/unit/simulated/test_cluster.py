@@ -234,7 +234,7 @@ async def test_a_node_takes_its_pods_with_it():
     assert cluster.history[-1].kind == "delete"
 
 
-async def test_stop_ends_what_happens_by_itself():
+async def test_stop_ends_arrivals_and_lifetimes():
     cluster = SimCluster(world(Arrival(at_ms=5, pods=pods("a"))))
     cluster.start()
     cluster.stop()

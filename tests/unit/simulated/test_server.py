@@ -101,7 +101,7 @@ async def test_a_lost_connection_leaves_binds_unknown_and_they_may_land(address,
         assert read.node == "node-1", "the client connects anew"
 
 
-async def test_what_cannot_be_sent_is_busy_not_unknown():
+async def test_an_unsent_request_is_busy_not_unknown():
     client = SimClusterClient("127.0.0.1:1")
     (read,) = await client.bind([BindRequest("u", "default", "p", "n", 1)])
     assert read.answer is Answer.BUSY

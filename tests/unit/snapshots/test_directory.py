@@ -133,7 +133,7 @@ def test_a_torn_body_in_memory_is_bad():
         store.load(JOURNAL, 10)
 
 
-def test_snapshots_that_are_not_listed_are_named(store: DirectorySnapshots, tmp_path: Path):
+def test_damaged_snapshots_are_named(store: DirectorySnapshots, tmp_path: Path):
     assert store.damaged(JOURNAL) == []
     ten, twenty = sorted((tmp_path / FOLDER).glob("*.manifest"))
     whole = ten.read_bytes()

@@ -143,7 +143,7 @@ def test_an_object_that_would_not_do_what_it_says_is_refused(tmp_path, made, lin
 
 
 @pytest.mark.parametrize("made", [*API_TAKES, workload(gang_timeout="5s")])
-def test_what_an_api_server_takes_is_taken(tmp_path, made):
+def test_objects_that_an_api_server_takes_are_taken(tmp_path, made):
     path = tmp_path / "in.yaml"
     path.write_text(yaml.safe_dump(made))
     manifests_world([path])
@@ -157,7 +157,7 @@ def test_a_misspelt_kind_is_ignored_with_a_suggestion(tmp_path):
 
 
 @pytest.mark.parametrize("kind", ["ServiceAccount", "CronJob", "PodTemplate", "Role"])
-def test_a_kind_of_its_own_is_ignored_without_one(tmp_path, kind):
+def test_a_custom_kind_is_ignored_without_a_suggestion(tmp_path, kind):
     path = tmp_path / "in.yaml"
     path.write_text(yaml.safe_dump({"apiVersion": "v1", "kind": kind, "metadata": {"name": "x"}}))
     (rejected,) = manifests_world([path]).rejected

@@ -24,7 +24,7 @@ def object_of(kind, name="x", **more):
     return made | more
 
 
-def test_what_is_read_of_a_pod_s_volumes():
+def test_the_volumes_of_a_pod_are_read():
     rbd = {"image": "i", "monitors": ["b", "a"], "readOnly": True}
     assert volumes_of(
         {"name": "a", "persistentVolumeClaim": {"claimName": "c"}},
@@ -63,7 +63,7 @@ def test_mistakes_in_a_pod_s_volumes(volume, told):
 @pytest.mark.parametrize(
     ("notes", "node_name"), [({}, None), ({NODE_NOTE: ""}, ""), ({NODE_NOTE: "a"}, "a")]
 )
-def test_a_node_that_is_empty_is_written_all_the_same(notes, node_name):
+def test_an_empty_selected_node_is_kept(notes, node_name):
     claim = object_of("PersistentVolumeClaim")
     claim["metadata"]["annotations"] = notes
     [read] = case_of("case", {"objects": [claim], "pods": []}).storage

@@ -52,7 +52,7 @@ def test_each_pod_has_claims_of_its_own(read):
     assert (one.storage_class, one.access_modes) == ("fast", ("ReadWriteOnce",))
 
 
-def test_a_claim_that_is_there_is_taken_as_it_is(read):
+def test_an_existing_claim_is_kept(read):
     there = {
         "apiVersion": "v1",
         "kind": "PersistentVolumeClaim",

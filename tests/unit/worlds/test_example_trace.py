@@ -14,7 +14,7 @@ MAIN = "openb:examples/trace,latecomers=12,late-gangs=2"
 QUICK = "latecomers-at=500ms,late-gangs-at=1s,gang-timeout=1s"
 
 
-def test_it_is_small():
+def test_the_example_trace_is_small():
     lines = {path.name: len(path.read_text().splitlines()) for path in TRACE.iterdir()}
     assert lines.keys() == {name for name in FILES if name.startswith("openb")}
     assert lines["openb_node_list_all_node.csv"] <= 60
@@ -36,7 +36,7 @@ def test_no_row_of_it_is_published(data):
         ([f"{MAIN},{QUICK}"], {"nodes": 26, "pods": 252, "gangs": 5}),
     ],
 )
-def test_it_runs_to_the_end(monkeypatch, capsys, tmp_path, words, counts):
+def test_the_example_trace_runs_to_the_end(monkeypatch, capsys, tmp_path, words, counts):
     monkeypatch.chdir(ROOT)
     assert main(["run", *words, "--run-dir", str(tmp_path / "run"), "-o", "json"]) == 0
     result = json.loads(capsys.readouterr().out)

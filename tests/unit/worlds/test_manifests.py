@@ -63,7 +63,7 @@ def test_the_priority_classes_that_every_cluster_has_are_taken_from_a_dump(read)
     assert spec_of(world).priority == 2_000_001_000
 
 
-def test_nothing_asked_for_is_nothing_requested_but_scored_with_the_defaults(read):
+def test_a_pod_without_requests_is_scored_with_the_defaults(read):
     spec = spec_of(read(pod()))
     assert spec.requests == ()
     assert (spec.nonzero_cpu_milli, spec.nonzero_memory_bytes) == (100, 200 * MI)

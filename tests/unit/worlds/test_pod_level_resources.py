@@ -18,14 +18,14 @@ def spec_of(inner: dict[str, str], **whole: Any) -> PodSpec:
 
 
 @pytest.mark.parametrize(("inner", "scored"), [({}, 0), ({PAGES: "2Mi"}, 2 * MI)])
-def test_they_are_asked_for_and_not_scored(inner, scored):
+def test_pod_level_pages_are_requested_and_not_scored(inner, scored):
     pages = {PAGES: "4Mi"}
     spec = spec_of(inner, resources={"requests": pages, "limits": pages})
     assert spec.request(PAGES) == 4 * MI
     assert spec.asked_pages == ((PAGES, scored),)
 
 
-def test_those_of_containers_are_scored_as_they_are():
+def test_requests_of_containers_are_scored_as_they_are():
     assert spec_of({PAGES: "2Mi"}).asked_pages == ()
     whole = {"requests": {"cpu": "3"}, "limits": {"cpu": "3"}}
     assert spec_of({}, resources=whole).asked_pages == ()

@@ -52,7 +52,7 @@ def test_a_quantity_is_exact(quantity, amount):
         ),
     ],
 )
-def test_what_is_no_amount_is_refused(quantity, rule):
+def test_a_text_that_is_no_amount_is_refused(quantity, rule):
     with pytest.raises(ValueError, match=rule):
         parse(quantity)
 
@@ -70,7 +70,7 @@ def test_what_is_no_amount_is_refused(quantity, rule):
         (units, "9223372036854775807", INT64_MAX),
     ],
 )
-def test_what_is_finer_than_the_unit_is_rounded_up(read, quantity, amount):
+def test_amounts_finer_than_the_unit_are_rounded_up(read, quantity, amount):
     assert read(quantity) == amount
 
 

@@ -19,7 +19,7 @@ def read(folder: Path, *objects: Any) -> World:
     return manifests_world([path])
 
 
-def test_it_is_read_where_a_pod_has_a_node(tmp_path):
+def test_a_start_time_is_read_of_a_pod_with_a_node(tmp_path):
     status = {"status": {"startTime": "2026-01-02T03:04:05Z"}}
     pods = [pod(name, nodeName="n1") for name in ("x", "y")]
     found = read(tmp_path, NODE, pods[0] | status, pods[1], pod("z") | status).arrivals
@@ -27,7 +27,7 @@ def test_it_is_read_where_a_pod_has_a_node(tmp_path):
     assert starts == {"x\ny": pack([1_767_323_045_000, 0]), "z": b""}
 
 
-def test_a_time_that_is_none_is_named(tmp_path):
+def test_an_unreadable_time_is_named(tmp_path):
     wrong = pod("x", nodeName="n1") | {"status": {"startTime": "soon"}}
     with pytest.raises(WorldError, match=r"status\.startTime: 'soon' is not a time such as"):
         read(tmp_path, NODE, wrong)
