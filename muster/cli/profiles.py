@@ -159,7 +159,7 @@ def _wakes(profiles: Sequence[Profile]) -> dict[str, tuple[str, ...]]:
     found: dict[str, tuple[str, ...]] = {}
     for one in (plugin for profile in profiles for plugin in profile.permit):
         kind = registered(one).__class__
-        assert issubclass(kind, BindPlugin), f"{one.name} decides, and does not act"
+        assert issubclass(kind, BindPlugin), f"{one.name} is no BindPlugin"
         found[one.name] = tuple(KINDS if kind.wakes is None else kind.wakes)
     return found
 

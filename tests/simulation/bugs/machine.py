@@ -116,7 +116,7 @@ name: (at.next + 1, at.term) for
             b"",
 """,
         ),
-        by=("definite", "told where None was next"),
+        by=("definite", "published where None was next"),
     ),
     Bug(
         "open-effects-not-sent-again",

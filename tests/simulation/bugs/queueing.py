@@ -160,6 +160,6 @@ BUGS = (
     pass
 """,
         ),
-        by=("pods among the unschedulable",),
+        by=("unschedulable pods by time",),
     ),
 )
