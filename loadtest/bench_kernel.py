@@ -75,14 +75,14 @@ def openb_shapes() -> list[PodSpec]:
 
 
 def identical(batch: int) -> Batches:
-    """Return 100,000 equal pods."""
+    """Yield 100,000 equal pods."""
     spec = spec_of(100, 128 * MI)
     for _ in range(100_000 // batch):
         yield spec, batch
 
 
 def shapes(batch: int, pods: int) -> Batches:
-    """Return shapes in random order, `batch` pods of one at a time."""
+    """Yield shapes in random order, `batch` pods of one at a time."""
     random = Random(5)
     known = openb_shapes()
     for _ in range(pods // batch):
@@ -90,7 +90,7 @@ def shapes(batch: int, pods: int) -> Batches:
 
 
 def different(pods: int) -> Batches:
-    """Return pods that all have different specs."""
+    """Yield pods that all have different specs."""
     for i in range(pods):
         yield spec_of(100 + i % 400, (128 + i // 400) * MI), 1
 

@@ -34,7 +34,9 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 
 @pytest.fixture(autouse=True)
 def _log_level_as_it_was() -> Iterator[None]:
-    """`muster simulate` silences the product's log lines for its process: not for other tests."""
+    """Restore the log level: `muster simulate` silences the product's log lines for its whole
+    process.
+    """
     ours = logging.getLogger("muster")
     level = ours.level
     yield
@@ -49,7 +51,7 @@ def require_tool() -> Callable[..., None]:
 
 @pytest.fixture(scope="session")
 def data(require_tool: Callable[..., None]) -> Path:
-    """The folder of the real traces."""
+    """Return the folder of the real traces."""
     root = data_root()
     require_tool("traces", "export MUSTER_DATA=folder of the traces", found=root.is_dir())
     return root

@@ -26,7 +26,7 @@ OPTIONS = replace(LOAD_TEST, feature_gates=(), runtime_config=())
 
 @contextmanager
 def fresh_cluster() -> Any:
-    """Return an empty etcd and API server."""
+    """Yield an empty etcd and API server."""
     with KubeServers(OPTIONS) as servers:
         yield servers
 

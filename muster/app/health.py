@@ -53,7 +53,7 @@ def _bus(mesh: Mesh) -> Check:
 
 
 def _journals(mesh: Mesh, journals: Sequence[JournalName]) -> Check:
-    """Each journal of this process is owned here or by a process that this one stands by for."""
+    """Check that each journal has an owner: this process, or one that this one stands by for."""
     owned = [name for name in journals if name in mesh.members and mesh.members[name].owner]
     standing_by = [
         f"{name} (owner {member.standing_by})"
@@ -67,7 +67,7 @@ def _journals(mesh: Mesh, journals: Sequence[JournalName]) -> Check:
 
 
 def _watches(mesh: Mesh) -> Check:
-    """The watches of a live cluster deliver, if this process owns ingest."""
+    """Check that the watches of a live cluster deliver, if this process owns ingest."""
     ingest = mesh.members.get(INGEST)
     stale = getattr(mesh.cluster, "stale_watches", None)
     if ingest is None or ingest.owner is None or stale is None:

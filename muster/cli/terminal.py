@@ -51,12 +51,12 @@ def rfc3339(time_ms: int) -> str | None:
 
 
 def print_line(text: str) -> None:
-    """To standard output."""
+    """Print one line on standard output."""
     print(one_line(text))
 
 
 def print_lines(lines: Iterable[str]) -> None:
-    """To standard output."""
+    """Print lines on standard output."""
     for line in lines:
         print_line(line)
 

@@ -141,7 +141,7 @@ def of_report(report: Report) -> Counter[str]:
 
 
 def table(total: Mapping[str, int]) -> Iterator[str]:
-    """The coverage table as text: crash points by service, then the rest."""
+    """Yield the lines of the coverage table: crash points by service, then the rest."""
     yield f"{'crash point':<20}" + "".join(f"{service:>12}" for service in SERVICES)
     for point in CrashPoint:
         cells = [

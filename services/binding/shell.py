@@ -80,7 +80,7 @@ class PodSemaphore:
         self._turn, self._left = asyncio.Lock(), asyncio.Event()
 
     @asynccontextmanager
-    async def of(self, pods: int) -> AsyncIterator[None]:
+    async def acquire(self, pods: int) -> AsyncIterator[None]:
         """Wait for room for this many pods; a larger number runs alone."""
         async with self._turn:
             while self._pods and self._pods + pods > self._pods_max:
@@ -200,7 +200,7 @@ class BindingShell:
         pods: I64,
         send: Callable[[int, Any, I64], Awaitable[None]],
     ) -> None:
-        async with self._room.of(len(pods)):
+        async with self._room.acquire(len(pods)):
             await send(effect_id, effect, pods)
 
     # ------------------------------------------------------------------------------- requests
@@ -251,7 +251,7 @@ class BindingShell:
             return
         rows = self._still(state, effect_id, column, Phase.ASKED)
         if len(rows):
-            async with self._room.of(1):
+            async with self._room.acquire(1):
                 await self._post(effect_id, state, rows)
 
     def _announce_later(self, pod: int, node: int) -> None:

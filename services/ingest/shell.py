@@ -50,7 +50,7 @@ class IngestShell:
         self._since = 0
         self._marks: dict[str, int] = {}
         self._newest = 0  # the highest revision seen
-        self._is_restored = self._is_restored_told = False
+        self._is_restored = self._is_restore_submitted = False
         self._pods = 0
         self._tries = 0
 
@@ -71,10 +71,10 @@ class IngestShell:
         assert isinstance(effect, ListAsked), f"effect {effect_id}: {effect}"
         self._asked[effect.kind] = True
         if self._owner is not None and self._owner.state.is_restored:
-            if not self._is_restored_told:
+            if not self._is_restore_submitted:
                 self._submit_restored("a list shows pods older than they were seen")
         else:
-            self._is_restored_told = False
+            self._is_restore_submitted = False
         if self._watching is not None:
             self._watching.cancel()
 
@@ -149,7 +149,7 @@ class IngestShell:
         self._is_restored = False
 
     def _submit_restored(self, evidence: str) -> None:
-        self._is_restored_told = True
+        self._is_restore_submitted = True
         log.warning(
             "the cluster was restored from a backup (%s): listing everything again and "
             "abandoning binds in flight",

@@ -231,7 +231,7 @@ WORLD: dict[type[Event], Line] = {
         f"list of {e.kind} applied, {counted(e.derived_deletes, 'object')} gone"
     ),
     ingest.ListDoubted: lambda e, v: (
-        f"list of {e.kind} doubted, {counted(e.derived_deletes, 'object')} gone"
+        f"list of {e.kind} to be confirmed, {counted(e.derived_deletes, 'object')} gone"
     ),
     ingest.ListAsked: lambda e, v: f"list of {e.kind} asked for",
     ingest.SourceAdvanced: lambda e, v: f"consumed up to revision {e.revision}",
@@ -267,7 +267,7 @@ WORLD: dict[type[Event], Line] = {
         f"for {v.pods(column_of(e, 'ids'))}"
     ),
     observed.PostBindAnswers: lambda e, v: (
-        f"postBind plugins have seen {v.pods(column_of(e, 'ids'))}"
+        f"postBind plugins called for {v.pods(column_of(e, 'ids'))}"
     ),
     observed.VolumeAnswers: lambda e, v: (
         f"API server: {Answer(e.codes[v.row(column_of(e, 'ids'))]).name.lower()} for the "
@@ -332,7 +332,7 @@ QUEUE: dict[type[Event], Line] = {
     queueing.GangPreemptRecalled: lambda e, v: (
         f"preemption for {v.names.gang(e.gang)} recalled: its group changed"
     ),
-    queueing.ReasonsAsked: lambda e, v: "shards asked again why they refuse such pods",
+    queueing.ReasonsAsked: lambda e, v: "shards asked for their present reasons",
     queueing.Confirmed: lambda e, v: (
         f"{v.pods(column_of(e, 'ids'))} still waits{_because(e.message)}"
     ),
@@ -360,7 +360,7 @@ SHARD: dict[type[Event], Line] = {
     ),
     placement.VolumesBound: _placed("all claims bound of"),
     placement.VolumesFailed: lambda e, v: (
-        f"{v.names.pod(e.pod)} not for {v.names.node(e.node)}{_because(e.reason)}"
+        f"volumes of {v.names.pod(e.pod)} not bound for {v.names.node(e.node)}{_because(e.reason)}"
     ),
     placement.Refused: _refused,
     placement.Improved: lambda e, v: f"shard {e.shard}: pods that it refused may fit now",
@@ -471,7 +471,7 @@ BINDS: dict[type[Event], Line] = {
         f"{v.names.pod(e.pod)} on {e.node} of shard {e.shard} may have {_chosen(e)}"
     ),
     binding.VolumesTaken: lambda e, v: (
-        f"{v.names.pod(e.pod)} not to {v.names.node(e.node)}{_because(e.reason)}"
+        f"volumes of {v.names.pod(e.pod)} on {v.names.node(e.node)} refused{_because(e.reason)}"
     ),
     binding.VolumesOver: lambda e, v: (
         f"volume promises ended: {', '.join(map(str, column_of(e, 'numbers')))}"
@@ -485,7 +485,7 @@ BINDS: dict[type[Event], Line] = {
     ),
     binding.PreBindsAsked: lambda e, v: f"run preBind plugins for {v.pods(column_of(e, 'ids'))}",
     binding.PreBindFailed: lambda e, v: (
-        f"{v.names.pod(e.pod)} not to {v.names.node(e.node)}{_because(e.reason)}"
+        f"{v.names.pod(e.pod)} not bound to {v.names.node(e.node)}{_because(e.reason)}"
     ),
     binding.PostBindsAsked: lambda e, v: f"call postBind plugins for {v.pods(column_of(e, 'ids'))}",
     binding.EvictionsAsked: lambda e, v: f"evict {v.pods(column_of(e, 'ids'))}",

@@ -140,7 +140,7 @@ class KubeCluster:
         return {one["metadata"]["name"]: one for one in nodes.get("items") or ()}
 
     async def list_all(self, kind: str) -> Watched:
-        """Raises ConnectionError, TimeoutError."""
+        """See the port. Raises ConnectionError, TimeoutError."""
         if kind == "gangs" and not await self._discover():
             return Watched(await self.newest_revision(), ())
         if kind == OBJECTS:
@@ -162,7 +162,7 @@ class KubeCluster:
         return Watched(revision, events, {kind: revision})
 
     async def watch(self, since: int, marks: Marks = NO_MARKS) -> AsyncIterator[Watched]:
-        """Raises Gone, Restored, ConnectionError."""
+        """See the port. Raises Gone, Restored, ConnectionError."""
         if await self._discover():
             # A pod's gang is known only with its group, and another process may have watched
             # before: list the groups as of the revision at which their watch resumes, so that none
@@ -254,7 +254,7 @@ class KubeCluster:
         return self._groups_as
 
     async def newest_revision(self) -> int:
-        """Raises ConnectionError, TimeoutError."""
+        """See the port. Raises ConnectionError, TimeoutError."""
         body = await self._client.get(f"{NODES_PATH}?limit=1")
         return int(msgspec.json.decode(body, type=_Collection).metadata.resourceVersion)
 

@@ -35,7 +35,7 @@ class Reader:
         self.voids = 0
 
     def check_end(self, end: int) -> None:
-        """Raises JournalGap when the journal ends before what was read or written of it."""
+        """Check the journal's end. Raises JournalGap if it is before what was read or written."""
         if end < self.next:
             raise JournalGap(f"{self.journal}: ends at {end}, but went up to {self.next} {LOST}")
 

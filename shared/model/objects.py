@@ -105,7 +105,7 @@ class SpreadConstraint(Struct, frozen=True, omit_defaults=True, gc=False):
 
 
 class PodTerm(Struct, frozen=True, omit_defaults=True, gc=False):
-    """A term of affinity or anti-affinity between pods: it selects the pods of `namespaces` and of
+    """A term of inter-pod affinity or anti-affinity: it selects the pods of `namespaces` and of
     the namespaces that `namespace_selector` matches (neither given: the pod's own) that `selector`
     matches (None: no pod), in one domain of `topology_key`. The (mis)matchLabelKeys are part of the
     selector.

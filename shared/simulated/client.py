@@ -60,20 +60,20 @@ class SimClusterClient:
         """Do nothing: nothing is open."""
 
     async def identity(self) -> str:
-        """Raises ConnectionError, TimeoutError."""
+        """See the port. Raises ConnectionError, TimeoutError."""
         return await self._call(wire.TEXT, "identity")
 
     async def newest_revision(self) -> int:
-        """Raises ConnectionError, TimeoutError."""
+        """See the port. Raises ConnectionError, TimeoutError."""
         return await self._call(wire.NUMBER, "newest_revision")
 
     async def list_all(self, kind: str) -> Watched:
-        """Raises ConnectionError, TimeoutError."""
+        """See the port. Raises ConnectionError, TimeoutError."""
         listed = await self._call(wire.WATCHED, "list_all", kind)
         return Watched(listed.revision, listed.events)
 
     async def watch(self, since: int, marks: Marks = NO_MARKS) -> AsyncIterator[Watched]:
-        """Raises Gone, Restored, ConnectionError. One log has no marks."""
+        """See the port; one log has no marks. Raises Gone, Restored, ConnectionError."""
         async with self._sent("watch", since) as reader:
             while True:
                 watched = await wire.read_reply(reader, wire.WATCHED)

@@ -75,7 +75,7 @@ class Row:
 def read_rows(
     path: Path, columns: Sequence[str], key: str, defaults: Mapping[str, str] = NO_DEFAULTS
 ) -> Iterator[Row]:
-    """Return the rows of a file whose header is `columns`. Columns with a default may be missing (a
+    """Yield the rows of a file whose header is `columns`. Columns with a default may be missing (a
     warning says what is assumed); `key` must be unique. Raises WorldError.
     """
     try:

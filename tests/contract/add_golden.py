@@ -16,7 +16,7 @@ RECORDS = ROOT / "golden" / "records.jsonl"
 
 
 def main() -> None:
-    """Add what is missing."""
+    """Add the missing lines."""
     lines = PATH.read_text().splitlines() if PATH.exists() else []
     known = {(line["of"], line["type"]) for line in map(json.loads, lines)}
     for of, kind in all_event_types():

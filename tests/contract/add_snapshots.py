@@ -20,35 +20,35 @@ from shared.snapshots.memory import MemorySnapshots
 PATH = ROOT / "golden" / "snapshots.jsonl"
 SEEDS = range(1, 7)
 PACKED_MAX = 12_000
-"""Bytes; the largest up to that say most."""
+"""Bytes; the largest snapshots below this cover most."""
 
 
 FIRST_VERSION = 2
-"""Of lines that do not say it."""
+"""The version of lines that lack one."""
 
 
 def kept() -> list[dict[str, Any]]:
-    """Every golden snapshot, oldest first."""
+    """Return every golden snapshot, oldest first."""
     return [json.loads(line) for line in PATH.read_text().splitlines()] if PATH.exists() else []
 
 
 def version_of(line: dict[str, Any]) -> int:
-    """The version of a golden snapshot."""
+    """Return the version of a golden snapshot."""
     return int(line.get("version", FIRST_VERSION))
 
 
 def readable() -> list[dict[str, Any]]:
-    """The golden snapshots of the present version, oldest first."""
+    """Return the golden snapshots of the present version, oldest first."""
     return [line for line in kept() if version_of(line) == SNAPSHOT_VERSION]
 
 
 def body_of(line: dict[str, Any]) -> bytes:
-    """The snapshot's body."""
+    """Return the snapshot's body."""
     return zlib.decompress(base64.b64decode(line["zlib"]))
 
 
 def as_now(line: dict[str, Any]) -> bytes:
-    """The body as the code of today writes it. Raises SnapshotBad, AssertionError."""
+    """Return the body as the present code writes it. Raises SnapshotBad, AssertionError."""
     folded = Folded(make_core(line["journal"], PLACEMENTS))
     folded.restore(body_of(line))
     folded.core.check(folded.state)
@@ -56,12 +56,12 @@ def as_now(line: dict[str, Any]) -> bytes:
 
 
 def newest() -> dict[str, dict[str, Any]]:
-    """The newest golden snapshot of each service, of the present version."""
+    """Return the newest golden snapshot of each service in the present version."""
     return {line["journal"].partition("/")[0]: line for line in readable()}
 
 
 def taken() -> dict[str, dict[str, Any]]:
-    """By service, the largest snapshot of some simulations that is not too large."""
+    """Return by service the largest snapshot, within the limit, of a few simulations."""
     found: dict[str, tuple[int, str, str]] = {}
     save = MemorySnapshots.save
 
@@ -87,7 +87,7 @@ def taken() -> dict[str, dict[str, Any]]:
 
 
 def main() -> None:
-    """Add what is missing."""
+    """Add the missing snapshots."""
     logging.getLogger("muster").setLevel(logging.ERROR)
     have, lines = newest(), kept()
     for service, line in taken().items():

@@ -36,7 +36,7 @@ class Stage(Protocol):
     cluster: Cluster
 
     async def node(self, name: str) -> None:
-        """A node appears."""
+        """Add a node."""
         ...
 
     async def cordon(self, name: str, cordoned: bool) -> None:
@@ -53,23 +53,23 @@ class Stage(Protocol):
 
 
 class KubeStage(Stage, Protocol):
-    """One that has other objects too."""
+    """A stage whose world has other objects, too."""
 
     async def other(self, kind: Kind, name: str) -> None:
-        """An object of another kind appears."""
+        """Add an object of another kind."""
         ...
 
     async def change(self, kind: Kind, name: str, fields: dict[str, Any]) -> None:
-        """Change some of its fields."""
+        """Change some fields of the other object."""
         ...
 
     async def drop(self, kind: Kind, name: str) -> None:
-        """Delete it."""
+        """Delete the other object."""
         ...
 
 
 class SimStage:
-    """The simulated cluster, at hand or over a socket."""
+    """The simulated cluster, in this process or over a socket."""
 
     def __init__(self, sim: SimCluster, cluster: Cluster) -> None:
         self.sim, self.cluster = sim, cluster
@@ -121,7 +121,7 @@ class FakeStage:
 
 
 def merged(held: dict[str, Any], patch: dict[str, Any]) -> dict[str, Any]:
-    """What a JSON merge patch makes of an object."""
+    """Return an object with a JSON merge patch applied."""
     found = dict(held)
     for name, value in patch.items():
         both = isinstance(value, dict) and isinstance(held.get(name), dict)
@@ -130,7 +130,7 @@ def merged(held: dict[str, Any], patch: dict[str, Any]) -> dict[str, Any]:
 
 
 class LiveStage:
-    """The same on a real API server. Every test has names of its own."""
+    """The adapter for Kubernetes on a real API server. Every test uses names of its own."""
 
     def __init__(self, servers: KubeServers, cluster: KubeCluster) -> None:
         self.cluster: Cluster = cluster
@@ -172,7 +172,7 @@ class LiveStage:
 
 @asynccontextmanager
 async def simulated(folder: Path) -> AsyncIterator[Stage]:
-    """In this process."""
+    """Yield a simulated cluster in this process."""
     sim = SimCluster(World(name="w", nodes=(), arrivals=()))
     sim.start()
     yield SimStage(sim, sim)
@@ -181,7 +181,7 @@ async def simulated(folder: Path) -> AsyncIterator[Stage]:
 
 @asynccontextmanager
 async def served(folder: Path) -> AsyncIterator[Stage]:
-    """Over a socket."""
+    """Yield a simulated cluster over a socket."""
     sim = SimCluster(World(name="w", nodes=(), arrivals=()))
     sim.start()
     server = SimClusterServer(sim)
@@ -194,7 +194,7 @@ async def served(folder: Path) -> AsyncIterator[Stage]:
 
 @asynccontextmanager
 async def fake(folder: Path) -> AsyncIterator[KubeStage]:
-    """The adapter for Kubernetes, without Kubernetes."""
+    """Yield the adapter for Kubernetes on a fake server."""
     api = FakeApi()
     await api.start()
     path = write_kubeconfig(folder / "kubeconfig", api.url, folder / "ca.crt", "t")
@@ -206,7 +206,7 @@ async def fake(folder: Path) -> AsyncIterator[KubeStage]:
 
 @asynccontextmanager
 async def live(folder: Path) -> AsyncIterator[KubeStage]:
-    """The adapter for Kubernetes on Kubernetes."""
+    """Yield the adapter for Kubernetes on a real API server."""
     servers = KubeServers()
     await asyncio.to_thread(servers.start)
     cluster = KubeCluster(KubeClient(Credentials(str(servers.kubeconfig))), ["muster"])

@@ -20,11 +20,11 @@ class Store(Protocol):
     partitions: dict[str, int]  # by service, for what must know before its first client
 
     async def client(self) -> Bus:
-        """A new client."""
+        """Return a new client."""
         ...
 
     async def close(self) -> None:
-        """Close all clients; whatever is durable stays."""
+        """Close all clients; durable records stay."""
         ...
 
 

@@ -44,7 +44,7 @@ async def stage(request, tmp_path) -> AsyncIterator[Stage]:
 
 
 async def ref(cluster: Cluster, name: str) -> PodRef:
-    """A pod as a list shows it."""
+    """Return a reference to a pod as a list shows it."""
     for event in (await cluster.list_all("pods")).events:
         if isinstance(event, PodsSeen) and name in split(event.names):
             place = split(event.names).index(name)
@@ -161,7 +161,7 @@ def names(told: list[Event]) -> list[str]:
 
 
 def node_of(told: list[Event], uid: str) -> str:
-    """The node that the last event about a pod gives."""
+    """Return the node in the last event about a pod."""
     found = ""
     for event in told:
         if isinstance(event, PodsSeen | PodsBoundSeen) and uid in split(event.uids) and event.nodes:

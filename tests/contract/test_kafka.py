@@ -35,7 +35,9 @@ async def store(broker: KafkaBroker) -> AsyncIterator[KafkaStore]:
 
 
 async def append_until_it_lands(bus: KafkaBus, payload: bytes) -> int:
-    """As an owner does: after an unknown result look where the journal ends, and go on there."""
+    """Append as an owner does: after an unknown result, find the journal's end and
+    continue there.
+    """
     async with asyncio.timeout(WAIT_S):
         while True:
             try:
@@ -125,7 +127,7 @@ async def test_records_that_the_broker_lost_are_missed(store: KafkaStore, read_u
 
 
 async def until_corrupt(call: Callable[[], Awaitable[object]]) -> str:
-    """Call as a member does, again after each failure of the bus; what it ends with."""
+    """Repeat a call after each failure of the bus, as a member does; return the final error."""
     async with asyncio.timeout(WAIT_S):
         while True:
             try:

@@ -20,7 +20,7 @@ JOURNAL = JournalName("ingest/0")
 
 @pytest.fixture(scope="module")
 def settings(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaSettings]:
-    """How to reach the secure listener, correctly."""
+    """Yield the correct settings for the secure listener."""
     for secured in secured_broker(tmp_path_factory.mktemp("tls")):
         yield secured.settings
 

@@ -31,7 +31,7 @@ NOTICE = (
 
 
 class Block(NamedTuple):
-    """What a step of a page puts into a file."""
+    """The text that a step of a page puts into a file."""
 
     path: str
     is_new: bool

@@ -28,7 +28,7 @@ async def start_writer(path: Path, records: int, payload_bytes: int) -> Process:
 
 
 async def acknowledged(process: Process, until: int) -> int:
-    """Kill -9 after `until` was acknowledged; the last position acknowledged before that."""
+    """Kill the writer (-9) once `until` is acknowledged; return the last acknowledged position."""
     assert process.stdout is not None
     last = -1
     async with asyncio.timeout(WAIT_S):

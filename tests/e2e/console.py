@@ -14,14 +14,14 @@ TIMEOUT_S = 640
 
 
 class Ran(Struct, frozen=True):
-    """What came of a command."""
+    """The exit code and output of a command."""
 
     code: int
     out: str
     err: str
 
     def json(self) -> dict[str, Any]:
-        """The result of `--output json`."""
+        """Return the result of `--output json`."""
         found: dict[str, Any] = json.loads(self.out)
         return found
 
@@ -41,14 +41,14 @@ def muster(*words: str | Path, cwd: Path = ROOT, **environ: str) -> Ran:
 
 
 def complaint(ran: Ran, code: int) -> str:
-    """The one line that a failed command printed on standard error, log lines (INFO) aside."""
+    """Return the single line on standard error of a failed command, without log lines (INFO)."""
     assert ran.code == code, ran
     (line,) = (line for line in ran.err.splitlines() if " INFO muster." not in line)
     return line
 
 
 def run_of_examples(folder: Path) -> Path:
-    """The directory of a finished run of the bundled manifests."""
+    """Return the directory of a finished run of the bundled manifests."""
     done = muster("run", ROOT / "examples" / "manifests", "--run-dir", folder)
     assert done.code == 0, done.err
     return folder

@@ -42,7 +42,7 @@ def alter(path: Path, journal: JournalName, position: int, change: Callable[[byt
 
 
 def prolong(path: Path, journal: JournalName, count: int) -> None:
-    """As many records without content as an owner writes that has nothing to do."""
+    """Append as many empty records as an idle owner writes."""
     log = SqliteLog(path)
     bus, name = SqliteBus(log), journal
     end = asyncio.run(bus.bounds(name))[1]
@@ -54,19 +54,19 @@ def prolong(path: Path, journal: JournalName, count: int) -> None:
 
 
 def newer_format(payload: bytes) -> bytes:
-    """Another form of records."""
+    """Write records of a newer format."""
     return b"M9" + payload[2:]
 
 
 def newer_claim(payload: bytes) -> bytes:
-    """What follows the claim is of a later version."""
+    """Write a claim of a newer version."""
     record = decode(payload, JournalName(""), 0)
     assert record.claim is not None
     return encode(replace(record, claim=replace(record.claim, version=99)))
 
 
 def newer_event(payload: bytes) -> bytes:
-    """One event more, of a type that nobody knows."""
+    """Add an event of an unknown type."""
     record = decode(payload, JournalName(""), 0)
     slices = (*record.slices, Slice(EVERYBODY, msgspec.msgpack.encode([{"type": "brand_new"}])))
     return encode(replace(record, slices=slices))

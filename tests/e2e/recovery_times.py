@@ -25,12 +25,12 @@ class Recovery(Struct, frozen=True):
 
 
 def write(name: str, found: Sequence[Recovery]) -> None:
-    """Leave what one test found."""
+    """Write the times that one test measured."""
     worker_reports.leave(KIND, name, to_builtins(found))
 
 
 def report(say: Callable[[str], None]) -> None:
-    """Print what was collected, if anything."""
+    """Print the collected times, if any."""
     found = [
         one for _name, rows in worker_reports.left(KIND) for one in convert(rows, list[Recovery])
     ]

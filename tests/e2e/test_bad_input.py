@@ -134,7 +134,7 @@ def small_run(tmp_path_factory):
 
 @pytest.fixture
 def journals(tmp_path, small_run):
-    """The file of a small run, to be spoilt."""
+    """Return the journal file of a small run, for a test to damage."""
     return Path(shutil.copytree(small_run, tmp_path / "kept")) / "journals.db"
 
 

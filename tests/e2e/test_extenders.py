@@ -53,7 +53,7 @@ def config_of(url: str, manner: str, **more: Any) -> dict[str, Any]:
 
 
 def binder_of(url: str, manner: str, **more: Any) -> dict[str, Any]:
-    """The configuration of one that only binds."""
+    """Return the configuration of an extender that only binds."""
     return config_of(url, manner, filterVerb="", bindVerb="bind", **more)
 
 
@@ -68,7 +68,7 @@ def play(folder: Path, config: dict[str, Any], *pods: dict[str, Any], placements
 
 
 def binds(folder: Path) -> list[tuple[str, str]]:
-    """(pod, node) in their order."""
+    """Return (pod, node) of the binds, in order."""
     happened = read_history(folder / "run" / HISTORY)
     return [(one.uid.removeprefix("default."), one.node) for one in happened if one.kind == "bind"]
 
@@ -167,7 +167,7 @@ def test_a_pod_that_several_shards_refuse_has_one_shards_message(tmp_path, exten
 
 
 def gang(size: int) -> list[dict[str, Any]]:
-    """A group that needs all of its members."""
+    """Return the members of a gang that needs all of them."""
     group = {
         "apiVersion": "scheduling.k8s.io/v1alpha1",
         "kind": "Workload",
@@ -254,7 +254,7 @@ def test_an_ignorable_binder_that_fails_blocks_no_pod(tmp_path, extender):
 
 
 def crowd() -> list[dict[str, Any]]:
-    """Every node is full of pods of four priorities."""
+    """Return a world whose nodes are full of pods of four priorities."""
     levels = [("high", 1_000), *((f"level-{number}", number) for number in range(4))]
     found: list[dict[str, Any]] = [
         {

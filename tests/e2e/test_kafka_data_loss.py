@@ -35,7 +35,7 @@ HALVES = {
 
 @pytest.fixture(scope="module")
 def broker() -> Iterator[KafkaServer]:
-    """By Java: the tests stop it and take its data away."""
+    """Yield a broker run by Java: the tests stop it and remove its data."""
     require_tool("kafka", INSTALL_COMMAND, found=java_kafka_installed())
     with KafkaServer() as server:
         yield server
@@ -68,7 +68,7 @@ class Halves:
             child.until_said("serving")
 
     def reset(self) -> None:
-        """What the messages ask for."""
+        """Run the reset that the messages ask for."""
         words = ["--bus", self.bus, "--cluster", self.cluster_address, "--reason", "lost"]
         done = muster("reset", *words)
         assert done.code == 0, done
@@ -82,11 +82,11 @@ class Halves:
         until(lambda: self.bound() >= count, self.said)
 
     def said(self) -> str:
-        """What the services printed."""
+        """Return the output of the services."""
         return "\n".join(child.said()[-2_000:] for child in self.services.values())
 
     def last_lines(self) -> list[str]:
-        """What each service ended with, when all have ended with exit code 1."""
+        """Return the last line of each service, once all have ended with exit code 1."""
         until(lambda: not any(child.runs for child in self.services.values()), self.said)
         found = []
         for child in self.services.values():

@@ -48,7 +48,7 @@ ZOMBIE = ("-m", "tests.e2e.zombie_serve")
 
 
 def openb(repeat: int) -> str:
-    """The trace's main job as an even flow of arrivals, pods ending after a while."""
+    """Return the trace's main job with evenly spaced arrivals and pods that end after a while."""
     return f"openb:rate={RATE},repeat={repeat},speed={SPEED}"
 
 
@@ -73,7 +73,7 @@ async def settle_and_show(trial: Trial) -> None:
 
 
 async def replayed_elsewhere(trial: Trial) -> list[dict[str, Any]]:
-    """Replay from the start and from every snapshot, on other machines; the last one's reports."""
+    """Replay from the start and from every snapshot, on other machines; return the last reports."""
     names = all_journals(trial.placements)
     found: list[dict[str, Any]] = []
     for environ in OTHER_MACHINES:
@@ -88,13 +88,13 @@ async def replayed_elsewhere(trial: Trial) -> list[dict[str, Any]]:
 
 
 def replay(trial: Trial, environ: Mapping[str, str]) -> Ran:
-    """`muster replay` in another environment."""
+    """Run `muster replay` in another environment."""
     run = trial.mesh.folder / "run"
     return muster("replay", run, *from_broker(trial), "--from", "each", cwd=ROOT, **environ)
 
 
 def from_broker(trial: Trial) -> list[str]:
-    """Arguments with which a command reads the trial's journals."""
+    """Return the arguments with which a command reads the trial's journals."""
     shards = str(trial.placements)
     return ["--bus", trial.mesh.bus, "--placements", shards, "--output", "json"]
 
@@ -160,7 +160,7 @@ def regardless_since_ms(child: Child) -> int:
 
 
 def answered_binds(child: Child, from_ms: int) -> Counter[str]:
-    """What the cluster answered to a process's binds after a time, by answer."""
+    """Return the cluster's answers to a process's binds after a time, counted by answer."""
     found: Counter[str] = Counter()
     for line in child.log.with_suffix(".answers").read_text().splitlines():
         at_ms, counts = json.loads(line)
@@ -228,7 +228,7 @@ async def test_two_owners_at_once_bind_every_pod_once(broker, tmp_path):
 
 
 def went_on(trial: Trial, pair: Sequence[str]) -> None:
-    """The first owners appended under their old terms, for as long as they were to."""
+    """Check that the first owners appended under their old terms for as long as planned."""
     for journal in pair:
         assert trial.journals.owners[journal][:2] == [f"first-{journal}", f"second-{journal}"]
         voids_ms = trial.journals.voids_ms[journal]

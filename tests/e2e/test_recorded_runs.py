@@ -40,19 +40,21 @@ pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("recorded-run")]
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory):
-    """The directory of a run with snapshots and with a compressed record."""
+    """Return the directory of a run with snapshots and a compressed record."""
     return run_of_examples(tmp_path_factory.mktemp("recorded") / "run")
 
 
 @pytest.fixture
 def harmed(run, tmp_path):
-    """A copy of the run that a test may harm."""
+    """Return a copy of the run that a test may damage."""
     shutil.copytree(run, tmp_path / "harmed")
     return tmp_path / "harmed"
 
 
 def change(folder: Path, journal: JournalName, size: str, alter: Callable[[bytes], bytes]) -> int:
-    """Alter the stored bytes of a journal's first compressed or plain record; its position."""
+    """Alter the stored bytes of a journal's first compressed or plain record; return its
+    position.
+    """
     with sqlite3.connect(folder / "journals.db") as connection:
         tables = dict(connection.execute("SELECT name, id FROM journals"))
         table = f"journal_{tables[journal]}"
@@ -67,7 +69,9 @@ def change(folder: Path, journal: JournalName, size: str, alter: Callable[[bytes
 
 
 def only_complaint(ran: Ran) -> str:
-    """One line on standard error is all."""
+    """Check that a failed command printed one line on standard error and nothing else;
+    return it.
+    """
     assert ran.out == ""
     return complaint(ran, 1)
 

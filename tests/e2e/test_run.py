@@ -111,7 +111,7 @@ def openb(data: Path) -> str:
 
 
 def keep(tmp_path: Path) -> tuple[str, ...]:
-    """Options of a run that is checked for what it does: a busy machine may take its time."""
+    """Return the options of a run that may take long on a busy machine."""
     return "--run-dir", str(tmp_path / "run"), "--output", "json", "--time-limit", "600"
 
 
@@ -182,7 +182,7 @@ HARD = {
 
 
 def hard_defaults(tmp_path: Path) -> tuple[Path, Path]:
-    """Two nodes, the second without room, and three pods that a Service selects."""
+    """Return two nodes, the second one full, and three pods that a Service selects."""
     nodes = [
         make_node(name).hostname().capacity(cpu, memory="8Gi").obj()
         for name, cpu in (("a", "4"), ("b", "10m"))

@@ -12,7 +12,7 @@ FLOOD = "flood:pods=300,nodes=20"
 
 
 def run_after(shell: str, folder: Path, *words: str) -> Ran:
-    """A run in a process for which the shell has set something."""
+    """Run `muster run` after a shell command, such as a limit."""
     command = [sys.executable, "-m", "muster", "run", FLOOD, "--run-dir", str(folder), *words]
     done = subprocess.run(
         ["/bin/sh", "-c", f'{shell} && exec "$@"', "sh", *command],

@@ -41,7 +41,7 @@ class Started:
         until(lambda: text in self.output.read_text(), self.output.read_text)
 
     def stop(self) -> int:
-        """End it as a platform does."""
+        """End the command as a platform does."""
         self.process.send_signal(signal.SIGTERM)
         return self.process.wait(PATIENCE_S)
 
@@ -67,7 +67,7 @@ def bound(path: Path) -> int:
 
 
 def firsts(path: Path) -> dict[str, int]:
-    """Where each journal begins."""
+    """Return the first position of each journal."""
 
     async def read() -> dict[str, int]:
         log = SqliteLog(path, readonly=True)
@@ -80,7 +80,7 @@ def firsts(path: Path) -> dict[str, int]:
 
 
 def strategies(path: Path) -> list[str]:
-    """Return the GPU profile's strategy as each owner of the shard got it, in order."""
+    """Return the GPU profile's strategy of each owner of the shard, in order."""
 
     async def read() -> list[str]:
         log = SqliteLog(path, readonly=True)

@@ -25,7 +25,7 @@ def pod(name: str, priority: int, **spec: Any) -> dict[str, Any]:
 
 
 def running() -> list[dict[str, Any]]:
-    """Two on each node, all of one priority."""
+    """Return two running pods on each node, all of one priority."""
     found = [pod(f"low-{number}", 0, nodeName=f"n{number // 2}") for number in range(len(STARTS))]
     for one, second in zip(found, STARTS, strict=True):
         if second is not None:

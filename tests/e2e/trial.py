@@ -37,7 +37,7 @@ SNAPSHOT_S = 3
 
 
 class Hurt(Struct, frozen=True):
-    """What was done to a journal's owner, and when."""
+    """A fault of a journal's owner, and its time."""
 
     what: str
     journal: str
@@ -131,7 +131,7 @@ class Trial:
             await asyncio.sleep(LOOK_S)
 
     def status(self) -> str:
-        """Where the run stands, for messages."""
+        """Return the progress of the run, for messages."""
         journals = self.journals
         ends = {name: len(records) for name, records in journals.records.items()}
         return (

@@ -31,7 +31,7 @@ goes_on_s = 0.0
 
 
 class Regardless(Owner[S], Generic[S]):
-    """Keeps its term for a while after another claim is in the journal."""
+    """Keeps its term for a while after another claim."""
 
     lost_s: float | None = None
 
@@ -57,7 +57,7 @@ class Regardless(Owner[S], Generic[S]):
 
 
 class Forced(mesh.MeshMember):
-    """Does not wait for silence at its start."""
+    """Claims at its start without waiting for silence."""
 
     async def _stand_by(self, at_start: bool) -> bool:
         return not at_start and await super()._stand_by(at_start)

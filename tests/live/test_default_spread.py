@@ -24,7 +24,7 @@ FIRST = 6
 
 
 def world(servers: KubeServers) -> list[dict[str, Any]]:
-    """Everything that decides, as the API shows it now."""
+    """Return all objects that decide, as the API shows them now."""
     return [
         {"apiVersion": version, "kind": kind, **one}
         for path, (version, kind) in KINDS.items()

@@ -58,7 +58,7 @@ def servers(new_cluster: NewCluster) -> KubeServers:
 
 
 def piped(servers: KubeServers, form: str, *words: str) -> str:
-    """What the command prints of the dump."""
+    """Return what the command prints about the dump."""
     kubectl = servers.at.program("kubectl")
     kinds = "nodes,pods,priorityclasses"
     dump = [str(kubectl), "--kubeconfig", str(servers.kubeconfig), "get", kinds, "-A", "-o", form]

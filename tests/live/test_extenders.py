@@ -37,7 +37,7 @@ CHOSEN = "node-b"
 
 
 class OneNode(ExtenderServer):
-    """Allows one node alone, or none for pods that ask for it; it records the requests."""
+    """Allows only one node, or none for pods that want that; records the requests."""
 
     def __init__(self) -> None:
         self.bodies: list[dict[str, Any]] = []
@@ -183,7 +183,7 @@ def test_an_extender_binds_pods_by_requests_of_its_own(
 
 
 class Spares(ExtenderServer):
-    """Allows evictions from one node alone; it records the requests."""
+    """Allows evictions from only one node; records the requests."""
 
     def __init__(self) -> None:
         self.bodies: list[dict[str, Any]] = []

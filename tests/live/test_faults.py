@@ -44,7 +44,7 @@ SOME, EACH_S, TRY_S, UNDER_WAY_S = 20, 0.01, 5.0, 0.5
 
 @pytest.fixture(scope="module")
 def servers(new_cluster: NewCluster) -> KubeServers:
-    """RBAC with the role that is handed out, and few requests at a time."""
+    """Start servers with RBAC, the published role, and a low limit of requests in flight."""
     options = KubeOptions(
         authorization_mode="RBAC",
         priority_and_fairness=False,
@@ -166,7 +166,7 @@ def kill_under_way(server: ServerProcess, path: Path) -> float:
 
 
 def are_under_way(path: Path) -> bool:
-    """Whether binds were asked for and not answered."""
+    """Return whether binds were requested and not answered."""
     binds: set[tuple[int, int]] = set()
     for entry in journals.of_file(path, ["binding"])["binding/0"]:
         for event in entry.heard("bind_answers"):
@@ -177,7 +177,7 @@ def are_under_way(path: Path) -> bool:
 
 
 def unknown_answers(path: Path) -> int:
-    """To binds that may have been, or not, for all that was known."""
+    """Return the number of unknown answers to binds."""
     return sum(
         event["codes"].count(UNKNOWN)
         for entry in journals.of_file(path, ["binding"])["binding/0"]

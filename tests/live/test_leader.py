@@ -58,7 +58,7 @@ def lease(api: KubeApi) -> dict[str, Any]:
 
 
 def leads(api: KubeApi, folder: Path) -> bool:
-    """Whether the run in this folder holds the Lease."""
+    """Return whether the run in this folder holds the Lease."""
     own = (folder / "run" / "identity").read_text(encoding="utf-8").strip()
     return lease(api).get("holderIdentity") == own
 
@@ -175,7 +175,9 @@ def test_the_services_of_a_mesh_hold_the_lease_together(servers: KubeServers, tm
 
 
 def not_decided(case: Case, folder: Path) -> set[str]:
-    """Pods that we bound without a decision of this run; nothing else is wrong with it."""
+    """Return the pods that we bound without a decision of this run; check that nothing else is
+    wrong.
+    """
     found = case.verdict(journals.of_file(folder / "run" / "journals.db")).problems
     assert all(problem.endswith("nobody decided that") for problem in found), found
     return {problem.partition(" ")[0].removeprefix("default/") for problem in found}

@@ -38,7 +38,7 @@ class World:
     there: dict[str, other_objects.Fields] = field(default_factory=dict)
 
     def make(self, name: str) -> None:
-        """One of every kind."""
+        """Create one object of every kind."""
         for kind in OTHER_KINDS:
             uid = other_objects.create(self.servers.api, kind, name)["uid"]
             self.uids[kind.name, name] = uid
@@ -53,7 +53,7 @@ class World:
                 self.there[uid] = other_objects.told(kind, name, uid, changed=True)
 
     def touch(self, name: str) -> None:
-        """So that nothing that is read changes."""
+        """Change only fields that are not read."""
         for kind in OTHER_KINDS:
             other_objects.patch(self.servers.api, kind, name, TOUCH)
 
@@ -65,13 +65,13 @@ class World:
             del self.there[self.uids[kind.name, name]]
 
     def told(self) -> list[dict[str, Any]]:
-        """The facts in their order."""
+        """Return the recorded facts in order."""
         found = journals.of_file(self.run / "journals.db").get("ingest/0", [])
         kinds = ("objects_set", "objects_gone", "storage_set", "storage_gone", "list_applied")
         return [event for entry in found for event in entry.of(*kinds)]
 
     def consumed(self) -> int:
-        """From where the next one would resume."""
+        """Return the revision at which the next run resumes."""
         found = journals.of_file(self.run / "journals.db")["ingest/0"]
         told = [event["revision"] for entry in found for event in entry.of("source_advanced")]
         return max(told, default=0)
@@ -95,7 +95,7 @@ class World:
         return lacks + has + [{"uid": uid} for uid in sorted(api ^ fold.keys())]
 
     def agrees(self, when: str) -> None:
-        """Soon the fold is what is there."""
+        """Wait until the fold equals the server's objects."""
         try:
             until(when, lambda: not self.wrong())
         except AssertionError as error:
@@ -106,7 +106,9 @@ class World:
         return {item["metadata"]["uid"] for item in items}
 
     def found_gone(self, *counts: int) -> None:
-        """Return how many objects each list deleted; a list's end is recorded after its content."""
+        """Wait until the lists have deleted this many objects; a list's end is recorded after its
+        content.
+        """
         until(f"lists that found {counts} gone", lambda: self._deletes() == [*counts])
 
     def _deletes(self) -> list[int]:
@@ -143,7 +145,7 @@ def test_the_journal_has_what_the_cluster_has(world: World, tmp_path: Path):
 
 
 def watching(world: World) -> None:
-    """Every change is recorded once, and nothing else."""
+    """Check that every change is recorded once, and nothing else."""
     world.touch("stays")
     world.make("comes")
     world.change("changes")

@@ -97,7 +97,7 @@ def test_two_schedulers_overfill_no_node_by_a_known_bind(
 
 
 def crowd(servers: KubeServers, name: str, per_s: int) -> None:
-    """Pods for both schedulers in turn at a steady rate, on nodes of their own, until all run."""
+    """Create pods for both schedulers in turn at a steady rate, on new nodes, until all run."""
     api = servers.api
     for number in range(int(CROWD / PER_NODE * SPARE)):
         body = node(f"{name}-{number}", cpu=str(PER_NODE), ready=True, labels={"for": name})

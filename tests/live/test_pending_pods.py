@@ -55,7 +55,7 @@ def muster(servers: KubeServers, case: Case, tmp_path) -> Iterator[Running]:
 
 
 def said(servers: KubeServers, *names: str) -> list[dict[str, Any]]:
-    """The pods' conditions."""
+    """Return the pods' conditions."""
     found = [servers.api.get(f"{PODS}/{name}").ok()["status"] for name in names]
     return [dict((one.get("conditions") or [{}])[0]) for one in found]
 
@@ -155,7 +155,7 @@ def test_a_gang_after_its_permit_timeout_holds_nothing(
 
 
 def ever_said(case: Case, name: str) -> set[str]:
-    """Every message that a pod's condition has had."""
+    """Return every message that a pod's condition has had."""
     case.history.settle()
     stored = [one.value for one in case.history.changes(f"/registry/pods/default/{name}")]
     return {

@@ -70,7 +70,7 @@ def binder(servers: KubeServers) -> Iterator[Binder]:
 
 
 def _config(folder: Path, **plugins: list[str]) -> str:
-    """A profile with these plugins alone at these extension points."""
+    """Return a profile with only these plugins at these extension points."""
     everything = [{"name": "*"}]
     enabled = {
         point: {"disabled": everything, "enabled": [{"name": name} for name in names]}

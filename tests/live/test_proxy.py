@@ -29,7 +29,7 @@ async def proxy(cluster: KubeServers) -> AsyncIterator[KubeProxy]:
 
 
 class Through:
-    """The plain client through the proxy, in a thread of its own."""
+    """A plain client through the proxy, in a separate thread."""
 
     def __init__(self, cluster: KubeServers, proxy: KubeProxy) -> None:
         self._tls = verifying(cluster.at.ca_path)
@@ -51,7 +51,7 @@ def through(cluster: KubeServers, proxy: KubeProxy) -> Through:
 
 @pytest.fixture
 def name(cluster: KubeServers) -> str:
-    """A pending pod."""
+    """Create a pending pod; return its name."""
     made = pod(f"pod-{next(numbers)}")
     cluster.api.create(PODS, made).ok()
     return str(made["metadata"]["name"])
@@ -129,7 +129,7 @@ async def test_a_slow_request_arrives_in_the_end(proxy, through, name):
 
 
 async def watch(through: Through, proxy: KubeProxy, kind: Kind, timeout_s: float) -> Any:
-    """A watch with two pods to report that gets the fault after the first."""
+    """Start a watch with two pods to report that gets the fault after the first."""
     proxy.faults.append(Fault(kind=kind, path="watch=1", after_events=1))
     path = f"{PODS}?watch=1&timeoutSeconds=5"
     return await through("watched", path, timeout_s=timeout_s)

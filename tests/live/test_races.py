@@ -61,7 +61,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def muster(
     servers: KubeServers, history: EtcdHistory, proxy: ProxyThread, folder: Path
 ) -> Iterator[Running]:
-    """One run for all of these tests: what one leaves behind is the next one's world."""
+    """Start one run for all of these tests: each test begins with what the last one left."""
     config = servers.write_kubeconfig(folder / "config", ADMIN, url=proxy.proxy.url)
     with muster_run(config, folder) as running:
         yield running
@@ -83,7 +83,7 @@ def case(
 
 
 def held(proxy: ProxyThread, name: str) -> Fault:
-    """The next bind of this pod stays on its way until it is let go."""
+    """Hold the pod's next bind until it is released."""
     return proxy.add(Fault(kind=Kind.HOLD, method="POST", path=f"/{name}/binding$"))
 
 
@@ -92,7 +92,7 @@ def is_held(fault: Fault) -> bool:
 
 
 def is_full_for(api: KubeApi, name: str) -> bool:
-    """Whether the pod waits because the node is full, or has a node all the same."""
+    """Return whether the pod waits because the node is full, or has a node."""
     found = api.get(f"{PODS}/{name}").ok()
     messages = [one.get("message", "") for one in found["status"].get("conditions", ())]
     return "Insufficient cpu" in " ".join(messages) or bool(found["spec"].get("nodeName"))

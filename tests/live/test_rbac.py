@@ -55,7 +55,7 @@ log = logging.getLogger("muster.kube")
 
 
 def rules_of(text: str, kind: str) -> list[Rule]:
-    """The role's rules, one for each verb and resource."""
+    """Return the role's rules, one for each verb and resource."""
     (role,) = [one for one in yaml.safe_load_all(text) if one["kind"] == kind]
     return [
         {**rule, "apiGroups": [group], "resources": [resource], "verbs": [verb]}
@@ -67,7 +67,7 @@ def rules_of(text: str, kind: str) -> list[Rule]:
 
 
 def name_of(rule: Rule) -> str:
-    """The text of the product."""
+    """Return the product's text for a permission."""
     (group,), (resource,), (verb,) = rule["apiGroups"], rule["resources"], rule["verbs"]
     return f"{verb} {resource}{'.' + group if group else ''}"
 
@@ -76,14 +76,14 @@ WHOLE, PART = (
     {name_of(rule): rule for rule in rules_of(RBAC.read_text(encoding="utf-8"), kind)}
     for kind in ("ClusterRole", "Role")
 )
-"""In the whole cluster, and in kube-system."""
+"""The rules for the whole cluster, and those for kube-system."""
 RULES = WHOLE | PART
 USERS = {name: User(f"without-{name.replace(' ', '-').replace('/', '-')}") for name in RULES}
 
 
 @pytest.fixture(scope="module")
 def servers(new_cluster: NewCluster) -> KubeServers:
-    """For every verb, a user with all other verbs."""
+    """Start servers with a user for every verb that has all other verbs."""
     servers = new_cluster(KubeOptions(authorization_mode="RBAC"), users=list(USERS.values()))
     servers.kubectl("apply", "-f", str(RBAC))
     for name, user in USERS.items():
@@ -98,7 +98,7 @@ def without(name: str, rules: dict[str, Rule]) -> list[Rule]:
 
 
 def give(servers: KubeServers, kind: str, path: str, user: User, rules: list[Rule]) -> None:
-    """A role of its own to a user."""
+    """Create a role and give it to a user."""
     meta = {"metadata": {"name": user.name}, "apiVersion": "rbac.authorization.k8s.io/v1"}
     role = {**meta, "kind": kind, "rules": rules}
     servers.api.create(f"{path}/{kind.lower()}s", role).ok()
@@ -113,7 +113,7 @@ def give(servers: KubeServers, kind: str, path: str, user: User, rules: list[Rul
 
 @dataclass
 class World:
-    """A user's client, and the admin's."""
+    """The client of a user, and the admin's."""
 
     servers: KubeServers
     cluster: KubeCluster
@@ -226,7 +226,7 @@ async def evict(world: World, _limit_s: float) -> bool:
 
 
 def of_volume(world: World) -> Choice:
-    """A volume that is free, and a claim."""
+    """Create a free volume and a claim."""
     made = [create(world.servers.api, kind, f"other-{next(numbers)}") for kind in STORAGE]
     (volume, claim) = ((one["name"], one["uid"]) for one in made)
     return Choice("default", *claim, *volume)

@@ -17,7 +17,7 @@ REPLICAS = 10
 
 
 def commands() -> list[str]:
-    """The shell lines of README's section, in their order, without comments."""
+    """Return the shell lines of a section of the README, in order, without comments."""
     text = (ROOT / "README.md").read_text(encoding="utf-8")
     section = text.partition("## On a real cluster")[2].partition("\n## ")[0]
     blocks = "\n".join(re.findall(r"```\n(.*?)```", section, flags=re.DOTALL))
@@ -59,7 +59,7 @@ def shell(servers: KubeServers, tmp_path: Path):
 
 
 def start(servers: KubeServers, tmp_path: Path, line: str) -> Running:
-    """README's `muster run`, with the test's kubeconfig and run directory."""
+    """Start the README's `muster run` with the test's kubeconfig and run directory."""
     words = line.replace("~/.kube/config", str(servers.kubeconfig)).split()[1:]
     return Running([*words, "--run-dir", str(tmp_path / "run")], tmp_path / "log")
 

@@ -64,7 +64,7 @@ class World:
     ingest: Running = field(init=False)
 
     def serve(self, owner: str, *services: str, through: bool = False) -> Running:
-        """Some services; ingest's requests may go through the proxy."""
+        """Start some services; ingest's requests may go through the proxy."""
         url = self.proxy.proxy.url if through else None
         config = self.servers.write_kubeconfig(self.folder / owner, ADMIN, url=url)
         bus = f"sqlite:{self.folder / 'journals.db'}"
@@ -76,7 +76,7 @@ class World:
         )
 
     def asks(self, name: str, cpu: str = "0") -> None:
-        """A new pod for our scheduler."""
+        """Create a pod for our scheduler."""
         self.servers.api.create(PODS, pod(name, cpu=cpu)).ok()
 
     def is_bound(self, name: str) -> bool:
@@ -84,11 +84,11 @@ class World:
         return bool(found["spec"].get("nodeName"))
 
     def deletes(self, goes: str) -> int:
-        """Some of the pods that were there, all at once; how many."""
+        """Delete some of the existing pods at once; return their number."""
         return EtcdStore(self.servers.at.etcd_url).delete_all(f"{KEYS}{goes}-")
 
     def told(self) -> list[journals.Entry]:
-        """The world journal."""
+        """Return the records of the world journal."""
         return journals.of_file(self.folder / "journals.db", ["ingest"])["ingest/0"]
 
     def owners(self) -> list[str]:
@@ -122,7 +122,7 @@ class World:
 
 @pytest.fixture(scope="module")
 def world(new_cluster: NewCluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
-    """Every node is full of other people's pods."""
+    """Yield a world whose nodes are full of another scheduler's pods."""
     servers = new_cluster(KubeOptions(storage_json=True))
     names = [f"node-{number}" for number in range(NODES)]
     create_nodes(servers.api, names, cpu=PER_NODE)
@@ -225,7 +225,7 @@ def test_ingest_stopped_with_half_a_list_in_the_journal(world: World):
 
 
 def lists_again(world: World) -> None:
-    """The first one's watch ends, and cannot be resumed."""
+    """End the first owner's watch so that it cannot be resumed."""
     proxy = world.proxy
     until("it watches", lambda: proxy.proxy.watches(WATCH) == 1)
     expired = proxy.add(Fault(kind=Kind.REFUSE, path=WATCH, status=410))
@@ -234,7 +234,7 @@ def lists_again(world: World) -> None:
 
 
 def holds_the_last_page(world: World) -> Fault:
-    """Of the next list."""
+    """Hold back the last page of the next list."""
     proxy = world.proxy
     asked = next(one.path for one in proxy.proxy.log if re.match(FIRST_PAGE, one.path))
     per_page = int(re.findall(FIRST_PAGE, asked)[0])
@@ -298,14 +298,14 @@ def is_taken_over(world: World, name: str, count: int, wakes_s: float = 0.0) -> 
 
 
 def goes_on(world: World, name: str) -> None:
-    """The first one has stood by since."""
+    """Check that the first owner, which has stood by, continues."""
     world.asks(name)
     until("the first goes on", lambda: world.is_bound(name))
     assert world.owners()[-1] == "first"
 
 
 def claim_is_taken_away(world: World) -> None:
-    """What deleting a Lease would be: the owner's claim ends while it runs."""
+    """End the owner's claim while it runs, as deleting a Lease would."""
     case, owners = Case(world.servers, world.history), world.owners()
     world.servers.api.request("DELETE", LEASES).ok()
     # Of the same name: it need not wait until the other one is silent.

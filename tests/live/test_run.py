@@ -42,7 +42,7 @@ def servers(new_cluster: NewCluster) -> KubeServers:
 
 @pytest.fixture(autouse=True)
 def judged(servers: KubeServers, case: Case, tmp_path: Path) -> Iterator[None]:
-    """Afterwards all of it is, and the next test begins without pods."""
+    """Check the run after each test, and delete all pods."""
     yield
     case.check(tmp_path / "run")
     delete_pods(servers.api)

@@ -59,7 +59,7 @@ def status_of(servers: KubeServers, name: str) -> dict[str, Any]:
 
 
 def reasons(servers: KubeServers, name: str) -> list[str]:
-    """The reasons of a pod's events."""
+    """Return the reasons of a pod's events."""
     path = f"/api/v1/namespaces/default/events?fieldSelector=involvedObject.name%3D{name}"
     return [found["reason"] for found in servers.api.items(path)]
 

@@ -23,7 +23,7 @@ WATCH_S = 2
 
 @pytest.fixture(scope="module")
 def frail(new_cluster: NewCluster) -> KubeServers:
-    """Every fault that is an option, at once; the user muster may read everything."""
+    """Start servers with every optional fault; the user muster may read everything."""
     options = KubeOptions(
         authorization_mode="RBAC",
         etcd_compaction_interval_s=1,

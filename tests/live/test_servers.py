@@ -18,7 +18,7 @@ REPLICAS = 20
 
 @pytest.fixture(scope="module")
 def whole_cluster(cluster: KubeServers) -> KubeServers:
-    """With nodes, and everything that makes, schedules and runs pods."""
+    """Start servers with nodes and everything that creates, schedules and runs pods."""
     for number in range(3):
         cluster.api.create("/api/v1/nodes", node(f"node-{number}")).ok()
     cluster.start_kwok()
@@ -77,7 +77,7 @@ def test_a_deployment_is_scheduled_and_runs(whole_cluster: KubeServers):
 
 
 def bound_by(servers: KubeServers, user: User, prefix: str) -> list[tuple[str, str]]:
-    """Pod and node of every accepted bind that the audit log has of this user."""
+    """Return pod and node of every accepted bind of this user in the audit log."""
     return [
         (event["objectRef"]["name"], event["requestObject"]["target"]["name"])
         for event in servers.audit_events()

@@ -114,7 +114,7 @@ def _message(api: KubeApi) -> str:
 
 
 def _make(api: KubeApi, node: str) -> None:
-    """What a provisioner does."""
+    """Provision a volume for a claim."""
     meta = api.get(f"{CLAIMS}/late").ok()["metadata"]
     ref = {"namespace": "default", "name": "late", "uid": meta["uid"], "apiVersion": "v1"}
     ref |= {"kind": "PersistentVolumeClaim"}

@@ -38,7 +38,7 @@ GOES = "goes"
 
 
 def have_ended(proxy: KubeProxy) -> bool:
-    """Whether the server ended enough watches: with 410 in mid-stream, and for their age."""
+    """Return whether the server ended enough watches: with 410 in mid-stream, and for their age."""
     ends = Counter(passed.ended_with for passed in proxy.happened(Kind.SHORT))
     return ends[GONE] >= GONE_MIN and ends[None] - STILL_OPEN_MAX >= SHORT_MIN
 
@@ -68,7 +68,7 @@ def test_short_watches_with_frequent_compaction(new_cluster: NewCluster, tmp_pat
 
 
 def world(folder: Path) -> list[journals.Entry]:
-    """The world journal of a run, as far as it is written."""
+    """Return the world journal of a run so far."""
     return journals.of_file(folder / "run" / "journals.db").get("ingest/0", [])
 
 

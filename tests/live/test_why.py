@@ -16,7 +16,7 @@ CLAIM = [{"name": "v", "resourceClaimName": "none"}]
 
 
 def why(folder: Path, name: str, *more: str) -> Any:
-    """Its result; {} while the pod is not known."""
+    """Return the result of `muster why`; {} while the pod is unknown."""
     words = ["why", "pod", name, "--run-dir", str(folder / "run"), "-o", "json", *more]
     ran = subprocess.run(
         [sys.executable, "-m", "muster", *words], cwd=ROOT, capture_output=True, check=False

@@ -105,7 +105,7 @@ def choose_devices(spec: PodSpec, free: list[int]) -> tuple[int, ...] | None:
 
 
 def refusal(spec: PodSpec, host: Host) -> tuple[set[str], bool]:
-    """Messages of the first refusing plugin, and whether removing pods could help."""
+    """Return the messages of the first refusing plugin, and whether removing pods could help."""
     node = host.node
     if not _named(spec, node):
         return {"node(s) didn't satisfy plugin(s) [NodeAffinity]"}, False
@@ -162,7 +162,7 @@ def least_allocated(spec: PodSpec, host: Host) -> int:
 
 
 def balanced(spec: PodSpec, host: Host) -> int:
-    """The 1.35 form."""
+    """Return BalancedAllocation's score, the 1.35 form."""
     own = dict(spec.requests)
     if not own.get("cpu", 0) and not own.get("memory", 0):
         return 0
@@ -196,7 +196,7 @@ def locality(spec: PodSpec, host: Host, cluster: list[Host]) -> int:
 
 
 def totals(spec: PodSpec, hosts: list[Host], cluster: list[Host]) -> list[int]:
-    """Weighted totals of feasible hosts."""
+    """Return the weighted totals of feasible hosts."""
     taints = [
         sum(t.effect == "PreferNoSchedule" and not _covers(spec, t) for t in host.node.taints)
         for host in hosts
@@ -253,7 +253,7 @@ def single_cycle(
 
 
 def why_not(spec: PodSpec, hosts: list[Host]) -> tuple[tuple[tuple[str, int], ...], int]:
-    """(message, count) sorted, and how many hosts are resolvable."""
+    """Return (message, count) sorted, and the number of resolvable hosts."""
     counts: dict[str, int] = {}
     resolvable = 0
     for host in hosts:

@@ -77,7 +77,7 @@ class Books:
         self.masks: dict[int, int] = {}  # devices of own pods
 
     def note(self, event: Event) -> None:
-        """What a decision means for the books; own decisions must never over-fill a node."""
+        """Apply a decision to the books; the shard's own decisions must never over-fill a node."""
         if isinstance(event, Reserved):
             assert len(unpack_totals(event.totals, size(event.ids))) == size(event.ids)
             assert len(event.ids) == len(event.nodes)
@@ -135,7 +135,7 @@ class Books:
         self.masks[pod] = mask
 
     def assert_victims(self, pod: int, sig: int, node: int, victims: list[int]) -> None:
-        """Strictly lower, on the node, running, and not more than needed."""
+        """Check that victims have lower priority, run on the node, and are all needed."""
         assert victims
         for victim in victims:
             at, kind = self.on[victim]

@@ -64,7 +64,7 @@ class Driver(Books):
         self.core.evolve(self.state, event)
 
     def run(self) -> None:
-        """Decide until nothing is left."""
+        """Run steps until no work is left."""
         for _ in range(2_000):
             for event in self.core.decide(self.state):
                 self.core.evolve(self.state, event)
@@ -151,7 +151,7 @@ class Driver(Books):
         self.evolve(SignatureDefined(sig, self.specs[sig]))
 
     def define_late(self) -> None:
-        """A dispatch or an ask before its signature."""
+        """Send a dispatch or an ask before its signature."""
         sig = self.number("sig")
         self.specs[sig] = make_spec(self.rng)
         self.dispatch(sig)
@@ -175,7 +175,7 @@ class Driver(Books):
         return pods
 
     def dispatch(self, sig: int | None = None) -> None:
-        """New pods, and now and then some that are free again or were refused before."""
+        """Dispatch new pods, and sometimes pods that are free again or were refused."""
         if sig is None:
             if not self.defined:
                 return
@@ -218,7 +218,7 @@ class Driver(Books):
         return name
 
     def remake_node(self) -> None:
-        """Mostly one that carries something, and mostly at once."""
+        """Delete a node, usually one with pods, and create it again, usually at once."""
         carry = sorted({at for at, kind in self.on.values() if kind != "assigned"})
         chosen = carry if carry and self.rng.random() < 0.8 else sorted(self.nodes)
         chosen = [number for number in chosen if number in self.nodes]
@@ -262,7 +262,7 @@ class Driver(Books):
             self.evolve(PodsAssigned(0, ids, sigs, nodes))
 
     def confirm(self) -> None:
-        """The watch shows what was reserved, mostly on our node."""
+        """Show reserved pods in the watch, usually on the reserved node."""
         chosen = self.some(sorted(p for p, (_, k) in self.on.items() if k != "assigned"), 5)
         triples = []
         for pod in chosen:
@@ -281,7 +281,7 @@ class Driver(Books):
             self.assign([(p, self.pods[p], self.rng.choice(nodes)) for p in (*pods, *waiting)])
 
     def stray(self) -> None:
-        """Pods on a node that comes later, or never."""
+        """Assign pods to a node that comes later, or never."""
         if self.defined:
             sig = self.rng.choice(sorted(self.defined))
             number = self.next["node"] + self.rng.randint(0, 2)
@@ -410,7 +410,7 @@ class Driver(Books):
 
 
 def decisions(log: list[Event]) -> Iterator[tuple[Any, ...]]:
-    """Reserved and Refused, pod by pod: what batching must not change."""
+    """Yield Reserved and Refused pod by pod: batching must not change them."""
     for event in log:
         if isinstance(event, Reserved):
             columns = (

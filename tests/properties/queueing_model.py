@@ -112,7 +112,7 @@ class Shard:
 
 
 class World:
-    """Queueing with everything around it, driven by bytes."""
+    """Queueing and the services around it, driven by bytes."""
 
     def __init__(
         self,
@@ -210,7 +210,9 @@ class World:
             shard.inbox.append(event)
 
     def foreign(self) -> None:
-        """Another scheduler binds a pod; or a stale fact arrives for one that was never pending."""
+        """Let another scheduler bind a pod, or a stale fact arrive for a pod that was never
+        pending.
+        """
         pod = self._some_pod()
         if pod and self.draw(4) == 0:
             self._fact(PodsAssigned(0, pack([pod]), pack([self.pods[pod]]), pack([0])))
@@ -218,7 +220,7 @@ class World:
             self.pods.pop(pod)
 
     def change(self) -> None:
-        """A pod gets another signature, or loses its gates."""
+        """Give a pod another signature, or lift its gates."""
         pod = self._some_pod()
         if pod and not any(pod in shard.held for shard in self.shards):
             sig = 1 + self.draw(4)
@@ -229,7 +231,7 @@ class World:
                 self.ingest.append(PodsPending(sig, pack([pod]), gang))
 
     def say(self) -> None:
-        """A new configuration: custom plugins answer differently about all signatures."""
+        """Change the configuration: custom plugins answer differently about all signatures."""
         orders = [10 * self.draw(5) for _ in range(4)]
         gates = tuple("P: not yet" if self.draw(4) == 3 else "" for _ in range(4))
         self.ingest.append(SignaturesQueued(pack([1, 2, 3, 4]), pack(orders), gates, again=True))
@@ -383,7 +385,9 @@ class World:
         self.core.check(loaded)
 
     def heal(self) -> "World":
-        """Everything in flight arrives, nothing new happens, time passes, until all is at rest."""
+        """Deliver everything in flight and let time pass, without new input, until all is
+        at rest.
+        """
         self.at = len(self.script)
         for turn in range(400):
             for shard in self.shards:
@@ -417,7 +421,7 @@ class World:
         return inboxes or any(todo) or any(self.journals())
 
     def gangs_only(self) -> bool:
-        """Whether only gangs that failed at rest are left to be tried again."""
+        """Return whether only gangs that failed at rest are left to be tried."""
         if not self.none_moves() or not self.state.gangs:
             return False
         waiting = [gang for gang in self.state.gangs.values() if gang.waiting and gang.exists]
@@ -425,7 +429,7 @@ class World:
         return all(gang.failures >= 4 for gang in failed)
 
     def none_moves(self) -> bool:
-        """Whether pods only wait: with a short flush, parked ones are tried again for ever."""
+        """Return whether pods only wait: with a short timeout, parked ones are tried for ever."""
         counts = self.state.pods.counts
         moving = (Pod.READY, Pod.IN_FLIGHT, Pod.LEFTOVER, Pod.NOMINATED, Pod.GANG_IN_FLIGHT)
         held = sum(map(len, self.state.permit_rejected.values()))

@@ -49,7 +49,9 @@ class Observer:
                 self.bound.update(pod for pod in ids_of(event.ids) if pod in self.gang_of)
 
     def _ages(self, event: Event) -> None:
-        """Members of gangs go by other rules; which failures count, only the core knows."""
+        """Update the pods' ages; 0: unknown. Gangs have other rules, and only the core knows which
+        failures count.
+        """
         match event:
             case PodsPending():
                 for pod in ids_of(event.ids):
@@ -106,7 +108,7 @@ class Observer:
                 self.orders.update(zip(ids_of(event.sigs), ids_of(event.orders), strict=True))
 
     def decided(self, state, event: Event) -> None:
-        """Called before the event is applied."""
+        """Check a decided event before it is applied."""
         match event:
             case Dispatched():
                 self._tried(event.attempt, ids_of(event.ids))
@@ -191,7 +193,7 @@ class Observer:
                 assert not usable, f"signature {sig} was passed by {event.sig} of lower priority"
 
     def _age(self, state, event: Dispatched) -> None:
-        """The next pod arrived, or failed last, before all others of the same order."""
+        """Check that the next pod arrived, or failed last, before all others of its order."""
         free, first = state.free_mask(), ids_of(event.ids)[0]
         for pod in in_state(state, Pod.READY):
             sig = int(state.pods.sig[pod - state.pods.base])

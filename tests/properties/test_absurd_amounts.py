@@ -45,7 +45,7 @@ else.
 
 
 def amount(rng: random.Random) -> int:
-    """Mostly at an edge or near one; sometimes an ordinary amount."""
+    """Return an amount: mostly at an edge or near one, sometimes an ordinary one."""
     near = min(INT64_MAX, rng.choice(EDGES) + rng.choice((-1, 0, 0, 1)))
     return rng.choice((near, near, near // 2, near // 3, rng.randint(1, 4_000)))
 
@@ -83,7 +83,7 @@ def make_spec(rng: random.Random) -> PodSpec:
 
 
 class Maker:
-    """Pods in the order of their names."""
+    """Makes pods in the order of their names."""
 
     def __init__(self, rng: random.Random) -> None:
         self.rng, self.made = rng, 0
@@ -123,7 +123,7 @@ def make_world(seed: int, is_held: bool) -> World:
 
 
 def play(seed: int, placements: int, is_held: bool) -> Result:
-    """Without faults but kills, after which services load what they wrote."""
+    """Run without faults other than kills, after which services load their snapshots."""
     rng = random.Random(f"{seed}/kills")
     made = make_scenario(seed, make_world(seed, is_held), placements)
     quiet = replace(

@@ -56,7 +56,7 @@ class Cluster:
 
 
 class Run:
-    """A binding core, its cluster, and everything that is on the way between them."""
+    """A binding core, its cluster, and the messages under way between them."""
 
     def __init__(self, few: int = 4) -> None:
         self.few = few
@@ -83,7 +83,7 @@ class Run:
         self.turn(Configured({}), NodesSet(0, pack(sorted(self.nodes)), nodes), names)
 
     def turn(self, *inputs: Event) -> list[Event]:
-        """One step; new effects go onto the wire, outcomes are held against the truth."""
+        """Take one step: put new effects on the wire and compare outcomes with the cluster."""
         with self.sizes():
             return self._turn(*inputs)
 
@@ -118,7 +118,7 @@ class Run:
                     self.wire.append((event, effect, pod, node, revision))
 
     def judge(self, event: Any) -> None:
-        """Recorded outcomes must be true now and stay true."""
+        """Check that recorded outcomes are true and stay true."""
         if not isinstance(event, own.Bound | own.BindFailed):
             return
         for pod, node in zip(unpack(event.ids).tolist(), unpack(event.nodes).tolist(), strict=True):
@@ -179,7 +179,7 @@ class Run:
         return Answer.DONE, new, node_shown(self.steps.state, pod, name, self.target.get(pod, 0))
 
     def show(self, pod: int, name: int) -> None:
-        """The fact, as soon as there is a node of that name."""
+        """Show the fact once a node of that name exists."""
         if name in self.nodes:
             node = self.id_of[name]
             self.inbox.append(PodsAssigned(0, pack([pod]), pack([1]), pack([node])))
@@ -201,7 +201,7 @@ class Run:
                 self.show(pod, where)
 
     def reserve(self, pods: list[int], node: int) -> None:
-        """A shard decides, as it may only when no earlier decision is open."""
+        """Reserve a pod, which a shard does only if no earlier decision is open."""
         free = [pod for pod in pods if self.is_free(pod)]
         if not free or node not in self.nodes:
             return
@@ -212,7 +212,7 @@ class Run:
         self.turn(Reserved(0, 1, 1, pack(free), pack([node] * len(free)), b"", 1, 0))
 
     def is_free(self, pod: int) -> bool:
-        """Pending, and every earlier decision about it has its outcome."""
+        """Return whether the pod is pending, and every earlier decision about it has an outcome."""
         if pod in self.target or self.outcomes.get(pod) != self.given.get(pod):
             return False
         return pod in self.cluster.pods and not self.cluster.pods[pod][0]
@@ -228,7 +228,7 @@ class Run:
             self.inbox.append(PodsGone(pack([pod])))
 
     def happen(self, kind: int, first: int, second: int) -> None:
-        """One of many things."""
+        """Let one of many things happen."""
         pod, node = 1 + first % PODS, 1 + second % NODES
         if kind <= 1:
             self.reserve([1 + (first + i) % PODS for i in range(1 + second % 3)], node)
@@ -253,7 +253,7 @@ class Run:
             self.cluster.touch(pod)
 
     def heal(self) -> None:
-        """From now on every request arrives and is answered; every bind must come to its end."""
+        """Deliver and answer every request from now on; check that every bind ends."""
         for _round in range(300):
             while self.inbox:
                 self.turn(self.inbox.pop(0))

@@ -145,7 +145,7 @@ def test_looking_for_places_changes_nothing(seed: int) -> None:
 
 
 class Mesh(World):
-    """With preemption; every shard's answers arrive in an order that is drawn."""
+    """Shards and preemption; the shards' answers arrive in a drawn order."""
 
     def __init__(self, seed: int) -> None:
         shards = Random(seed).randint(1, 3)
@@ -191,7 +191,7 @@ class Mesh(World):
             self._told(answer)
 
     def _changed(self, shard: Shard) -> Shard:
-        """A pod may leave between a choice and its validation."""
+        """Let a pod leave between a choice and its validation."""
         here = [pod for pod, (at, _sig) in self.where.items() if at in shard.state.nodes]
         if here and self.draw.random() < 0.2:
             pod = self.draw.choice(here)

@@ -51,7 +51,7 @@ class Truth:
         return [self.shown([uid])]
 
     def shown(self, uids: list[str]) -> seen.PodsSeen:
-        """Pods of one spec and gang as they are."""
+        """Return an observation of pods of one spec and gang."""
         pods = [self.pods[uid] for uid in uids]
         return seen.PodsSeen(
             SPECS[pods[0]["spec"]],
@@ -113,7 +113,7 @@ class Truth:
         return [bracket, *events, seen.ListEnded("nodes", len(nodes))]
 
     def change_other(self, name: str, label: int) -> list[Event]:
-        """An object of another kind is made, changed, shown again as it is, or deleted."""
+        """Create, change, repeat or delete an object of another kind."""
         self.next()
         uid = next((uid for uid, held in self.others.items() if held.name == name), "")
         if uid and label == 3:
@@ -136,7 +136,7 @@ class Truth:
 
 
 class Follower:
-    """What another service knows from ingest's events alone."""
+    """The knowledge of a service that reads only ingest's events."""
 
     def __init__(self) -> None:
         self.sigs: dict[int, PodSpec] = {}
@@ -189,7 +189,9 @@ class Follower:
 
 
 def agrees(follower: Follower, truth: Truth) -> None:
-    """Pods on nodes that do not exist are not to be tried; all others are recorded as they are."""
+    """Check the follower against the truth: pods on unknown nodes are not pending, all others are
+    as they are.
+    """
     assert follower.others == truth.others
     assert sorted(follower.uids.values()) == sorted(truth.pods)
     assert sorted(name for _shard, name in follower.nodes.values()) == sorted(truth.nodes.values())
@@ -213,7 +215,7 @@ ops = st.lists(
 
 
 def happen(truth: Truth, kind: int, first: int, second: int) -> list[Event]:
-    """One thing of the many that may happen."""
+    """Let one of many things happen."""
     name, node, spec = PODS[first], NODES[second], second % len(SPECS)
     match kind:
         case 0 | 1:

@@ -104,7 +104,7 @@ class Cluster:
         return seen.NodesSeen((Node(uid=f"uid-{name}", name=name),))
 
     def expected(self, pod: seen.PodsSeen) -> PodSpec:
-        """By the rules there were, one by one."""
+        """Return the expected identity by all rules so far, one by one."""
         keys: set[str] | None = None
         for spec, namespace in self.rules:
             looks: list[tuple[set[str], Any]] = []

@@ -20,7 +20,7 @@ WIDE = LabelSelector((("app", "x"),), (Requirement("id", "DoesNotExist"),))
 
 
 def made(kind: int, which: int, selector: int) -> Any:
-    """An object of one of three kinds."""
+    """Return an object of one of three kinds."""
     namespace = NAMESPACES[which % 3]
     who = {"uid": f"o{kind}{which}", "namespace": namespace}
     if kind == 0:
@@ -32,7 +32,7 @@ def made(kind: int, which: int, selector: int) -> Any:
 
 
 class Spread(Cluster):
-    """With services and controllers, and what pods are spread by."""
+    """Services and controllers, and the expected selectors of pods."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -48,7 +48,7 @@ class Spread(Cluster):
         return seen.ObjectsSeen((one,))
 
     def look(self) -> None:
-        """Every pending pod asks again."""
+        """Compute the selectors of every pending pod again."""
         for uid, pod in self.pods.items():
             if not pod.nodes:
                 found = () if pod.spec.spread else self.selects(pod)

@@ -31,7 +31,7 @@ def selector(draw):
 
 
 def spec(draw):
-    """A pod with an app and perhaps a rule of every kind."""
+    """Return a pod with an app and perhaps a rule of every kind."""
     key = lambda: draw.choice(("zone", "host"))  # noqa: E731
     some = lambda: draw.random() < 0.3  # noqa: E731
     where = lambda: draw.choice((((), None), (("m", "n"), None), ((), ())))  # noqa: E731

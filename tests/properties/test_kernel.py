@@ -96,7 +96,7 @@ def a_node(random: Random, number: int) -> Node:
 
 
 def some_images(random: Random) -> bytes:
-    """What a node has of three images, in sizes that differ from node to node."""
+    """Return a node's sizes of up to three images."""
     sizes = [0, 10 << 20, 500 << 20, 2000 << 20]
     if random.random() < 0.4:
         return b""
@@ -137,7 +137,7 @@ def a_spec(random: Random) -> PodSpec:
 
 @contextmanager
 def switched(wide_min: int, scalar_rows_max: int, band_few: int) -> Iterator[None]:
-    """The kernel's switch-overs moved: small worlds then run the code meant for large ones."""
+    """Lower the kernel's thresholds, so that small worlds run the code for large ones."""
     before = sweep.LEVEL_NODES_MIN, score_rows.SCALAR_ROWS_MAX, sweep.BAND_FEW
     sweep.LEVEL_NODES_MIN, score_rows.SCALAR_ROWS_MAX, sweep.BAND_FEW = (
         wide_min,
@@ -170,7 +170,7 @@ class World:
         self.pods: list[tuple[int, int, int]] = []  # node id, signature, mask
 
     def expected(self, which: int, k: int) -> list:
-        """K cycles of the oracle; the pods stay on its hosts."""
+        """Return k cycles of the oracle; the pods stay on its hosts."""
         answers = []
         for _ in range(k):
             answer = single_cycle(SEED, self.specs[which], list(self.hosts.values()))
@@ -186,7 +186,7 @@ class World:
             self.pods.append((self.table.node_id_at(row), which, mask))
 
     def guess(self, which: int, random: Random) -> None:
-        """Another scheduler's pod on a node, on devices that may be full already."""
+        """Charge another scheduler's pod to a node, on devices that may be full."""
         node_id = random.choice(sorted(self.hosts))
         count = self.hosts[node_id].node.gpu_count
         gpu = self.specs[which].gpu
@@ -206,7 +206,7 @@ class World:
         self.table.charge(self.sigs[which], row, np.array([mask], np.int64), -1)
 
     def replace(self, node_id: int, node: Node) -> None:
-        """Another node under the same id, with enough devices for the pods on it."""
+        """Replace a node under its id by one with enough devices for its pods."""
         before = self.hosts[node_id].node
         count = max(before.gpu_count, node.gpu_count)
         model = before.gpu_model or node.gpu_model
@@ -218,7 +218,7 @@ class World:
         self.table.set_nodes([node_id], [node])
 
     def pull(self, node_id: int, images: bytes) -> None:
-        """The node has other images and is the same otherwise."""
+        """Change only the images of a node."""
         node = replace(self.hosts[node_id].node, images=images)
         self.hosts[node_id].node = node
         self.table.set_nodes([node_id], [node])
@@ -240,7 +240,7 @@ def assert_same(table: NodeTable, picks: Picks, answers: list) -> None:
 
 
 def a_world(random: Random) -> World:
-    """Up to 9 nodes of at most 4 kinds, and up to 3 kinds of pods."""
+    """Draw up to 9 nodes of at most 4 kinds, and up to 3 kinds of pods."""
     kinds = [a_node(random, 0) for _ in range(random.randint(1, 4))]
     hosts = []
     for number in range(random.randint(1, 9)):
@@ -251,7 +251,7 @@ def a_world(random: Random) -> World:
 
 
 def play(world: World, kernel: Kernel, random: Random) -> None:
-    """One change of the world; placements are compared with the oracle."""
+    """Change the world once; compare placements with the oracle."""
     ids = sorted(world.hosts)
     kinds = ["place"] * 5 + ["release"] * 3 + ["guess"] * 2 + ["replace", "remove", "pull"]
     kind = random.choice(kinds)
@@ -273,7 +273,7 @@ def play(world: World, kernel: Kernel, random: Random) -> None:
 
 
 def a_played_world(random: Random) -> World:
-    """A world somewhere in its life."""
+    """Draw a world after some changes."""
     world, kernel = a_world(random), Kernel()
     for _ in range(random.randint(0, 5)):
         play(world, kernel, random)
@@ -291,7 +291,7 @@ def test_safety_batches_equal_single_cycles_of_the_oracle(seed):
 
 
 def preemption_may_help(spec: PodSpec, host: Host) -> bool:
-    """The first refusal is resolvable, and the empty node has the right GPU model."""
+    """Return whether the first refusal is resolvable and the empty node has the right GPU model."""
     messages, resolvable = refusal(spec, host)
     empty, _ = refusal(spec, Host(host.node_id, host.node))
     wrong_model = "node(s) didn't match Pod's GPU model" in empty
@@ -367,7 +367,7 @@ def test_a_table_is_the_same_whatever_the_order_of_its_making(seed):
 
 
 def nominated_hosts(world: World, held: dict[int, list[tuple[int, int]]]) -> dict[int, list[Host]]:
-    """The hosts with nominated pods on them, as they are now."""
+    """Return the present hosts with nominated pods on them."""
     out = {}
     for node_id, pods in held.items():
         host = world.hosts[node_id]

@@ -40,7 +40,7 @@ class Entry(NamedTuple):
 
 
 class Owner(NamedTuple):
-    """What one process holds in memory."""
+    """The memory of one process."""
 
     phase: Literal["off", "claiming", "running", "appending"] = "off"
     term: int = -1
@@ -62,7 +62,7 @@ class State(NamedTuple):
 
 
 def read_source(cursor: int, rule: Rule) -> tuple[int, str] | None:
-    """The next valid value at or after the cursor, and the cursor after it."""
+    """Return the next valid value at or after the cursor, and the cursor after it."""
     term = -1
     for position, (kind, of, value) in enumerate(SOURCE):
         if kind == CLAIM:
@@ -73,7 +73,7 @@ def read_source(cursor: int, rule: Rule) -> tuple[int, str] | None:
 
 
 def fold(journal: tuple[Entry, ...], rule: Rule, start: int = 0) -> Iterator[Entry]:
-    """The valid steps of the journal."""
+    """Yield the valid steps of the journal."""
     term = -1
     for position, entry in enumerate(journal):
         if entry.kind == CLAIM:
@@ -103,19 +103,19 @@ def recover(state: State, position: int, rule: Rule) -> Iterator[Owner]:
 
 
 def landed(state: State, entry: Entry) -> State:
-    """The bus cannot refuse: the record lies at the journal's end, wherever that is by now."""
+    """Return the state after an append to the present end: this bus cannot refuse."""
     return state._replace(journal=(*state.journal, entry))
 
 
 def put(state: State, which: int, owner: Owner) -> State:
-    """The state with one owner replaced."""
+    """Return the state with one owner replaced."""
     owners = list(state.owners)
     owners[which] = owner
     return state._replace(owners=tuple(owners))
 
 
 def acknowledged(state: State, which: int, position: int, rule: Rule) -> Iterator[State]:
-    """The bus answered with a position."""
+    """Yield the states after the bus answered with a position."""
     owner = state.owners[which]
     entry = owner.pending
     assert entry is not None
@@ -141,7 +141,7 @@ def acknowledged(state: State, which: int, position: int, rule: Rule) -> Iterato
 
 
 def unknown(state: State, which: int, rule: Rule) -> State:
-    """The append failed or timed out. The memory is dropped, unless that rule is off."""
+    """Return the state after a failed append: the memory is dropped, unless that rule is off."""
     owner = state.owners[which]
     if rule == "a failed append is followed by a fresh claim" and owner.phase == "appending":
         return put(state, which, owner._replace(phase="running", pending=None))
@@ -149,7 +149,7 @@ def unknown(state: State, which: int, rule: Rule) -> State:
 
 
 def resolve(state: State, which: int, rule: Rule) -> Iterator[State]:
-    """Every way an append in flight can end; a crash in flight is among the unknown ones."""
+    """Yield every end of an append in flight; a crash is among the unknown ones."""
     entry = state.owners[which].pending
     assert entry is not None
     done = landed(state, entry)
@@ -161,7 +161,7 @@ def resolve(state: State, which: int, rule: Rule) -> Iterator[State]:
 
 
 def run(state: State, which: int, rule: Rule) -> Iterator[State]:
-    """A running owner consumes and sends, takes a snapshot, or crashes."""
+    """Yield the states after a running owner consumes and sends, takes a snapshot, or crashes."""
     owner = state.owners[which]
     found = read_source(owner.cursor, rule)
     if found is not None:
@@ -177,7 +177,7 @@ def run(state: State, which: int, rule: Rule) -> Iterator[State]:
 
 
 def successors(state: State, rule: Rule) -> Iterator[State]:
-    """Every step anything could take next."""
+    """Yield the states after every possible step."""
     for entry in state.late:
         yield landed(state._replace(late=()), entry)
     for which, owner in enumerate(state.owners):
@@ -211,7 +211,7 @@ def broken(state: State) -> str | None:
 
 
 def explore(rule: Rule, claims: int) -> tuple[int, str | None]:
-    """How many states are reachable, and the first violation."""
+    """Return the number of reachable states, and the first violation."""
     start = State((), (), (Owner(), Owner()), None, frozenset(), claims)
     seen, stack = {start}, [start]
     while stack:

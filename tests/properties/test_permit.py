@@ -1,4 +1,4 @@
-"""Gangs under any interleaving: shards answer late, members vanish, groups change, gates fall.
+"""Gangs under any interleaving: shards answer late, members vanish, groups change, timeouts end.
 
 The shards are a few lines that keep holds by (gang, attempt) and read permit's journal with a lag.
 At the end all catch up, and the shards must hold exactly what was committed.
@@ -18,7 +18,7 @@ from shared.events.queueing import GangDispatched, Members
 from shared.model.columns import pack, unpack
 from tests.support.steps import Steps
 
-GATE_MS = 50
+TIMEOUT_MS = 50
 ENDS = (GangCommitted, GangReleased, GangTimedOut)
 
 
@@ -71,7 +71,7 @@ class Shard:
         return GangHeld(self.number, *key, pack(ids), pack(ids), nodes, b"", 0)
 
     def out(self, pods: set[int]) -> None:
-        """A fact about pods: their charge is not permit's matter any more."""
+        """Apply a fact about pods, which no longer belong to permit."""
         self.charged -= pods
         for ids in self.holds.values():
             ids[:] = [pod for pod in ids if pod not in pods]
@@ -97,7 +97,7 @@ class Mesh:
                 self.judge(event)
 
     def judge(self, event: GangCommitted) -> None:
-        """The safety property: never less than minCount, never a pod that is out, all held."""
+        """Check a commit: at least minCount pods, all held, none deleted or assigned."""
         asked = self.dispatched[event.gang, event.attempt]
         ids = unpack(event.ids).tolist()
         assert len(set(ids)) == len(ids) >= asked.min_count
@@ -114,7 +114,7 @@ class Mesh:
             groups.append(Members(sig, pack(range(self.next_pod, self.next_pod + size))))
             self.next_pod += size
         attempt = len(self.dispatched) + 1
-        event = GangDispatched(attempt, gang, version, need, tuple(groups), GATE_MS)
+        event = GangDispatched(attempt, gang, version, need, tuple(groups), TIMEOUT_MS)
         self.dispatched[gang, attempt] = event
         self.turn(event)
 
@@ -139,13 +139,13 @@ class Mesh:
         self.turn(PodsAssigned(0, ids, ids, ids) if assigned else PodsGone(ids))
 
     def settle(self) -> None:
-        """Let every journal's readers catch up; then the gates fall."""
+        """Let every journal's readers catch up; then the permit timeouts end."""
         for _round in range(2):
             while any(self.answers) or any(s.read < len(self.journal) for s in self.shards):
                 for number in range(len(self.shards)):
                     self.shard_reads(number)
                     self.permit_reads(number)
-            self.steps.at(self.steps.state.now_ms + GATE_MS)
+            self.steps.at(self.steps.state.now_ms + TIMEOUT_MS)
             self.turn()
 
 
@@ -160,7 +160,7 @@ ACTIONS = st.one_of(
     st.tuples(st.just("gone"), st.sets(st.integers(0, 9), min_size=1, max_size=2), st.booleans()),
     st.tuples(st.just("set"), st.integers(1, 3), st.integers(1, 2)),
     st.tuples(st.just("group gone"), st.integers(1, 3)),
-    st.tuples(st.just("time"), st.integers(1, GATE_MS)),
+    st.tuples(st.just("time"), st.integers(1, TIMEOUT_MS)),
     st.tuples(st.just("reload")),
 )
 
@@ -186,7 +186,7 @@ def act(mesh: Mesh, action: tuple) -> None:
             members = [*sorted(mesh.steps.state.member_of), mesh.next_pod, mesh.next_pod + 1]
             mesh.facts({members[pod % len(members)] for pod in pods} - mesh.out, assigned)
         case ("set", gang, version):
-            mesh.turn(GangSet(gang, "a/b", 1, GATE_MS, version))
+            mesh.turn(GangSet(gang, "a/b", 1, TIMEOUT_MS, version))
         case ("group gone", gang):
             mesh.turn(GangGone(gang))
         case ("time", passed_ms):

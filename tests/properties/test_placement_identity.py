@@ -107,7 +107,7 @@ class Renamer(Driver):
         self.assert_current()
 
     def as_known(self, event: Any) -> Any:
-        """The event with the signatures that the driver knows."""
+        """Return the event with the signatures that the driver knows."""
         if isinstance(event, GangHeld):
             sigs = [self.base.get(sig, sig) for sig in unpack(event.sigs).tolist()]
             return replace(event, sigs=pack(sigs))

@@ -79,7 +79,7 @@ def a_profile(random: Random, name: str) -> Profile:
 
 
 def a_table(random: Random) -> tuple[NodeTable, list[Signature]]:
-    """Nodes of few kinds with pods of two profiles on them."""
+    """Draw nodes of few kinds with pods of two profiles on them."""
     profiles = [
         Plugins(a_profile(random, name), version)
         for name, version in zip("ab", VERSIONS, strict=True)
@@ -177,7 +177,9 @@ def test_general_scores_over_cpu_and_memory_equal_the_default_ones(seed: int):
 
 
 def _options(seed: int) -> list[object]:
-    """A profile for the pods of a driver, which holds every pod to all the filters."""
+    """Return options with a profile for the driver's pods; the driver applies all filters to every
+    pod.
+    """
     profile = a_profile(Random(seed), "default-scheduler")
     missing = (one for one in DEFAULT_FILTERS if one not in profile.filters)
     filters = (*profile.filters, *missing)

@@ -72,7 +72,7 @@ class Refusing(World):
 
 
 def come_to_rest(script: bytes, config: Any, shards: int) -> None:
-    """Every pod that still waits is in the books."""
+    """Run a script until all is at rest; check that every waiting pod is in the books."""
     world = Refusing(script, shards, config)
     world.run().heal()
     held = {pod for pods in world.state.permit_rejected.values() for pod in pods}
@@ -109,7 +109,7 @@ def test_a_planted_change_of_wake_ups_is_noticed(bug: Bug) -> None:
 
 
 def come_all_to_rest(count: int) -> None:
-    """Some long ones."""
+    """Run some long scripts."""
     for seed in range(count):
         come_to_rest(long_script(seed), {}, 2)
 

@@ -49,7 +49,9 @@ class State(NamedTuple):
 
 
 def old_owner(state: State) -> Iterator[State]:
-    """It reads the pod, records a bind and shows it; a retired journal makes its records void."""
+    """Yield the old owner's steps: read the pod, record a bind, send it; in a retired journal its
+    records are void.
+    """
     if state.owner == "idle" and not state.node:
         yield state._replace(known=state.revision)
         if not state.is_retired:
@@ -59,7 +61,9 @@ def old_owner(state: State) -> Iterator[State]:
 
 
 def cluster(state: State) -> Iterator[State]:
-    """A POST lands if the pod is unbound and has the revision it carries; else it is refused."""
+    """Yield the landing of each POST: it succeeds if the pod is unbound and has the POST's
+    revision.
+    """
     for carried in state.posts:
         rest = state._replace(posts=state.posts - {carried})
         if not state.node and carried == state.revision:
@@ -69,7 +73,7 @@ def cluster(state: State) -> Iterator[State]:
 
 
 def reset(state: State, rule: Rule) -> Iterator[State]:
-    """The next step, or a death before it."""
+    """Yield the reset's next step, and its death before that."""
     steps = STEPS[rule]
     if state.done == len(steps):
         return
@@ -90,7 +94,9 @@ def reset(state: State, rule: Rule) -> Iterator[State]:
 
 
 def new_owner(state: State) -> Iterator[State]:
-    """It lists the world once its epoch is open, and binds what it saw unbound."""
+    """Yield the new owner's steps: list the world once the epoch is open, bind a pod seen as
+    unbound.
+    """
     if state.is_open and state.believes == "nothing":
         yield state._replace(believes="bound" if state.node else "unbound")
     if state.believes == "unbound" and not state.node:
@@ -98,7 +104,7 @@ def new_owner(state: State) -> Iterator[State]:
 
 
 def successors(state: State, rule: Rule) -> Iterator[State]:
-    """Every step anything could take next."""
+    """Yield the states after every possible step."""
     yield from old_owner(state)
     yield from cluster(state)
     yield from reset(state, rule)
@@ -106,14 +112,14 @@ def successors(state: State, rule: Rule) -> Iterator[State]:
 
 
 def broken(state: State) -> str | None:
-    """The property a state violates."""
+    """Return the property that a state violates."""
     if state.believes == "unbound" and state.node == "old":
         return f"an old bind landed after the new epoch had read the pod as unbound: {state}"
     return None
 
 
 def explore(rule: Rule) -> tuple[int, str | None]:
-    """How many states are reachable, and the first violation."""
+    """Return the number of reachable states, and the first violation."""
     seen, stack = {State()}, [State()]
     while stack:
         state = stack.pop()

@@ -27,7 +27,7 @@ Outcome = tuple[object, ...]
 
 
 class Mesh:
-    """Shards with low pods on full nodes, and preemption; the same for the same seed."""
+    """Shards with low pods on full nodes, and preemption; a function of the seed."""
 
     def __init__(self, seed: int, shards: int) -> None:
         draw = Random(seed)
@@ -44,7 +44,7 @@ class Mesh:
             self._cover(draw, budget)
 
     def _define(self, draw: Random, kind: str) -> None:
-        """Four signatures of low pods, and the preemptors'."""
+        """Define four signatures of low pods, and the preemptors' one."""
         for shard in self.shards:
             for sig in range(1, 5):
                 ports = (HostPort(80),) if kind == "ports" and sig == 1 else ()
@@ -92,7 +92,7 @@ class Mesh:
             shard.given(covers)
 
     def add_kinds(self, seed: int, count: int) -> dict[int, int]:
-        """Further kinds of preemptors: their priorities."""
+        """Define further signatures of preemptors with these priorities."""
         draw, priorities = Random(-seed), {ASKER: 9}
         for kind in range(1, count):
             priority = priorities[ASKER + kind] = draw.choice((1, 2, 9))
@@ -102,12 +102,12 @@ class Mesh:
         return priorities
 
     def ask(self, pods: list[int]) -> None:
-        """Ask for them at once and run to the end, except for the victims, which stay."""
+        """Ask for all at once and run to the end; victims stay."""
         first, *others = pods
         self.play(PreemptAsked(first, ASKER, 1, pack(others)))
 
     def play(self, *asked: PreemptAsked) -> None:
-        """The same of several kinds."""
+        """Play preemptors of several signatures."""
         events = self.preemption.when(*asked)
         while events:
             self._note(events)

@@ -22,17 +22,17 @@ JOURNALS = all_journals(PLACEMENTS)
 
 @dataclass(frozen=True)
 class Recorded:
-    """What a run left behind."""
+    """The journals and snapshots of a run."""
 
     records: dict[str, list[bytes]]
     store: MemorySnapshots
 
     def bus(self) -> MemoryBus:
-        """A client of the journals as they are now."""
+        """Return a client of the journals as they are now."""
         return _filled(self.records)
 
     def with_flipped_bit(self, journal: JournalName, position: int, bit: int) -> "Recorded":
-        """The same run with one bit changed in one record."""
+        """Return the run with one bit changed in one record."""
         damaged = bytearray(self.records[journal][position])
         damaged[bit // 8 % len(damaged)] ^= 1 << bit % 8
         own = list(self.records[journal])
@@ -40,13 +40,13 @@ class Recorded:
         return replace(self, records={**self.records, journal: own})
 
     def snapshots(self, journal: JournalName) -> list[int]:
-        """Positions of the snapshots that were taken, oldest first."""
+        """Return the positions of the snapshots, oldest first."""
         return sorted(meta.position for meta in self.store.list(journal))
 
     async def replayed(
         self, journal: JournalName, start: int | None = None, redecide: bool = True
     ) -> ReplayReport:
-        """The replay of one journal."""
+        """Return the replay of one journal."""
         return await replay(
             lambda: make_core(journal, PLACEMENTS), self.bus(), self.store, start, redecide
         )

@@ -21,7 +21,7 @@ def run(request):
 
 
 def loaded(folded: Folded) -> Folded:
-    """The same fold with its state saved and loaded."""
+    """Return the fold with its state saved and loaded."""
     body = folded.body()
     twin: Folded = Folded(folded.core)
     twin.restore(body)

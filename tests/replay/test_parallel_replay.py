@@ -85,7 +85,7 @@ def test_a_part_is_cut_at_its_snapshots_without_gaps(run):
 
 
 def with_another_snapshot(run, journal, position, body=None):
-    """As if a process had died with it just made; `body` = one that is not true."""
+    """Add a snapshot without a record, as after a crash; `body`: a false one."""
     core = make_core(journal, PLACEMENTS)
 
     async def folded():
@@ -102,7 +102,7 @@ def with_another_snapshot(run, journal, position, body=None):
 
 
 def between(run, journal):
-    """A position at which no snapshot is."""
+    """Return a position without a snapshot."""
     kept = run.snapshots(journal)
     return next(at for at in range(kept[0] + 2, kept[1]) if at not in kept)
 
@@ -122,7 +122,7 @@ def test_an_unreadable_snapshot_is_skipped(run):
 
 
 class Drifts:
-    """Decides as ever, while the state that began with nothing is not what it was."""
+    """A core that decides as recorded while its state differs."""
 
     def __init__(self, journal):
         self.core, self.fresh = make_core(journal, PLACEMENTS), None
@@ -216,7 +216,7 @@ def test_processes_end_when_the_one_that_started_them_is_killed():
 
 
 def is_running(pid: int) -> bool:
-    """Whether there is such a process that is not only waited for."""
+    """Return whether the process runs and is no zombie."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except OSError:

@@ -140,7 +140,7 @@ async def test_an_assertion_in_a_decision_is_named_and_not_raised(run, monkeypat
 
 
 def in_a_new_form(monkeypatch) -> None:
-    """Permit's dumps have one part more, as in a later version."""
+    """Give permit's dumps one more part, as a later version may."""
     dump, load = permit.PermitCore.dump, permit.PermitCore.load
 
     def without_it(core, body):

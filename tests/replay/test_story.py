@@ -129,7 +129,7 @@ def valid_positions(journal):
 
 
 async def bound(run):
-    """A pod that was bound alone: names are printed where there are few."""
+    """Return a pod that was bound alone: few names are printed in full."""
     async for journal, position, record in causal(run.bus(), JOURNALS):
         for event in own_events(record, journal, position):
             if isinstance(event, Bound) and size(event.ids) == 1:

@@ -40,7 +40,7 @@ GI = 1 << 30
 
 
 def node(name: str, cpu_milli: int, **more: Any) -> Node:
-    """A node with room for memory and pods."""
+    """Return a node with enough memory and pods."""
     builder = model_node(name, f"uid-{name}").capacity(cpu=cpu_milli, memory=64 * GI)
     return builder.fields(**more).obj()
 
@@ -76,42 +76,42 @@ class Scene:
         self.cluster.create(Arrival(at_ms=self.cluster.now_ms(), pods=seen))
 
     def gang(self, key: str, min_count: int, timeout_ms: int = 300_000) -> None:
-        """A pod group comes, or changes."""
+        """Add or change a pod group."""
         self.cluster.set_gangs([Gang(key=key, min_count=min_count, timeout_ms=timeout_ms)])
 
     def budget(self, name: str, labels: tuple[tuple[str, str], ...], allowed: int) -> None:
-        """A disruption budget comes."""
+        """Add a disruption budget."""
         found = Budget(
             uid=name, namespace="default", name=name, match_labels=labels, allowed=allowed
         )
         self.cluster._set_budget(found)
 
     def delete(self, *names: str) -> None:
-        """Pods go."""
+        """Delete pods."""
         self.cluster.delete([f"uid-{name}" for name in names])
 
     def ungate(self, *names: str) -> None:
-        """Their last gate is removed."""
+        """Remove the pods' last gate."""
         self.cluster.ungate([f"uid-{name}" for name in names])
 
     def change(self, name: str, **spec: Any) -> None:
-        """A pod is another in these fields of its spec."""
+        """Change these fields of a pod's spec."""
         self.cluster.change(f"uid-{name}", replace(self._specs[name], **spec))
 
     async def settle(self, seconds: float = SETTLE_S) -> None:
-        """Time passes."""
+        """Let time pass."""
         await asyncio.sleep(seconds)
 
     def where(self, *names: str) -> list[str]:
-        """Nodes of pods, empty where they wait."""
+        """Return the pods' nodes, empty for waiting ones."""
         return [self.cluster.pods[f"uid-{name}"].node for name in names]
 
     def running(self, *names: str) -> int:
-        """How many of them have nodes."""
+        """Return how many of the pods have nodes."""
         return sum(map(bool, self.where(*names)))
 
     async def refusals(self) -> dict[str, int]:
-        """How often each pod was refused by a shard, or its gang."""
+        """Return how often a shard refused each pod or its gang."""
         known: dict[int, str] = {}
         found: dict[str, int] = {}
         async for event in self._events(INGEST):

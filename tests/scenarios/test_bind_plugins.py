@@ -50,7 +50,7 @@ class Acts(BindPlugin):
         return self.count(method, pod.name)
 
     def count(self, method: str, name: str) -> int:
-        """How often it was asked."""
+        """Return how often a method was called."""
         return [one[:2] for one in self.said].count((method, name))
 
 
@@ -295,6 +295,6 @@ def test_denied_pods_have_a_message_and_deleted_pods_stop_waiting(companions):
 
 
 async def reasons(scene: Scene) -> set[str]:
-    """Why binds were given up before anything was sent."""
+    """Return why binds were given up before anything was sent."""
     events = [one async for one in scene._events(BINDING)]
     return {one.reason for one in events if isinstance(one, PreBindFailed)}

@@ -48,7 +48,7 @@ def played(story: Any, judges: Judges) -> None:
 
 
 def noted(scene: Scene) -> list[tuple[str, str, str]]:
-    """What is written of pods from here on: whose, why, and in which words."""
+    """Return the messages written from here on: (pod, reason, text)."""
     written: list[tuple[str, str, str]] = []
     touch = scene.cluster.touch
 
@@ -104,7 +104,7 @@ def test_a_pod_that_an_extender_refuses_is_tried_again_after_five_minutes():
 
 
 class Strict(Judges):
-    """Refuses one pod these nodes, always."""
+    """Always refuses one pod these nodes."""
 
     def __init__(self, name: str, *nodes: str) -> None:
         super().__init__()
@@ -122,7 +122,7 @@ class Strict(Judges):
 
 
 def fill(scene: Scene, name: str, node: str = "", priority: int = 0) -> None:
-    """A whole node is taken."""
+    """Fill a whole node."""
     where = {"node_selector": (("n", node),)} if node else {}
     come(scene, name, 1_000, priority=priority, **where)
 

@@ -33,7 +33,7 @@ class ForNodes(BindPlugin):
 
 
 class ForPods(ForNodes):
-    """The same of other pods."""
+    """The same with events of other pods."""
 
 
 @pytest.fixture(autouse=True)

@@ -13,12 +13,12 @@ JUDGED_FROM = 250
 
 
 def write(chunk: int, counts: Mapping[str, int]) -> None:
-    """Leave one chunk's coverage."""
+    """Write one chunk's coverage."""
     worker_reports.leave(KIND, str(chunk), counts)
 
 
 def summed() -> tuple[int, Counter[str]]:
-    """How many chunks there are, and their sum."""
+    """Return the number of chunks and their sum."""
     total: Counter[str] = Counter()
     done = 0
     for _chunk, counts in worker_reports.left(KIND):
@@ -28,7 +28,7 @@ def summed() -> tuple[int, Counter[str]]:
 
 
 def report(say: Callable[[str], None]) -> None:
-    """Print what was collected, if anything."""
+    """Print the collected coverage, if any."""
     done, total = summed()
     if done:
         from muster.simulation import coverage

@@ -29,7 +29,7 @@ SLIPS = (
     "KeyError",
     "IndexError",
 )
-"""What a patch that does not follow the code ends in; it would find itself."""
+"""The end of the error for a patch that does not follow the code, which must not count as found."""
 
 
 class Bug:
@@ -48,7 +48,7 @@ class Bug:
         self.name, self.module, self.edits, self.by, self.first = name, module, edits, by, first
 
     def found_by(self, problems: Sequence[Problem]) -> Problem | None:
-        """The first problem that this bug may be found by."""
+        """Return the first problem by which this bug may be found."""
         for rule, text in problems:
             if rule != HALT and rule in self.by:
                 return rule, text
@@ -62,18 +62,20 @@ def _is_slip(text: str) -> bool:
 
 
 def edit(old: str, new: str) -> Edit:
-    """Whole lines for whole lines: both texts begin and end with a line break that is not meant."""
+    """Return an edit of whole lines: the first and last line break of both texts are dropped."""
     return old.strip("\n"), new.strip("\n")
 
 
 def path_of(module: str) -> Path:
-    """The source file of a module of this repository."""
+    """Return the source file of a module of this repository."""
     stem = ROOT.joinpath(*module.split("."))
     return stem / "__init__.py" if stem.is_dir() else stem.with_suffix(".py")
 
 
 def patched(bug: Bug) -> str:
-    """The module's source with the bug in it. Raises ValueError when it does not apply."""
+    """Return the module's source with the bug in it. Raises ValueError if the bug does
+    not apply.
+    """
     source = path_of(bug.module).read_text(encoding="utf-8")
     for old, new in bug.edits:
         if source.count(old) != 1:
@@ -114,13 +116,13 @@ class _Finder(importlib.abc.MetaPathFinder):
 
 
 def plant(bug: Bug) -> None:
-    """From here on imports of the module get the bug."""
+    """Plant the bug into later imports of the module."""
     assert bug.module not in sys.modules, f"{bug.module} is imported already"
     sys.meta_path.insert(0, _Finder(bug))
 
 
 def hunt(bug: Bug, seeds: Sequence[int]) -> int:
-    """Whether a seed finds the bug. The first one in which anything is wrong must."""
+    """Return whether a seed finds the bug; the first seed with any problem must."""
     from muster.simulation.run import simulate
     from muster.simulation.scenario import make_scenario
 

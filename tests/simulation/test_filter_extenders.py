@@ -34,7 +34,7 @@ FAILS_S, DEADLINE_S = 30.0, 60.0
 
 
 def may_go(name: str, node: str) -> bool:
-    """What the extender lets pass, the same at any time."""
+    """Return whether the extender allows the node: always the same answer."""
     return crc32(f"{name} {node}".encode()) % 4 != 0
 
 

@@ -24,7 +24,7 @@ PENDING = re.compile(r"pod \d+ \((\S+)\): waits without a reason, last pending")
 
 
 class Queues(Plugin):
-    """The least important first, and some not at all."""
+    """Queues the least important pods first, and some not at all."""
 
     reads = ("priority", "requests.cpu")
 
@@ -44,7 +44,7 @@ def _known() -> Iterator[None]:
 
 
 def _shut_out(scenario: Scenario) -> set[str]:
-    """Names of the pods that must not be queued."""
+    """Return the names of the pods that must not be queued."""
     kept = (one.pods for one in scenario.world.arrivals if one.pods.spec.request(CPU) == SHUT_OUT)
     return {name for pods in kept for name in pods.names.split("\n")}
 

@@ -67,7 +67,7 @@ class Trial:
     is_full: bool = False
 
     def drain(self, history: EtcdHistory) -> None:
-        """Take in what came."""
+        """Pass new changes to the judges."""
         found = history.drain()
         self.judge.take(found)
         if self.budgets is not None:
@@ -76,7 +76,7 @@ class Trial:
             self.changes += found
 
     def sample(self) -> None:
-        """Look at every Muster."""
+        """Sample every Muster process."""
         counts = self.judge.created.total(), self.judge.bound.total(), len(self.judge.world.pods)
         for name, process in self.musters.items():
             found = look(process, self.folder / name, counts)
@@ -116,7 +116,7 @@ async def jump(trial: Trial) -> None:
 
 
 async def look_on(trial: Trial, history: EtcdHistory) -> None:
-    """Until cancelled."""
+    """Sample and drain until cancelled."""
     due_s = time.monotonic()
     while True:
         trial.drain(history)
@@ -189,7 +189,7 @@ async def play(trial: Trial, history: EtcdHistory, kill_s: float, jumps: bool) -
 
 
 def _number(name: str, default: float, text: str) -> Callable[..., Any]:
-    """An option; its type is that of the default."""
+    """Return an option with the type of its default."""
     return click.option(name, default=default, show_default=True, help=text)
 
 
@@ -277,7 +277,7 @@ async def _prepare(servers: KubeServers, nodes: int) -> None:
 
 
 def _tell(trial: Trial, audit: Sequence[Any], warm_up_s: float) -> bool:
-    """Print all of it; whether it was well."""
+    """Print the verdict; return whether the run was good."""
     judge, tally = trial.judge, trial.tally
     problems = trial.problems + judge.problems
     rows = {
@@ -308,7 +308,7 @@ def _tell(trial: Trial, audit: Sequence[Any], warm_up_s: float) -> bool:
 
 
 def _of_budgets(trial: Trial, budgets: Budgets, rows: dict[str, str]) -> list[str]:
-    """What nothing explains; adds a row."""
+    """Add a row about budgets; return evictions that nothing explains."""
     beyond: dict[str, int] = {}
     for name in trial.musters:
         beyond |= known(trial.folder / name)

@@ -19,7 +19,7 @@ AT_ONCE = 16
 LATE_S = 1.0
 CPUS = ("250m", "500m", "1", "2")
 GANG, SPREAD, HIGH = 0.02, 0.1, 0.1
-"""How much of the pods or units is of each kind."""
+"""The share of each kind among pods or units."""
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ class Tally:
 
 
 def units(plan: Plan) -> Iterator[Unit]:
-    """Without end."""
+    """Yield units without end."""
     draw, number = random.Random(plan.seed), 0
     while True:
         number += 1

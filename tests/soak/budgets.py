@@ -21,7 +21,9 @@ READY_S = 120.0
 
 
 def guard(api: KubeApi, scheduler: str) -> None:
-    """Deployments of low priority with a budget each, until all of their pods are ready."""
+    """Create Deployments of low priority with a budget each; wait until all of their pods are
+    ready.
+    """
     for name in GUARDED:
         spec = {"cpu": "1", "schedulerName": scheduler, "priorityClassName": "low"}
         api.create(APPS, deployment(name, REPLICAS, **spec)).ok()
@@ -69,7 +71,7 @@ class Budgets:
     _before: dict[str, Any] = field(default_factory=dict)
 
     def take(self, changes: Iterable[Change]) -> None:
-        """Go on."""
+        """Read the next change."""
         for change in changes:
             if change.key.startswith(BUDGETS) and change.value is not None:
                 self._status[change.key.removeprefix(BUDGETS)] = change.value.get("status", {})
@@ -108,7 +110,7 @@ def _is_ready(pod: Any) -> bool:
 
 
 def known(run: Path) -> dict[str, int]:
-    """By uid of each victim: how many victims beyond their budgets its candidate had."""
+    """Return by victim's uid how many victims of its candidate were beyond their budgets."""
     recorded = journals.of_file(run / "journals.db")
     uids = uids_of(recorded)
     found: dict[tuple[int, int, bytes], int] = {}

@@ -19,7 +19,7 @@ PART_S = 60.0
 
 @dataclass(frozen=True)
 class Over:
-    """A bind after which its node gives more than it has."""
+    """A bind that over-commits its node."""
 
     revision: int
     pod: str
@@ -44,7 +44,7 @@ class Judge:
     _began_s: dict[str, float] = field(default_factory=dict)
 
     def take(self, changes: Iterable[Change]) -> None:
-        """Go on."""
+        """Read the next change."""
         for change in changes:
             before = self.world.pods.get(change.key)
             if change.key.startswith(PODS) and change.value is None and before is not None:
@@ -106,5 +106,5 @@ class Judge:
         return sorted(found)
 
     def nodes(self) -> list[str]:
-        """The names of all nodes."""
+        """Return the names of all nodes."""
         return [key.removeprefix(NODES) for key in self.world.nodes]

@@ -31,7 +31,7 @@ class Price:
         return any(race.decided_s < one < race.bound_s for one in self.starts_s[name])
 
     def lines(self) -> Iterator[str]:
-        """Every race."""
+        """Yield a line for each race."""
         for name, races in self.races.items():
             for race in races:
                 again = "; sent again after a kill" if self.is_sent_again(name, race) else ""
@@ -51,7 +51,7 @@ class Price:
 
 
 def quantiles(values: Iterable[float], digits: int) -> str:
-    """p50, p90, p99 and the largest."""
+    """Return p50, p90, p99 and the largest value."""
     found = sorted(values)
     if not found:
         return "none"
@@ -90,7 +90,7 @@ def price(
 
 
 def told(race: Race) -> str:
-    """One race in a line; times in ms, from the decision on."""
+    """Return one race as a line; times in ms after the decision."""
     known = f"{1000 * (race.told_s - race.decided_s):+.0f}"
     bound = f"{1000 * (race.bound_s - race.decided_s):+.0f}"
     return (

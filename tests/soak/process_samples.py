@@ -13,7 +13,7 @@ from tests.support.server_process import ServerProcess
 MIB = 1 << 20
 THIRD_MIN = 10
 GROWTH_MAX = {"rss_mib": (0.10, 5.0), "fds": (0.10, 5.0), "run_mib": (0.20, 5.0)}
-"""By how much the last third may be above the first: a share of it, and so much besides."""
+"""The allowed growth from the first third to the last: a share of it, plus an amount."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class Growth:
 
 
 def look(process: ServerProcess, folder: Path, counts: tuple[int, int, int]) -> Sample | None:
-    """Nothing of a process that has just been killed."""
+    """Return a sample; None for a process that has just been killed."""
     try:
         where = Path(f"/proc/{process.pid}")
         lines = dict(
@@ -71,7 +71,7 @@ def _bytes(folder: Path) -> int:
 
 
 def write(path: Path, samples: Sequence[Sample]) -> None:
-    """As CSV."""
+    """Write the samples as CSV."""
     with path.open("w", encoding="utf-8", newline="") as file:
         rows = csv.DictWriter(file, [one.name for one in fields(Sample)])
         rows.writeheader()
@@ -83,7 +83,7 @@ def _short(value: object) -> object:
 
 
 def growth(samples: Sequence[Sample], warm_up_s: float) -> list[Growth]:
-    """Of every process, once it is warm. Needs thirty samples of each."""
+    """Return the growth of every warm process. Needs thirty samples of each."""
     found: list[Growth] = []
     for who in dict.fromkeys(one.who for one in samples):
         mine = [one for one in samples if one.who == who]

@@ -15,7 +15,7 @@ SHAPES, WAITS_EACH = 50, 10
 
 
 def store(servers: KubeServers, pods: int, nodes: int, scheduler: str) -> None:
-    """Like one that the API server made."""
+    """Store so many pods in the API server's form."""
     one = pod("like", schedulerName=scheduler, nodeName=node_name(0))
     servers.api.create(PODS, one).ok()
     etcd, key = EtcdStore(servers.at.etcd_url), f"{KEYS}default/"

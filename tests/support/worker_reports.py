@@ -37,7 +37,7 @@ def leave(kind: str, name: str, value: Any) -> None:
 
 
 def left(kind: str) -> Iterator[tuple[str, Any]]:
-    """Return the reports of a kind as (name, value), by name."""
+    """Yield the reports of a kind as (name, value), by name."""
     for file in sorted(folder().glob(f"{kind}-*.json")):
         yield file.stem.removeprefix(f"{kind}-"), json.loads(file.read_text())
 

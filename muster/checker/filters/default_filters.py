@@ -81,7 +81,7 @@ def _looked_at(spec: PodSpec, profile: Profile) -> list[tuple[str, int]]:
 
 
 def _both(required: tuple[SelectorTerm, ...], added: tuple[SelectorTerm, ...]) -> tuple[Any, ...]:
-    """Terms that match where one of each matches; an empty term matches nowhere."""
+    """Return terms that match where one of each matches; an empty term matches nowhere."""
     pairs = [(a, b) for a in required or (None,) for b in added if b.labels or b.fields]
     found = [
         b if a is None else SelectorTerm((*a.labels, *b.labels), (*a.fields, *b.fields))

@@ -1,7 +1,7 @@
-"""Rules between pods again: one pod against all that stand somewhere, written to be read.
+"""Inter-pod rules a second time: one pod against all assigned pods, written to be read.
 
 Follows kube-scheduler's Filter plugins PodTopologySpread and InterPodAffinity; knows no scores.
-Specs say who a pod is (namespace, labels, terminating), in full or as far as anybody asks.
+Specs have a pod's identity (namespace, labels, terminating): all of it, or what some rule reads.
 """
 
 from collections import Counter

@@ -55,8 +55,8 @@ class ClusterHistory:
     objects: list[ClusterObject] = field(default_factory=list)
 
     def accepted(self, epoch: int) -> dict[str, str]:
-        """Uid -> node name of binds that the API accepted from one epoch's mesh; without a log of
-        requests, from the mesh at all.
+        """Return uid -> node name of the binds that the API accepted from one epoch's mesh, or from
+        the mesh in any epoch without a log of requests.
         """
         if not self.posts:
             return {uid: node for uid, node, ours in self.binds if ours}
@@ -64,7 +64,7 @@ class ClusterHistory:
         return {post.uid: post.node for post in done if not self._is_undone(post)}
 
     def _is_undone(self, post: Post) -> bool:
-        """Whether a restore has undone the bind, or the decision of a bind that came after it."""
+        """Return whether a restore has undone the bind, or the decision of a later bind."""
         return any(
             post.landed_s is not None and post.landed_s > backup_s and post.sent_s <= restored_s
             for backup_s, restored_s in self.undone

@@ -68,7 +68,9 @@ _decoders = {
 def read_all(
     records: Mapping[str, Sequence[bytes]], services: Mapping[str, str]
 ) -> tuple[dict[str, Journal], list[Problem]]:
-    """Journals by plain name. `services` maps a stored name to its plain one (epochs differ)."""
+    """Return journals by plain name. `services` maps a stored name to its plain one (epochs
+    differ).
+    """
     problems: list[Problem] = []
     found = {
         plain: _read(plain, records[stored], problems)

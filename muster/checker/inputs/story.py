@@ -77,7 +77,7 @@ def _fields(event: Event) -> Iterator[tuple[str, object]]:
 
 
 def _cell(event: Event, name: str, column: bytes, pod: int) -> str:
-    """This pod's value of a column that runs parallel to `ids`."""
+    """Return the pod's value in a column that runs parallel to `ids`."""
     ids = getattr(event, "ids", b"")
     if len(column) % 8 or not ids:
         return f"{len(column)} bytes"

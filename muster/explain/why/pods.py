@@ -47,7 +47,7 @@ from shared.events.queueing import (
     TryFailed,
     Woken,
 )
-from shared.model.columns import few, split
+from shared.model.columns import as_numbers, split
 from shared.model.ids import BINDING, INGEST, PERMIT, PREEMPTION, QUEUEING, JournalName
 from shared.replay.newest_record import Holds
 from shared.scheduling.cycle.report import explain
@@ -211,7 +211,7 @@ class _Asking:
                 break
         if found:
             decision = max(found, key=lambda one: one.time_ms)
-            for other in few(getattr(decision.event, "victims", b""))[:NAMED_MAX]:
+            for other in as_numbers(getattr(decision.event, "victims", b""))[:NAMED_MAX]:
                 view.names.pods[other] = await self._journals.pod_name(other)
             answer.decided = decided_by(decision, view)
         if answer.reasons:

@@ -168,8 +168,8 @@ def leave_effect(state: BindingState, effect: int, pods: int) -> None:
         del state.pods_left[effect], state.effects[effect]
 
 
-def later(state: BindingState, row: int, is_first_free: bool = False) -> None:
-    """Set when the pod continues: later after each try without an outcome."""
+def schedule_repeat(state: BindingState, row: int, is_first_free: bool = False) -> None:
+    """Set when the pod continues; each try without an outcome doubles the wait."""
     table, config = state.table, state.config
     tries = table.tries.item(row)
     table.tries[row] = min(tries + 1, 30)

@@ -10,7 +10,14 @@ from itertools import islice
 import numpy as np
 
 from services.binding.core import status_patches
-from services.binding.core.bind_rows import has_permit, has_pre_bind, later, move, settle_rows, trim
+from services.binding.core.bind_rows import (
+    has_permit,
+    has_pre_bind,
+    move,
+    schedule_repeat,
+    settle_rows,
+    trim,
+)
 from services.binding.core.pod_table import FACT, MAYBE, NAMED, NEEDED
 from services.binding.core.state import NODE_GONE, NODE_LIVE, BindingState, EffectAsked
 from services.binding.core.transitions import FOR_PLUGINS, FOR_VOLUMES, SLOW, Phase
@@ -328,9 +335,9 @@ def _apply_answer(state: BindingState, row: int, answer: Answer, revision: int, 
     if after in (Phase.READ, Phase.FENCE) and phase == Phase.ASKED:
         state.due[table.ids.item(row)] = state.now_ms
     elif after is Phase.REPEAT:
-        later(state, row, is_first_free=phase == Phase.READING)
+        schedule_repeat(state, row, is_first_free=phase == Phase.READING)
     elif after in (Phase.READ, Phase.FENCE):
-        later(state, row)
+        schedule_repeat(state, row)
 
 
 def _shown_event(target: int, node: int) -> str:

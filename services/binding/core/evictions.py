@@ -11,7 +11,7 @@ from shared.events.binding import Evicted, EvictionFailed, EvictionsAsked
 from shared.events.observed import EvictAnswers
 from shared.events.preemption import EvictAsked, EvictRecalled
 from shared.model.api_outcome import Answer
-from shared.model.columns import few, pack
+from shared.model.columns import as_numbers, pack
 
 EVICTED = ""
 OUT_OR_HELD = (Evicting.PENDING, Evicting.ASKED, Evicting.REPEAT)
@@ -19,9 +19,9 @@ OUT_OR_HELD = (Evicting.PENDING, Evicting.ASKED, Evicting.REPEAT)
 
 def on_evict_asked(state: BindingState, event: EvictAsked) -> None:
     """Add an ask; victims that are already deleted need no request."""
-    victims = list(few(event.victims))
+    victims = list(as_numbers(event.victims))
     assert event.ask not in state.evictions, f"evictions of ask {event.ask} are open"
-    phases, beyond = dict.fromkeys(victims, Evicting.PENDING), list(few(event.beyond))
+    phases, beyond = dict.fromkeys(victims, Evicting.PENDING), list(as_numbers(event.beyond))
     eviction = Eviction(victims, phases, {}, {}, 0, event.pod, beyond)
     state.evictions[event.ask] = eviction
     for victim in victims:
@@ -95,7 +95,7 @@ def on_evictions_asked(state: BindingState, event: EvictionsAsked) -> None:
     state.next_effect = event.effect + 1
     state.effects[event.effect] = event
     eviction = state.evictions[event.ask]
-    victims = few(event.ids)
+    victims = as_numbers(event.ids)
     state.pods_left[event.effect] = len(victims)
     for victim in victims:
         _move(state, event.ask, victim, "evict_asked")
@@ -107,7 +107,7 @@ def on_evict_answers(state: BindingState, event: EvictAnswers) -> None:
     effect = state.effects.get(event.effect)
     if not isinstance(effect, EvictionsAsked):
         return
-    for pod, code in zip(few(event.ids), event.codes, strict=True):
+    for pod, code in zip(as_numbers(event.ids), event.codes, strict=True):
         eviction = state.evictions.get(effect.ask)
         if eviction is None or eviction.effects.get(pod) != event.effect:
             continue

@@ -6,7 +6,7 @@ refuses it.
 """
 
 from services.binding.core import promises
-from services.binding.core.bind_rows import has_pre_bind, later, move
+from services.binding.core.bind_rows import has_pre_bind, move, schedule_repeat
 from services.binding.core.binds import open_effect, start_bind
 from services.binding.core.state import BindingState
 from services.binding.core.status_patches import set_message
@@ -54,7 +54,7 @@ def on_volume_answers(state: BindingState, event: VolumeAnswers) -> None:
             word = WORDS.get(Answer(code), "refused")
             after = move(state, row, word)
             if after is Phase.VOLUMES:
-                later(state, row)
+                schedule_repeat(state, row)
             elif after is Phase.WRITTEN:
                 state.due[pod] = state.now_ms + REWRITE_MS
 

@@ -80,8 +80,8 @@ class PermitCore(Core[PermitState]):
         pods_left = state.config.step_pods_max
         for _number, gang, key in sorted((key[1], key[0], key) for key in state.undecided):
             attempt = state.attempts[key]
-            gate = state.timeouts.get(gang)
-            timed_out = gate is not None and gate.due_ms <= state.now_ms
+            timeout = state.timeouts.get(gang)
+            timed_out = timeout is not None and timeout.due_ms <= state.now_ms
             if timed_out and not attempt.can_commit and not attempt.cannot_commit:
                 continue
             if pods_left <= 0:
@@ -112,7 +112,9 @@ class PermitCore(Core[PermitState]):
 
     def check(self, state: PermitState) -> None:
         """Check the derived parts of the state."""
-        assert state.timers == sorted((gate.due_ms, gang) for gang, gate in state.timeouts.items())
+        assert state.timers == sorted(
+            (timeout.due_ms, gang) for gang, timeout in state.timeouts.items()
+        )
         for key, attempt in state.attempts.items():
             assert attempt.key == key
             pods = [pod for _sig, ids in attempt.groups for pod in ids]
@@ -124,7 +126,7 @@ class PermitCore(Core[PermitState]):
             assert not any(pod in state.settled for pod in pods), (
                 f"attempt {key} has a settled member"
             )
-            assert attempt is state.latest(attempt.gang), f"attempt {key} has no gate"
+            assert attempt is state.latest(attempt.gang), f"attempt {key} is not its gang's latest"
 
     def _decide_attempt(self, state: PermitState, attempt: Attempt) -> Iterator[Event]:
         """Yield the next decision about an attempt that waits for no shard or cannot commit."""
@@ -251,8 +253,10 @@ def _on_gang_dispatched(state: PermitState, event: GangDispatched) -> None:
         state.note(earlier)
     is_deleted = gang in state.deleted and gang not in state.versions
     if not is_deleted:
-        gate = state.timeouts.get(gang)
-        start_ms, races = (gate.start_ms, gate.races) if gate is not None else (state.now_ms, 0)
+        timeout = state.timeouts.get(gang)
+        start_ms, races = (
+            (timeout.start_ms, timeout.races) if timeout is not None else (state.now_ms, 0)
+        )
         state.set_timeout(gang, PermitTimeout(start_ms, event.timeout_ms, event.attempt, races))
     groups = [
         (members.sig, state.settled.outside(unpack(members.ids).tolist()))

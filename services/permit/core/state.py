@@ -170,35 +170,35 @@ class PermitState(MachineState):
         else:
             self.undecided.discard(attempt.key)
 
-    def set_timeout(self, gang: int, gate: PermitTimeout) -> None:
+    def set_timeout(self, gang: int, timeout: PermitTimeout) -> None:
         """Start or change a permit timeout."""
         self.end_timeout(gang)
-        self.timeouts[gang] = gate
-        insort(self.timers, (gate.due_ms, gang))
+        self.timeouts[gang] = timeout
+        insort(self.timers, (timeout.due_ms, gang))
 
     def end_timeout(self, gang: int) -> None:
         """End a permit timeout, if it runs."""
-        gate = self.timeouts.pop(gang, None)
-        if gate is not None:
-            self.timers.remove((gate.due_ms, gang))
+        timeout = self.timeouts.pop(gang, None)
+        if timeout is not None:
+            self.timers.remove((timeout.due_ms, gang))
 
     def lost_race(self, attempt: Attempt) -> bool:
         """Return whether a failed attempt had offered room taken by others, so that it may retry at
         once.
         """
-        gate = self.timeouts.get(attempt.gang)
-        if attempt.cannot_commit or not attempt.plans or gate is None:
+        timeout = self.timeouts.get(attempt.gang)
+        if attempt.cannot_commit or not attempt.plans or timeout is None:
             return False
-        return gate.attempt == attempt.attempt and gate.races < RACES_MAX
+        return timeout.attempt == attempt.attempt and timeout.races < RACES_MAX
 
     def latest(self, gang: int) -> Attempt | None:
         """Return the gang's newest open attempt (older ones are stale)."""
-        gate = self.timeouts.get(gang)
-        return self.attempts.get((gang, gate.attempt)) if gate is not None else None
+        timeout = self.timeouts.get(gang)
+        return self.attempts.get((gang, timeout.attempt)) if timeout is not None else None
 
     def derive(self) -> "PermitState":
         """Compute the derived fields of a loaded state; return it."""
-        self.timers = sorted((gate.due_ms, gang) for gang, gate in self.timeouts.items())
+        self.timers = sorted((timeout.due_ms, gang) for gang, timeout in self.timeouts.items())
         for attempt in self.attempts.values():
             self._index(attempt)
         return self

@@ -13,7 +13,7 @@ from shared.events.placement import (
     NominationReady,
     NominationStale,
 )
-from shared.model.columns import few
+from shared.model.columns import as_numbers
 
 
 def on_candidates_found(state: PreemptionState, event: CandidatesFound, placements: int) -> None:
@@ -70,14 +70,14 @@ def on_nomination_answer(
 def _on_nominated(state: PreemptionState, ask: Ask, event: Nominated) -> None:
     """Apply the shard's final victims: some may have left meanwhile."""
     ask.follow("nominated")
-    kept = few(event.victims)
+    kept = as_numbers(event.victims)
     state.release_victims(ask.ask, [pod for pod in ask.victims if pod not in kept])
     ask.victims = [pod for pod in ask.victims if pod in kept and pod not in state.gone]
 
 
 def on_eviction_outcome(state: PreemptionState, event: Evicted | EvictionFailed) -> None:
     """Apply binding's outcomes of evictions, also for ended asks."""
-    ids = few(event.ids)
+    ids = as_numbers(event.ids)
     ask = state.asks.get(event.ask)
     if isinstance(event, EvictionFailed):
         state.release_victims(event.ask, ids)

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from services.preemption.core.budgets import Budgets
 from shared.events.placement import AS_BY_DEFAULT, PREEMPTION, Candidate, CandidatesFound
-from shared.model.columns import few, size
+from shared.model.columns import as_numbers, size
 
 
 class Choice(NamedTuple):
@@ -44,7 +44,7 @@ def choices(
     found: list[Choice] = []
     for answer in answers:
         for candidate in answer.candidates:
-            victims = few(candidate.victims)
+            victims = as_numbers(candidate.victims)
             if not any(pod in taken for pod in victims):
                 found.append(choice(answer, candidate, budgets))
     return sorted(found, key=order)
@@ -52,7 +52,7 @@ def choices(
 
 def choice(answer: CandidatesFound, candidate: Candidate, budgets: Budgets) -> Choice:
     """Return the candidate with its present violations."""
-    violations = budgets.violations(few(candidate.victims))
+    violations = budgets.violations(as_numbers(candidate.victims))
     worst = max(candidate.violations, violations)
     return Choice(answer.shard, candidate, worst, answer.rank)
 

@@ -51,7 +51,7 @@ from shared.events.preemption import (
 from shared.events.queueing import GangPreemptAsked, GangPreemptRecalled, PreemptAsked
 from shared.machine.core import Core
 from shared.machine.saved import load, save
-from shared.model.columns import few, pack
+from shared.model.columns import as_numbers, pack
 from shared.model.ids import BINDING, INGEST, PREEMPTION, QUEUEING, JournalName, placement
 from shared.model.options import read_options
 
@@ -80,7 +80,7 @@ class PreemptionCore(Core[PreemptionState]):
             case BudgetSet() | BudgetCovers() | BudgetGone():
                 facts.on_budget_changed(state, event)
             case PreemptAsked():
-                for pod in (event.pod, *few(event.others)):
+                for pod in (event.pod, *as_numbers(event.others)):
                     _on_preempt_asked(state, pod, event)
             case CandidatesFound():
                 answers.on_candidates_found(state, event, self.placements)
@@ -206,8 +206,8 @@ def _decide_dry_runs(state: PreemptionState) -> Iterator[Event]:
     most = min(max(1, state.fruitless_dry_runs), KINDS_MAX)
     for sig, (ask, *others) in islice(wanting.items(), most):
         taken, pods = pack(sorted(state.victims)), pack([other.pod for other in others])
-        lefts, named = state.budgets.allowances(), state.budgets.counted_pods(state.victims)
-        yield DryRunAsked(ask.ask, ask.pod, sig, lefts, taken, pods, named)
+        allowances, named = state.budgets.allowances(), state.budgets.counted_pods(state.victims)
+        yield DryRunAsked(ask.ask, ask.pod, sig, allowances, taken, pods, named)
 
 
 def _decide_choice(state: PreemptionState, ask: Ask) -> Iterator[Event]:
@@ -236,7 +236,7 @@ def _got_worse(state: PreemptionState, ask: Ask, best: Choice) -> bool:
     budgets = state.budgets
     return any(
         budgets.allowance(budget) < ask.allowances.get(budget, 0)
-        for pod in few(best.candidate.victims)
+        for pod in as_numbers(best.candidate.victims)
         for budget in budgets.coverage.of(pod)
     )
 
@@ -284,7 +284,7 @@ def _on_ask_decision(
             ask.shard, ask.node, ask.nominated = event.shard, event.node, True
             ask.found, ask.allowances = {}, {}
             state.fruitless_dry_runs = 0
-            state.claim_victims(ask, few(event.victims))
+            state.claim_victims(ask, as_numbers(event.victims))
         case PreemptionOpened():
             ask.follow("preemption_opened")
             state.set_due(ask, state.now_ms + state.config.victims_ms_max)
@@ -297,13 +297,13 @@ def _on_ask_decision(
 
 def _on_dry_run_asked(state: PreemptionState, first: Ask, event: DryRunAsked) -> None:
     _outdate(state)
-    pods = few(event.others)
+    pods = as_numbers(event.others)
     asks = [first, *(state.asks[state.by_pod[pod]] for pod in pods)]
-    lefts = {one.budget: one.left for one in event.budgets}
+    allowances = {one.budget: one.left for one in event.budgets}
     for ask in asks:
         ask.follow("dry_run_asked")
         ask.rounds += 1
-        ask.allowances, ask.found = lefts, {}
+        ask.allowances, ask.found = allowances, {}
         state.note(ask)
     if pods:
         state.runs[event.ask] = Run([ask.ask for ask in asks])

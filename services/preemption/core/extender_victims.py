@@ -9,7 +9,7 @@ from services.preemption.core.transitions import Phase
 from shared.events.binding import VictimsJudged
 from shared.events.placement import AS_BY_DEFAULT, PREEMPTION, Candidate, CandidatesFound, LowerPods
 from shared.events.preemption import VictimsAsked
-from shared.model.columns import few, pack
+from shared.model.columns import as_numbers, pack
 from shared.model.victims import NodeVictims, keys_of
 
 NO_CANDIDATE_LEFT = "no candidate node for preemption"
@@ -26,8 +26,8 @@ def decide_victims_asked(ask: Ask, rank: int) -> VictimsAsked:
 
 
 def _node_victims(candidate: Candidate, lower: LowerPods) -> NodeVictims:
-    victims = few(candidate.victims)
-    others = [pod for pod in few(lower.ids) if pod not in victims]
+    victims = as_numbers(candidate.victims)
+    others = [pod for pod in as_numbers(lower.ids) if pod not in victims]
     return NodeVictims(candidate.node, candidate.victims, candidate.violations, pack(others))
 
 
@@ -71,9 +71,14 @@ def _keep_candidates(found: CandidatesFound, left: dict[int, NodeVictims]) -> Ca
 
 def _with_victims(candidate: Candidate, answer: NodeVictims, lower: LowerPods) -> Candidate:
     """Return the candidate with the sort keys of its present victims."""
-    rows = zip(few(lower.ids), few(lower.priorities), few(lower.starts_ms), strict=True)
+    rows = zip(
+        as_numbers(lower.ids),
+        as_numbers(lower.priorities),
+        as_numbers(lower.starts_ms),
+        strict=True,
+    )
     known = {pod: (priority, start_ms) for pod, priority, start_ms in rows}
-    chosen = [known[pod] for pod in few(answer.victims)]
+    chosen = [known[pod] for pod in as_numbers(answer.victims)]
     highest, priority_sum, earliest_start_ms = keys_of(
         [priority for priority, _ in chosen], [start_ms for _, start_ms in chosen]
     )

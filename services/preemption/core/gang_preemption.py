@@ -28,7 +28,7 @@ from shared.events.preemption import (
     GangRoomMade,
 )
 from shared.events.queueing import GangPreemptAsked, GangPreemptRecalled, Members
-from shared.model.columns import few, pack, size, unpack
+from shared.model.columns import as_numbers, pack, size, unpack
 from shared.model.victims import Nominee
 
 RECALLED = "its group changed"
@@ -82,9 +82,9 @@ def _decide_dry_run(
         return GangPreemptionClosed(gang_ask.ask, gang_ask.gang, "")
     members = tuple(Members(sig, pack(ids)) for sig, ids in groups)
     taken, named = pack(sorted(state.victims)), state.budgets.counted_pods(state.victims)
-    lefts = state.budgets.allowances()
+    allowances = state.budgets.allowances()
     return GangDryRunAsked(
-        gang_ask.ask, gang_ask.gang, gang_ask.needed, members, lefts, taken, named
+        gang_ask.ask, gang_ask.gang, gang_ask.needed, members, allowances, taken, named
     )
 
 
@@ -107,7 +107,7 @@ def _decide_places(state: PreemptionState, gang_ask: GangAsk) -> Iterator[GangDe
     if len(chosen) < gang_ask.needed:
         yield GangPreemptionClosed(gang_ask.ask, gang_ask.gang, message(gang_ask))
         return
-    victims = [pod for _shard, place in chosen for pod in few(place.candidate.victims)]
+    victims = [pod for _shard, place in chosen for pod in as_numbers(place.candidate.victims)]
     violations = sum(place.candidate.violations for _shard, place in chosen)
     is_worse = (
         state.budgets.violations(victims) > violations and gang_ask.rounds < state.config.rounds_max
@@ -209,7 +209,7 @@ def _on_gang_nominated(state: PreemptionState, event: GangNominated) -> None:
         ask = state.asks.get(one.ask)
         if ask is not None and ask.phase is Phase.NOMINATING:
             ask.follow("nominated")
-            kept = few(one.victims)
+            kept = as_numbers(one.victims)
             state.release_victims(ask.ask, [pod for pod in ask.victims if pod not in kept])
             ask.victims = [pod for pod in ask.victims if pod in kept and pod not in state.gone]
             state.note(ask)
@@ -293,7 +293,7 @@ def _open(state: PreemptionState, gang_ask: GangAsk, shard: int, nominee: Nomine
     state.last_ask = max(state.last_ask, ask.ask)
     gang_ask.asks.append(ask.ask)
     state.open(ask)
-    state.claim_victims(ask, few(nominee.victims))
+    state.claim_victims(ask, as_numbers(nominee.victims))
 
 
 def check(state: PreemptionState) -> None:

@@ -13,7 +13,7 @@ from services.preemption.core.candidate_choice import Choice, choice, order
 from services.preemption.core.state import Ask, PreemptionState, Run
 from services.preemption.core.transitions import Phase
 from shared.events.placement import Candidate, CandidatesFound
-from shared.model.columns import few
+from shared.model.columns import as_numbers
 
 
 def on_shared_candidates(state: PreemptionState, event: CandidatesFound, placements: int) -> None:
@@ -104,4 +104,4 @@ def _answer(
 
 def _is_covered(state: PreemptionState, chosen: Candidate) -> bool:
     coverage = state.budgets.coverage
-    return any(coverage.of(pod) for pod in few(chosen.victims))
+    return any(coverage.of(pod) for pod in as_numbers(chosen.victims))

@@ -34,7 +34,7 @@ from services.queueing.core.state import (
 )
 from services.queueing.core.transitions import Pod
 from shared.events.queueing import Dispatched
-from shared.model.columns import I64, ID_BYTES, few, size, unpack
+from shared.model.columns import I64, ID_BYTES, as_numbers, size, unpack
 
 PLENTY = 1 << 60
 LOWEST = -(1 << 63)
@@ -246,10 +246,10 @@ def on_dispatched(state: QueueingState, event: Dispatched) -> None:
     elif code == LEFT:
         _continue_leftovers(state, sig, attempt, pods.attempt_at[first], count)
     else:
-        for pod in few(event.ids):  # nominated
+        for pod in as_numbers(event.ids):  # nominated
             state.nominated.pop(pod, None)
     if count <= SMALL:
-        for pod in few(event.ids):
+        for pod in as_numbers(event.ids):
             pods.move_one("dispatched", pod - pods.base)
             pods.attempt_at[pod - pods.base] = event.attempt
     else:

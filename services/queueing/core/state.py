@@ -420,7 +420,7 @@ class QueueingState(MachineState):
         return mask
 
     def return_credits(self, attempt: Attempt, count: int, placed: bool = False) -> None:
-        """Return the credits of `count` pods; the attempt ends with its last pod."""
+        """Give back the credits of `count` pods; the attempt ends with its last pod."""
         shard = self.shards[attempt.shard]
         if not placed and attempt.sig in self.sigs:
             shard.add_load(self.sigs[attempt.sig], -count)

@@ -114,7 +114,7 @@ class TopicWatch:
             await asyncio.sleep(DOUBT_S)
 
     async def _look(self) -> None:
-        """Raises BusCorrupt, TopicDiffers, BusUnavailable."""
+        """Check the topics once. Raises BusCorrupt, TopicDiffers, BusUnavailable."""
         settings, wanted = self._settings, self._wanted
         admin = AIOKafkaAdminClient(**settings.client_arguments())
         try:

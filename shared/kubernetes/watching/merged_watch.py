@@ -36,22 +36,22 @@ class MergedWatch:
         self._revision = since
         self._delivered = {name: watch.confirmed for name, (watch, _) in watches.items()}
         self._pieces = 0
-        self._come, self._room = asyncio.Event(), asyncio.Event()
+        self._arrived, self._room = asyncio.Event(), asyncio.Event()
         self._is_handed_over = True
         # For each watch: how many chunks it has received, and how many looks ago the last one
         # came.
         self._looks = dict.fromkeys(watches, (0, 0))
 
     async def run(self) -> AsyncIterator[Watched]:
-        """Raises Gone, Restored."""
+        """Yield deliveries until cancelled. Raises Gone, Restored."""
         loop = asyncio.get_running_loop()
         tasks = [loop.create_task(self._follow(watch)) for watch, _ in self._watches.values()]
         for task in tasks:
-            task.add_done_callback(lambda _: self._come.set())
+            task.add_done_callback(lambda _: self._arrived.set())
         try:
             while True:
-                await self._come.wait()
-                self._come.clear()
+                await self._arrived.wait()
+                self._arrived.clear()
                 for task in tasks:
                     if task.done():
                         task.result()
@@ -81,7 +81,7 @@ class MergedWatch:
     async def _follow(self, watch: ResourceWatch) -> None:
         async for _ in watch.run():
             self._pieces += 1
-            self._come.set()
+            self._arrived.set()
             if self._pieces >= AHEAD:
                 self._room.clear()
                 await self._room.wait()

@@ -36,7 +36,7 @@ class Refusals:
         # Ordered by the time at which they are due.
         self._held: dict[str, _Refused] = {}
         self._new: dict[str, _Refused] = {}
-        self._come = asyncio.Event()
+        self._arrived = asyncio.Event()
         self._writing: asyncio.Task[None] | None = None
 
     def add(self, pod: PodRef, message: str) -> None:
@@ -48,7 +48,7 @@ class Refusals:
             return
         self._held.pop(pod.uid, None)
         self._new[pod.uid] = _Refused(pod, message)
-        self._come.set()
+        self._arrived.set()
         if self._writing is None or self._writing.done():
             self._writing = asyncio.get_running_loop().create_task(self._run())
 
@@ -79,10 +79,10 @@ class Refusals:
                 await asyncio.sleep(1.0 / PER_S)
 
     async def _until_new(self, wait_s: float) -> None:
-        self._come.clear()
+        self._arrived.clear()
         try:
             async with asyncio.timeout(wait_s):
-                await self._come.wait()
+                await self._arrived.wait()
         except TimeoutError:
             pass
 

@@ -80,7 +80,7 @@ class Recent(Generic[Key, Value]):
     """
 
     def __init__(self) -> None:
-        """Empty."""
+        """Start empty."""
         self._newer: dict[Key, Value] = {}
         self._older: dict[Key, Value] = {}
         self._lookups = 0
@@ -175,10 +175,10 @@ class Templates:
             return Known(self._numbers, _template(values, labels, seen, status))
         except WorldError as error:
             refused = (error.rejection.field, error.rejection.rule)
-        amounts, between = _amounts_only(values), _inter_pod_only(values)
+        amounts, inter_pod = _amounts_only(values), _inter_pod_only(values)
         least = _readable(amounts, labels, seen, status)
         volumes = {"volumes": values["volumes"]} if "volumes" in values else {}
-        for more in (between | volumes, between, volumes):
+        for more in (inter_pod | volumes, inter_pod, volumes):
             try:
                 found = _template(amounts | more, labels, seen, status)
                 return Known(self._numbers, found, refused)

@@ -144,7 +144,7 @@ class ResourceWatch:
         raise ConnectionError(f"{answer.status}: {quoted(message)}")
 
     def _apply_lines(self, lines: list[bytes]) -> None:
-        """Raises Gone, Restored, ConnectionError."""
+        """Apply complete lines of the stream. Raises Gone, Restored, ConnectionError."""
         reader = self._reader
         for line in lines:
             if not line:

@@ -79,7 +79,7 @@ class KubeEvents:
         self._scheduled: dict[str, bool] = {}
         self._known: dict[tuple[str, str, str], _Series] = {}
         self._senders: list[asyncio.Task[None]] = []
-        self._come = asyncio.Event()
+        self._arrived = asyncio.Event()
         self._turn = asyncio.Lock()
         self._tokens, self._filled_s = BURST, -inf
         # The server asked for none before then.
@@ -206,7 +206,7 @@ class KubeEvents:
         self._wake()
 
     def _wake(self) -> None:
-        self._come.set()
+        self._arrived.set()
         if not self._senders:
             loop = asyncio.get_running_loop()
             self._senders = [loop.create_task(self._send()) for _ in range(SENDERS)]
@@ -229,8 +229,8 @@ class KubeEvents:
         for answers.
         """
         while not (self._waiting or self._before):
-            self._come.clear()
-            await self._come.wait()
+            self._arrived.clear()
+            await self._arrived.wait()
         await self._pace()
         return (self._waiting or self._before).popleft()
 

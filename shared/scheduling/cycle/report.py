@@ -110,10 +110,10 @@ def _refusals(
         return plugin.name, [] if mask is None else [Refusal(plugin.message, mask, never)]
 
     devices = GPU_DEVICES.refusals(table, sig, cols)
-    between, without_nominated = _inter_pod_refusals(table, sig, nominated_pods)
+    inter_pod, without_nominated = _inter_pod_refusals(table, sig, nominated_pods)
     for plugin in sig.plugins.filters:
         if isinstance(plugin, str):
-            yield plugin, between.get(plugin, [])
+            yield plugin, inter_pod.get(plugin, [])
             continue
         if isinstance(plugin, NodePorts):
             ports = plugin.refuses(table, sig.ports)
@@ -247,14 +247,14 @@ def explain(
     static_result = StaticResult(table, sig.spec, sig.plugins)
     normalised = static_result.normalised(static_result.counts(feasible))
     rules = rules_of(table, sig)
-    between = [] if rules is None else rules.scores(table.counters.now(), feasible)
+    inter_pod = [] if rules is None else rules.scores(table.counters.now(), feasible)
     reports = []
     for row in range(table.size):
         report = refused.get(row)
         if report is not None:
             reports.append(report)
         elif feasible[row]:
-            reports.append(_scored(table, sig, static_result, normalised, between, row))
+            reports.append(_scored(table, sig, static_result, normalised, inter_pod, row))
     return reports
 
 
@@ -276,7 +276,7 @@ def _scored(
     sig: Signature,
     static_result: StaticResult,
     normalised: list[tuple[int, ...]],
-    between: list[tuple[str, int, I64]],
+    inter_pod: list[tuple[str, int, I64]],
     row: int,
 ) -> NodeReport:
     group = 0 if static_result.class_of is None else int(static_result.class_of[row])
@@ -291,7 +291,7 @@ def _scored(
         )
         if applies
     ]
-    for name, weight, column in between:
+    for name, weight, column in inter_pod:
         score = int(column[row])
         scores.append(PluginScore(name, score, score, weight))
     scores += _local(sig, OneNode(table, row).values)

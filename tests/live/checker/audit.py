@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Any
 
 OURS = "muster"
-"""How our clients' User-Agent begins."""
+"""The prefix of our clients' User-Agent."""
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,7 @@ class Post:
 
 
 def posts(events: Iterable[Mapping[str, Any]]) -> list[Post]:
-    """Every bind that reached the server, from any client, in the order of the answers."""
+    """Return every bind that reached the server, from any client, in the order of the answers."""
     return [
         _post(event)
         for event in events
@@ -46,5 +46,5 @@ def _post(event: Mapping[str, Any]) -> Post:
 
 
 def stamp_s(text: str) -> float:
-    """The API's times, as seconds since 1970."""
+    """Return one of the API's times in seconds since 1970."""
     return datetime.fromisoformat(text).timestamp()

@@ -79,7 +79,7 @@ class _Life:
 
 
 def check(evidence: Evidence) -> Verdict:
-    """Check one run."""
+    """Check one run; return the verdict."""
     return _Case(evidence).judge()
 
 
@@ -140,7 +140,7 @@ class _Case:
     # ------------------------------------------------------------------------- etcd's history
 
     def _walk(self) -> World:
-        """Every change: binds are made once, and what they do to their nodes."""
+        """Follow every change: each bind is made once and fits its node."""
         world = World()
         for change in self.evidence.changes:
             before = world.pods.get(change.key)
@@ -182,7 +182,7 @@ class _Case:
             self.least[gang] = least
 
     def _gangs(self) -> None:
-        """In the end; members that have left since count as well."""
+        """Check at the end that no gang is bound in part; members that have left count, too."""
         for gang, uids in self.members.items():
             if len(uids) < self.least[gang] and gang not in self.bereft:
                 self.blame(f"gang {gang}: {len(uids)} bound, of at least {self.least[gang]}")
@@ -216,7 +216,7 @@ class _Case:
         )
 
     def _wrong(self, world: World, pod: Any, node: str) -> list[str]:
-        """What is wrong with this pod on this node, as etcd has it now."""
+        """Return what is wrong with the pod on the node in etcd's present state."""
         if node not in world.nodes:
             return ["the node itself"]
         around = world.around(pod)

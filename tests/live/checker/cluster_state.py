@@ -46,7 +46,7 @@ class World:
         self._asked: dict[str, Amounts] = {}
 
     def apply(self, change: Change) -> None:
-        """Go on by one change."""
+        """Apply one change."""
         self._disks.apply(change.key, change.value)
         if change.key.startswith(NODES):
             name = change.key.removeprefix(NODES)
@@ -85,18 +85,18 @@ class World:
             self._used.setdefault(name, Counter()).update(self.asked(pod))
 
     def asked(self, pod: Pod) -> Amounts:
-        """What a pod takes."""
+        """Return the requests of a pod."""
         uid = pod["metadata"]["uid"]
         if uid not in self._asked:
             self._asked[uid] = requests(pod)
         return self._asked[uid]
 
     def has_workload(self, namespace: str, name: str) -> bool:
-        """Whether there is a workload of that name."""
+        """Return whether a workload of that name exists."""
         return bool(self._workloads.get(f"{namespace}/{name}"))
 
     def group(self, namespace: str, workload: str, name: str) -> Any:
-        """The policy of a workload's group; None when there is no such group."""
+        """Return the policy of a workload's group; None without such a group."""
         held = self._workloads.get(f"{namespace}/{workload}") or {"spec": {"podGroups": []}}
         groups = held["spec"]["podGroups"]
         return next((group["policy"] for group in groups if group["name"] == name), None)
@@ -106,12 +106,12 @@ class World:
         return self._used.get(name, Counter())
 
     def over(self, name: str) -> list[str]:
-        """The resources of which a node gives more than it has."""
+        """Return the resources in which a node is over-committed."""
         has = allocatable(self.nodes[name])
         return [what for what, amount in self.used(name).items() if amount > has[what]]
 
     def disks_wrong(self, pod: Pod) -> list[str]:
-        """What speaks against the volumes of a pod that has a node."""
+        """Return the objections to the volumes of an assigned pod."""
         node = self.nodes.get(pod["spec"]["nodeName"])
         if node is None or not pod["spec"].get("volumes"):
             return []

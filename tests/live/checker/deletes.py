@@ -27,7 +27,7 @@ def wrong_deletes(journals: Journals, changes: Iterable[Change]) -> list[str]:
 
 
 def _gone(changes: Iterable[Change]) -> dict[str, float]:
-    """When each pod was deleted, finished, or about to go before it ever had a node: by uid."""
+    """Return by uid when each pod was deleted, finished, or terminating without a node."""
     found: dict[str, float] = {}
     there: dict[str, str] = {}
     for change in changes:

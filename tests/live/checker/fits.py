@@ -36,7 +36,7 @@ def _amounts(resources: Mapping[str, Any] | None) -> Amounts:
 
 
 def requests(pod: Mapping[str, Any]) -> Amounts:
-    """What a pod takes from its node, its own place among them."""
+    """Return what a pod takes from its node, including one pod slot."""
     spec = pod["spec"]
     running: Amounts = Counter()
     peak: Amounts = Counter()
@@ -58,20 +58,20 @@ def requests(pod: Mapping[str, Any]) -> Amounts:
 
 
 def holds_its_node(pod: Mapping[str, Any]) -> bool:
-    """Whether it takes room: it has a node and has not finished."""
+    """Return whether the pod takes room: it has a node and has not finished."""
     if pod.get("status", {}).get("phase") in FINISHED:
         return False
     return bool(pod["spec"].get("nodeName"))
 
 
 def allocatable(node: Mapping[str, Any]) -> Amounts:
-    """What a node has to give."""
+    """Return the allocatable amounts of a node."""
     has = node.get("status", {}).get("allocatable") or {}
     return Counter({name: thousandths(str(amount)) for name, amount in has.items()})
 
 
 def refuse_unknown(pod: Mapping[str, Any]) -> None:
-    """Raises CannotJudge for a pod whose place depends on claims."""
+    """Raise CannotJudge for a pod whose node depends on claims."""
     spec = pod["spec"]
     claims = [one for one in spec.get("volumes") or () if "persistentVolumeClaim" in one]
     for what, there in (("volumes", claims), ("resourceClaims", spec.get("resourceClaims"))):
@@ -109,7 +109,7 @@ def _too_much(asked: Amounts, has: Amounts, used: Mapping[str, int]) -> list[str
 
 
 def tolerates(spec: Mapping[str, Any], taint: Mapping[str, str]) -> bool:
-    """Whether a toleration of the pod's fits the taint."""
+    """Return whether a toleration of the pod covers the taint."""
     for one in spec.get("tolerations") or ():
         effect_fits = one.get("effect", "") in ("", taint["effect"])
         if one.get("operator", "Equal") == "Exists":
@@ -124,7 +124,7 @@ def tolerates(spec: Mapping[str, Any], taint: Mapping[str, str]) -> bool:
 
 
 def selected(spec: Mapping[str, Any], node: Mapping[str, Any]) -> bool:
-    """Whether the pod's nodeSelector and required node affinity allow the node."""
+    """Return whether the pod's nodeSelector and required node affinity allow the node."""
     labels = node["metadata"].get("labels") or {}
     wanted = (spec.get("nodeSelector") or {}).items()
     if any(labels.get(key) != value for key, value in wanted):
@@ -143,7 +143,7 @@ def selected(spec: Mapping[str, Any], node: Mapping[str, Any]) -> bool:
 
 
 def holds(rule: Mapping[str, Any], values: Mapping[str, str]) -> bool:
-    """Whether labels or fields meet one requirement of a selector."""
+    """Return whether labels or fields meet one requirement of a selector."""
     found, named = values.get(rule["key"]), rule.get("values") or []
     match rule["operator"]:
         case "In":

@@ -44,7 +44,7 @@ def of_last_try(message: str) -> str:
 
 
 def least_of(world: World, pod: Pod) -> int:
-    """How many of the pod's gang must have a node where any has; 0 where it has no gang."""
+    """Return how many members must have a node if one has; 0 for a pod without a gang."""
     ref = pod["spec"].get("workloadRef")
     if not ref:
         return 0
@@ -53,7 +53,7 @@ def least_of(world: World, pod: Pod) -> int:
 
 
 def gang_of(pod: Pod) -> str:
-    """The gang that a member belongs to."""
+    """Return the gang of a member."""
     ref = pod["spec"]["workloadRef"]
     parts = (ref["name"], ref["podGroup"], ref.get("podGroupReplicaKey", ""))
     return "/".join(filter(None, (pod["metadata"]["namespace"], *parts)))
@@ -70,7 +70,7 @@ def _members(world: World, namespace: str, ref: Mapping[str, str]) -> Iterator[P
 
 
 def _rules(pod: Pod) -> str:
-    """What decides about nodes."""
+    """Return the fields of a pod that decide about nodes."""
     spec = pod["spec"]
     names = ("nodeSelector", "affinity", "tolerations")
     ports = [one.get("ports") for one in spec["containers"]]

@@ -21,19 +21,19 @@ NOT_WANTED = "node(s) didn't satisfy existing pods anti-affinity rules"
 
 
 def terms_of(pod: Object, kind: str) -> list[Object]:
-    """The pod's required terms of `podAffinity` or `podAntiAffinity`."""
+    """Return the pod's required terms of `podAffinity` or `podAntiAffinity`."""
     found = (pod["spec"].get("affinity") or {}).get(kind) or {}
     return [_known(term) for term in found.get(REQUIRED) or ()]
 
 
 def spread_of(pod: Object) -> list[Object]:
-    """The pod's hard constraints."""
+    """Return the pod's hard spread constraints."""
     found = pod["spec"].get("topologySpreadConstraints") or ()
     return [_known(one) for one in found if one["whenUnsatisfiable"] == "DoNotSchedule"]
 
 
 def has_rules(pod: Object) -> bool:
-    """Whether anything keeps it from nodes because of other pods."""
+    """Return whether a hard rule of the pod depends on other pods."""
     return bool(spread_of(pod) or terms_of(pod, "podAffinity") or terms_of(pod, "podAntiAffinity"))
 
 
@@ -49,7 +49,7 @@ def _labels(one: Object) -> Pairs:
 
 
 def matches(selector: Object | None, labels: Pairs) -> bool:
-    """A LabelSelector; None selects nothing."""
+    """Return whether a LabelSelector selects the labels; None selects nothing."""
     if selector is None:
         return False
     if any(labels.get(key) != value for key, value in (selector.get("matchLabels") or {}).items()):
@@ -116,7 +116,7 @@ class Around:
     def _counts(
         self, one: Object, nodes: list[Object], others: list[tuple[Object, str, Pairs]]
     ) -> Counter[str]:
-        """Matching pods by domain; those without any are there with 0."""
+        """Return the number of matching pods by domain, with 0 for domains without any."""
         key, spec = one["topologyKey"], self._pod["spec"]
         counts: Counter[str] = Counter()
         within = set()

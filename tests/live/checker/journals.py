@@ -34,11 +34,11 @@ class Entry:
     received: list[Event] = field(default_factory=list)
 
     def of(self, *kinds: str) -> list[Event]:
-        """Its events of these kinds, in order."""
+        """Return the record's events of these kinds, in order."""
         return [event for event in self.events if event["type"] in kinds]
 
     def heard(self, *kinds: str) -> list[Event]:
-        """What it received of these kinds, in order."""
+        """Return the received observations of these kinds, in order."""
         return [event for event in self.received if event["type"] in kinds]
 
 
@@ -46,7 +46,7 @@ Journals = dict[str, list[Entry]]
 
 
 def by_epoch(journals: Journals) -> list[Journals]:
-    """A reset starts new journals: `ingest/0` continues as `ingest-e2/0`."""
+    """Return journals by epoch: after a reset `ingest/0` continues as `ingest-e2/0`."""
     found: dict[str, Journals] = {}
     for name, held in journals.items():
         stem, _, number = name.partition("/")
@@ -56,12 +56,12 @@ def by_epoch(journals: Journals) -> list[Journals]:
 
 
 def column(packed: bytes) -> tuple[int, ...]:
-    """A packed column of int64."""
+    """Return the numbers of a packed int64 column."""
     return struct.unpack(f"<{len(packed) // 8}q", packed)
 
 
 def entries(payloads: Iterable[tuple[int, bytes]]) -> list[Entry]:
-    """The records that count."""
+    """Return the valid records."""
     found: list[Entry] = []
     term = -1
     for position, payload in payloads:
@@ -84,7 +84,7 @@ def entries(payloads: Iterable[tuple[int, bytes]]) -> list[Entry]:
 
 
 def of_file(path: Path, services: Collection[str] = SERVICES) -> Journals:
-    """The journals of a run's SQLite file; nothing where there is no file."""
+    """Return the journals in a run's SQLite file; none without a file."""
     if not path.exists():
         return {}
     connection = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)
@@ -101,7 +101,7 @@ def of_file(path: Path, services: Collection[str] = SERVICES) -> Journals:
 
 
 def newest(path: Path, journal: str) -> int:
-    """The highest position in a run's SQLite file."""
+    """Return the highest position in a run's SQLite file."""
     connection = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)
     try:
         query = "SELECT id FROM journals WHERE name = ?"
@@ -123,7 +123,7 @@ def _rows(connection: sqlite3.Connection, number: int) -> list[tuple[int, bytes]
 
 
 async def of_kafka(bootstrap: str, prefix: str, placements: int = 1) -> Journals:
-    """All journals on a Kafka cluster without TLS: a topic for each service, an offset for each
+    """Return all journals on a Kafka cluster without TLS: a topic is a service, an offset a
     position.
     """
     found: Journals = {}

@@ -16,9 +16,9 @@ from tests.live.checker.inter_pod_rules import has_rules
 
 MESSAGE_AGE_S = 60.0
 DECIDED_WITHIN_S = 5.0
-"""A message is written this soon after the world that it speaks of."""
+"""A message is written at most this long after the state that it describes, s."""
 IN_FLIGHT_S = 5.0
-"""Binds that a message knows of are done this soon after it was written."""
+"""Binds that a message counts are done at most this long after it was written, s."""
 POST_FILTER = re.compile(" (?:no new claims to deallocate|preemption: )")
 """The start of the PostFilter plugins' part of a message."""
 
@@ -43,7 +43,9 @@ class _Waiting:
 def waits(
     changes: Sequence[Change], end: World, waiting: Mapping[str, Any], now_s: float
 ) -> list[str]:
-    """What is wrong with these waiting pods (by key); `end` is the world after all changes."""
+    """Return what is wrong with these waiting pods (by key); `end` is the world after all
+    changes.
+    """
     problems: list[str] = []
     judged: list[_Waiting] = []
     for key, pod in waiting.items():
@@ -95,7 +97,7 @@ def _is_refused(pod: Any, message: str) -> bool:
 
 
 def _written(changes: Sequence[Change], key: str, said: Mapping[str, Any]) -> Change:
-    """The change that brought this condition."""
+    """Return the change that set this condition."""
     for change in changes:
         status = change.value.get("status", {}) if change.key == key and change.value else {}
         if said in (status.get("conditions") or ()):

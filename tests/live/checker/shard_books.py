@@ -43,12 +43,12 @@ class Books:
     used: dict[str, Amounts] = field(default_factory=dict)
     held: dict[tuple[int, int], set[int]] = field(default_factory=dict)
     decisions: list[Decision] = field(default_factory=list)
-    # When the shard was told of a pod on a node: uid -> time.
+    # When the shard learned of a pod on a node: uid -> time.
     told_s: dict[str, float] = field(default_factory=dict)
     problems: list[str] = field(default_factory=list)
 
     def consume(self, source: str, event: Event, entry: Entry) -> None:
-        """Something that it was told."""
+        """Apply an event that the shard consumed."""
         kind = event["type"]
         if source == WORLD:
             self._world(kind, event, entry)
@@ -60,7 +60,7 @@ class Books:
             self._give_back(self.held.pop((event["gang"], event["attempt"]), ()))
 
     def _failed(self, event: Event) -> None:
-        """Binds that will never be, on these nodes; the pods may be elsewhere by now."""
+        """Remove failed binds to these nodes; the pods may have other nodes by now."""
         if event["reason"] == "gone":
             self._drop(column(event["ids"]))
             return
@@ -109,7 +109,7 @@ class Books:
             self.used[name].subtract(self.asked.get(uid, {}))
 
     def decide(self, event: Event, entry: Entry) -> None:
-        """Something that it decided."""
+        """Apply and check a decision of the shard."""
         match event["type"]:
             case "released":
                 self._give_back(column(event["ids"]))
@@ -139,7 +139,7 @@ class Books:
             self._check(where, uid, name, self.used[name], self.asked[uid])
 
     def _check(self, where: str, uid: str, name: str, used: Amounts, asked: Amounts) -> None:
-        """Base units in the journal (cpu in milli), thousandths here."""
+        """Check a decision. The journal has base units (cpu in milli), this module thousandths."""
         for what in asked:
             scale = 1 if what == "cpu" else 1000
             has = self.has[name].get(what, 0) * scale
@@ -151,7 +151,7 @@ class Books:
 
 
 def uids_of(journals: Journals) -> dict[int, str]:
-    """Pod id -> uid, of every pod that the world journal names."""
+    """Return pod id -> uid for every pod that the world journal names."""
     found: dict[int, str] = {}
     for entry in journals.get(WORLD, ()):
         for event in entry.of("pods_named"):
@@ -160,7 +160,7 @@ def uids_of(journals: Journals) -> dict[int, str]:
 
 
 def keep(journals: Journals, asked: Mapping[str, Amounts]) -> list[Books]:
-    """The books of every shard."""
+    """Return the books of every shard."""
     uids = uids_of(journals)
     return [
         _run(Books(JournalName(name), uids, asked), journals)
@@ -187,7 +187,7 @@ def _run(books: Books, journals: Journals) -> Books:
 
 
 def _is_for(journal: JournalName, event: Event) -> bool:
-    """Nodes and assigned pods are told to the shard that has the node."""
+    """Return whether an event is for the shard: nodes and assigned pods go to the node's shard."""
     shard: Any = event.get("shard")
     if event["type"] in ("nodes_set", "nodes_gone", "pods_assigned"):
         return bool(journal == f"placement/{shard}")

@@ -26,7 +26,7 @@ ONE_POD = "ReadWriteOncePod"
 
 
 def claims_of(pod: Object) -> list[str]:
-    """Keys of the claims that a pod uses; that of an ephemeral volume is named after both."""
+    """Return the keys of the pod's claims; an ephemeral volume's is named after pod and volume."""
     meta, found = pod["metadata"], []
     for one in pod["spec"].get("volumes") or ():
         if "persistentVolumeClaim" in one:
@@ -37,7 +37,7 @@ def claims_of(pod: Object) -> list[str]:
 
 
 class Disks:
-    """Claims, volumes and what nodes take, as etcd has them."""
+    """Claims, volumes and limits of nodes in etcd."""
 
     def __init__(self) -> None:
         self._held: dict[str, dict[str, Any]] = {kind: {} for kind in KINDS}
@@ -93,7 +93,7 @@ class Disks:
             yield f"volume {volume_name} cannot be reached"
 
     def _disks(self, pods: list[Object]) -> set[tuple[str, str]]:
-        """Drivers and handles of all bound claims of these pods, each once."""
+        """Return drivers and handles of all bound claims of these pods, each once."""
         found = set()
         for pod in pods:
             for key in claims_of(pod):
@@ -120,7 +120,7 @@ def _notes(one: Object) -> Mapping[str, str]:
 
 
 def _reaches(volume: Object, node: Object) -> bool:
-    """Whether the node is one of those of the volume, and in its zone."""
+    """Return whether the volume allows the node, and the node is in its zone."""
     labels = node["metadata"].get("labels") or {}
     required = (volume["spec"].get("nodeAffinity") or {}).get("required")
     terms = required["nodeSelectorTerms"] if required else [{}]

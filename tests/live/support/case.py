@@ -20,7 +20,7 @@ class Case:
         self.begin()
 
     def begin(self) -> None:
-        """What was before is no concern any more."""
+        """Begin anew: earlier changes are not checked."""
         self.since = self.history.settle()
         self.since_s = time.time()
 
@@ -30,11 +30,11 @@ class Case:
         return [json.loads(line) for line in lines if b'"binding"' in line]
 
     def posts(self) -> list[Post]:
-        """Every bind that reached the server since the case began."""
+        """Return every bind that reached the server since the case began."""
         return [one for one in posts(self._audit()) if one.time_s >= self.since_s]
 
     def verdict(self, recorded: journals.Journals) -> Verdict:
-        """What the checker finds."""
+        """Return the checker's verdict."""
         # Read the audit log first: all its changes are then in etcd's history.
         audit = self._audit()
         self.history.settle()
@@ -49,7 +49,7 @@ class Case:
         return check(evidence)
 
     def check(self, run: Path) -> Verdict:
-        """The same of a run's own journals, with nothing wrong."""
+        """Check a run's journals and assert that nothing is wrong."""
         verdict = self.verdict(journals.of_file(run / "journals.db"))
         assert verdict.problems == [], "\n".join(verdict.problems)
         return verdict

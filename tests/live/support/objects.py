@@ -25,12 +25,12 @@ ROOT = Path(__file__).parents[3]
 
 
 def node(name: str, cpu: int = 8, pods: int = 110) -> dict[str, Any]:
-    """A Ready node without a kubelet."""
+    """Return a Ready node without a kubelet."""
     return make_node(name).hostname().capacity(str(cpu), "64Gi", str(pods)).ready().obj()
 
 
 def pod(name: str, cpu: str = "100m", scheduler: str = "muster", **spec: Any) -> dict[str, Any]:
-    """A pod that only asks for cpu."""
+    """Return a pod that requests only cpu."""
     builder = make_pod(name).labels(app="test").requests(cpu=cpu)
     return builder.spec(schedulerName=scheduler, **spec).obj()
 
@@ -41,14 +41,14 @@ def create_nodes(api: KubeApi, names: Iterable[str], cpu: int = 8) -> None:
 
 
 def nodes_of(api: KubeApi) -> dict[str, str]:
-    """Pod -> node, empty while it has none."""
+    """Return pod -> node, empty while it has none."""
     return {
         found["metadata"]["name"]: found["spec"].get("nodeName", "") for found in api.items(PODS)
     }
 
 
 def delete_pods(api: KubeApi) -> None:
-    """Every pod, at once."""
+    """Delete all pods at once."""
     api.request("DELETE", f"{PODS}?gracePeriodSeconds=0").ok()
 
 
@@ -56,7 +56,7 @@ LOOP_ADDS, LOOP_MS, LOOPS = 100_000, 8.0, 10
 
 
 def here(limit_s: float) -> float:
-    """A limit of a quick machine on this one: longer by how slow it is, or busy with other work."""
+    """Return a quick machine's time limit, lengthened by how slow or busy this machine is, s."""
     began_s = time.perf_counter()
     for _ in range(LOOPS):
         total = 0
@@ -67,7 +67,7 @@ def here(limit_s: float) -> float:
 
 
 def until(what: str, holds: Callable[[], bool], limit_s: float = PATIENCE_S) -> None:
-    """Poll until it holds."""
+    """Poll until the condition holds."""
     end_s = time.monotonic() + limit_s
     while not holds():
         assert time.monotonic() < end_s, f"not within {limit_s:.0f} s: {what}"
@@ -115,18 +115,18 @@ class Running:
         self.process.wait()
 
     def said(self) -> str:
-        """Everything on standard error so far."""
+        """Return the standard error output so far."""
         return self.log.read_text(encoding="utf-8")
 
 
 def muster_run(kubeconfig: Path, folder: Path, *more: str) -> Running:
-    """`muster run` on a cluster; its run directory and log lie in the folder."""
+    """Start `muster run` on a cluster; its run directory and log are in the folder."""
     words = ["run", "--kubeconfig", str(kubeconfig), "--run-dir", str(folder / "run"), *more]
     return Running(words, folder / "log")
 
 
 def result_of(out: str) -> dict[str, Any]:
-    """The last line of `-o json`."""
+    """Return the last line of `-o json`, decoded."""
     found = json.loads(out.strip().splitlines()[-1])
     assert isinstance(found, dict)
     return found

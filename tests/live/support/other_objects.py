@@ -165,20 +165,20 @@ OTHERS = {
 
 
 def collection(kind: Kind) -> str:
-    """Where objects of a kind are made."""
+    """Return the path of a collection."""
     if kind.resource not in NAMESPACED:
         return kind.path
     return f"{kind.path.removesuffix(kind.resource)}namespaces/default/{kind.resource}"
 
 
 def key(kind: Kind, name: str) -> str:
-    """Where etcd has it."""
+    """Return the key of an object in etcd."""
     place = "default/" if kind.resource in NAMESPACED else ""
     return f"/registry/{STORED_AS.get(kind.resource, kind.resource)}/{place}{name}"
 
 
 def body_of(kind: Kind, name: str) -> Fields:
-    """One of a kind."""
+    """Return the body of a new object."""
     made = OTHERS[kind.resource].made
     metadata = {**made.get("metadata", {}), "name": name}
     version = f"{kind.group}/v1" if kind.group else "v1"
@@ -186,18 +186,18 @@ def body_of(kind: Kind, name: str) -> Fields:
 
 
 def create(api: KubeApi, kind: Kind, name: str) -> Any:
-    """One of a kind; its metadata."""
+    """Create an object; return its metadata."""
     return api.create(collection(kind), body_of(kind, name)).ok()["metadata"]
 
 
 def patch(api: KubeApi, kind: Kind, name: str, change: Fields) -> None:
-    """A change to one of a kind."""
+    """Patch an object."""
     path = f"{collection(kind)}/{name}"
     api.request("PATCH", path, change, content_type=MERGE).ok()
 
 
 def told(kind: Kind, name: str, uid: str, *, changed: bool = False) -> Fields:
-    """The content that the journal must have."""
+    """Return the content that the journal must have of an object."""
     other = OTHERS[kind.resource]
     fields = {**other.told, **(other.changed if changed else {})}
     if kind.resource == "namespaces":

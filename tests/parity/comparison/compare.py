@@ -13,13 +13,13 @@ PASSED_OVER = ("DynamicResources",)
 IN_ORDER = ("Insufficient cpu", "Insufficient memory", "Insufficient ephemeral-storage")
 POD_FIELDS = ("namespace", "name", "preFilterStatus", "fitError", "best")
 SAMPLING, GATED = "sampling", "preEnqueueStatus"
-"""Said only where nodes are sampled, and of pods that are not queued."""
+"""Fields of answers with sampled nodes, and of pods that are not queued."""
 NODE_FIELDS = ("feasible", "code", "plugin", "total")
 NODE_KEYS = {*NODE_FIELDS, "reasons", "scores"}
 
 
 def differences(ours: Answer, theirs: Answer) -> list[str]:
-    """One line for everything that is not the same; none when the answers agree."""
+    """Return one line for each difference; none if the answers agree."""
     if "error" in ours or "error" in theirs:
         return [f"ours: {ours.get('error', 'ok')}, theirs: {theirs.get('error', 'ok')}"]
     if len(ours["pods"]) != len(theirs["pods"]):
@@ -32,7 +32,7 @@ def differences(ours: Answer, theirs: Answer) -> list[str]:
 
 
 def kind(line: str) -> str:
-    """What a difference is about, without names and values."""
+    """Return the kind of a difference, without names and values."""
     words = line.partition(": ours")[0].split(" ")[1:]
     return " ".join(words[2:] if words[:1] == ["node"] else words)
 

@@ -74,7 +74,7 @@ class Reached:
     name: str
     statements: int = 0
     reached: int = 0
-    # First lines of what was not.
+    # The first lines of blocks that were not reached.
     missed_lines: list[int] = field(default_factory=list)
 
 
@@ -104,7 +104,9 @@ def functions(
 
 
 def decides(one: Reached) -> bool:
-    """Whether it has a part in a decision about a pod, with the gates as they are by default."""
+    """Return whether a function takes part in decisions about pods, with the default
+    feature gates.
+    """
     if (one.file, one.name) in _OTHER_PLACES:
         return False
     return not (_OTHER_FILES.search(one.file) or _OTHER_FUNCTIONS.search(one.name))
@@ -123,7 +125,7 @@ def read(folder: Path, errors: bool = True) -> list[Reached]:
 
 
 def _source() -> Source:
-    """The lines of kube-scheduler's files, as Go's module cache has them."""
+    """Return the lines of a file of kube-scheduler in Go's module cache."""
     done = subprocess.run(
         ["go", "list", "-m", "-f", "{{.Dir}}", _KUBERNETES],
         cwd=_MODULE,
@@ -149,7 +151,7 @@ def _go(*arguments: str) -> str:
 
 
 def percent(ones: Iterable[Reached]) -> float:
-    """Of the statements; 0 where there are none."""
+    """Return the share of reached statements, percent; 0 without statements."""
     ones = list(ones)
     return 100 * sum(one.reached for one in ones) / max(1, sum(one.statements for one in ones))
 
@@ -176,7 +178,7 @@ def _table(ones: list[Reached]) -> Table:
 @click.option("--errors/--no-errors", default=True, help="count what happens on errors")
 @click.option("--only", default="", help="files whose path matches: noderesources|nodeports")
 def main(folder: Path, at_least: float, errors: bool, only: str) -> None:
-    """Table of the reached statements, file by file."""
+    """Print a table of the reached statements, file by file."""
     everything = [one for one in read(folder, errors) if re.search(only, one.file)]
     ones = [one for one in everything if decides(one)]
     console = Console(width=None if sys.stdout.isatty() else 160)

@@ -71,11 +71,11 @@ class World:
 
     @property
     def samples(self) -> bool:
-        """Whether searches end early."""
+        """Return whether searches end early."""
         return self.config is not None and "percentageOfNodesToScore" in self.config
 
     def case(self, decision: Decision) -> Object:
-        """What the shard was asked, as a case."""
+        """Return the shard's question as a case."""
         objects = [*self.others(decision), *(self.nodes[name] for name in decision.nodes)]
         if decision.node and not self.samples:
             # Nodes of other shards take no pod, and count among those that have an image.
@@ -93,11 +93,11 @@ class World:
         return case
 
     def others(self, _decision: Decision) -> list[Object]:
-        """What there is besides nodes and pods."""
+        """Return the objects besides nodes and pods."""
         return self.selecting
 
     def objects(self) -> list[Object]:
-        """All of it, as a folder of manifests may hold it."""
+        """Return all objects, as a folder of manifests may hold them."""
         return [*self.selecting, *self.nodes.values(), *self.pods.values()]
 
 
@@ -111,7 +111,7 @@ IMAGES = ("app", "base", "tools")
 
 
 def sampled_world(seed: int, nodes: int, percent: int, scored: bool = True) -> World:
-    """A world of this many nodes in zones, whose searches end early."""
+    """Return a world of this many nodes in zones, with searches that end early."""
     draw, made = Random(f"{seed}/sampled"), world(seed, each=True)
     given = list(made.nodes.values())
     for number in range(len(given), nodes):
@@ -125,7 +125,7 @@ def sampled_world(seed: int, nodes: int, percent: int, scored: bool = True) -> W
 
 
 def packed_world(seed: int) -> World:
-    """A world whose profile fills nodes up, by resources with weights."""
+    """Return a world with a profile that fills nodes, by weighted resources."""
     made = world(seed, each=True)
     resources = [{"name": "cpu", "weight": 3}, {"name": "memory", "weight": 1}]
     strategy = {"type": "MostAllocated", "resources": resources}
@@ -135,7 +135,7 @@ def packed_world(seed: int) -> World:
 
 
 def heavy_world(seed: int, between: bool) -> World:
-    """A world with three profiles: one as by default, and two whose weights are large."""
+    """Return a world with three profiles: the default one, and two with large weights."""
     made = world(seed, between=between)
     weights: tuple[dict[str, int], ...] = (
         {},
@@ -171,7 +171,7 @@ def _full(node: Object) -> Object:
 
 
 def with_images(given: World, seed: int) -> World:
-    """The same world, where nodes have images of containers."""
+    """Return the world with images on its nodes."""
     draw = Random(f"images {seed}")
     sizes = {f"{one}:latest": draw.choice((9, 60, 333, 777, 1500)) << 20 for one in IMAGES}
     for node in given.nodes.values():
@@ -219,9 +219,7 @@ def world(seed: int, each: bool = False, between: bool = False) -> World:
 
 
 def hosts_world(seed: int) -> World:
-    """A world with inter-pod affinity and anti-affinity on the same node alone, which several
-    shards keep.
-    """
+    """Return a world with affinity and anti-affinity by host only, which several shards keep."""
     draw, made = Random(f"{seed}/hosts"), world(seed, each=True)
     specs = {id(pod["spec"]): pod["spec"] for pod in made.pods.values()}
     for number, spec in enumerate(specs.values()):
@@ -260,7 +258,7 @@ def spread_world(seed: int) -> World:
 
 
 def _controller(draw: Random, number: int) -> Object:
-    """A world whose pods exist already."""
+    """Return a controller of existing pods: it selects some of the world's."""
     kind = draw.choice(("ReplicaSet", "StatefulSet", "ReplicationController"))
     selector: Object = {"app": draw.choice(APPS)}
     version = "v1" if kind == "ReplicationController" else "apps/v1"
@@ -367,7 +365,7 @@ def _preferred(draw: Random) -> Object:
 
 
 async def decisions(run: Path) -> list[Decision]:
-    """Every decision of a recorded run's shards, in each shard's order."""
+    """Return every decision of a recorded run's shards, in each shard's order."""
     async with recorded(run, "", 1) as found:
         pods: dict[int, str] = {}
         nodes: dict[int, dict[int, str]] = {shard: {} for shard in range(found.placements)}
@@ -403,7 +401,7 @@ async def decisions(run: Path) -> list[Decision]:
 
 
 def _know(decided: list[Decision], told: list[tuple[int, StorageSet]], world: int) -> None:
-    """What the shard had applied of the world journal then."""
+    """Apply the world journal up to the shard's position."""
     known: dict[str, StorageObject] = {}
     for position, event in told:
         if position < world:
@@ -425,7 +423,7 @@ def _hold(event: Event, nodes: dict[int, str], held: dict[int, list[tuple[Choice
 
 
 class Elsewhere:
-    """What binding told a shard that others chose: until its facts are those that end it."""
+    """Choices of other shards as binding announced them, until facts end them."""
 
     def __init__(self, shard: int, told: list[tuple[int, Event]]) -> None:
         self._granted: dict[int, tuple[int, VolumesGranted]] = {}
@@ -440,7 +438,7 @@ class Elsewhere:
                 self._over |= {number: (position, world) for number, world in worlds}
 
     def held(self, seen: int, event: Event) -> tuple[tuple[Choice, str], ...]:
-        """At a decision that had seen so much of binding's journal."""
+        """Return the choices held at a decision with this position in binding's journal."""
         world = event.world if isinstance(event, Reserved | Refused) else 0
         found: list[tuple[Choice, str]] = []
         for number, (position, granted) in self._granted.items():
@@ -486,7 +484,7 @@ async def _events(run: Recorded, journal: JournalName) -> AsyncIterator[tuple[in
 async def _seen(
     run: Recorded, journal: JournalName, other: str
 ) -> AsyncIterator[tuple[int, Event]]:
-    """A journal's events, with how much of another one was consumed before each."""
+    """Yield a journal's events with the position of another journal consumed before each."""
     seen = 0
     async for position, record in Reader(journal, Cursor()).records(run.bus):
         for consumed in record.consumed:

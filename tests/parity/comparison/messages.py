@@ -55,5 +55,5 @@ NOT_DRAWN: dict[str, str] = {
 
 
 def of_kind(kind: str) -> Iterator[str]:
-    """Return the messages that cases of one kind draw."""
+    """Yield the messages that cases of one kind draw."""
     yield from (message for message, drawn in DRAWN.items() if drawn == kind)

@@ -32,7 +32,9 @@ def differs(case: Answer, ask: Ask, about: str = "") -> bool:
 
 
 def smallest(case: Answer, ask: Ask, tries_max: int) -> Answer:
-    """The smallest case found that differs in the same way; the case itself when one refuses it."""
+    """Return the smallest case found that differs in the same way; the case itself if one side
+    refuses it.
+    """
     if not differs(case, ask):
         return case
     about = kind(differences(our_answer(case), ask(case))[0])
@@ -40,7 +42,7 @@ def smallest(case: Answer, ask: Ask, tries_max: int) -> Answer:
 
 
 def told(seed: int, case: Answer, ask: Ask, tries_max: int) -> str:
-    """The differences of a case, with the smallest one found that has them."""
+    """Return the differences of a case, with the smallest case found that shows them."""
     small = smallest(case, ask, tries_max)
     found = differences(our_answer(small), ask(small)) or differences(our_answer(case), ask(case))
     return f"seed {seed}:\n" + "\n".join(found[:20]) + f"\n{json.dumps(small)}"

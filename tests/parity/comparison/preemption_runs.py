@@ -45,7 +45,7 @@ from shared.events.preemption import (
     PreemptionClosed,
 )
 from shared.machine.runtime import Host
-from shared.model.columns import few, size, split, unpack, unpack_totals
+from shared.model.columns import as_numbers, size, split, unpack, unpack_totals
 from shared.model.ids import INGEST, PREEMPTION, JournalName, placement
 from shared.simulated.cluster import SimCluster
 from shared.simulated.config import SimConfig
@@ -60,7 +60,7 @@ GRACE_MS = 300
 
 @dataclass(frozen=True)
 class Promise:
-    """A node is for this pod once its victims have left."""
+    """A node nominated for a pod, which it gets once its victims have left."""
 
     pod: int
     node: str
@@ -69,22 +69,24 @@ class Promise:
 
 @dataclass
 class Known:
-    """What a shard knows: its nodes, the pods on them with since when (ms), and promises by ask."""
+    """A shard's knowledge: its nodes, the pods on them with their start (ms), and nominations by
+    ask.
+    """
 
     nodes: dict[int, str] = field(default_factory=dict)
     placed: dict[int, tuple[str, int]] = field(default_factory=dict)
     promised: dict[int, Promise] = field(default_factory=dict)
 
     def copy(self) -> "Known":
-        """As it is now."""
+        """Return a copy."""
         return Known(dict(self.nodes), dict(self.placed), dict(self.promised))
 
     def let_go(self, pod: int) -> None:
-        """Nothing is promised to this pod any more."""
+        """Drop the pod's nomination."""
         self.promised = {ask: one for ask, one in self.promised.items() if one.pod != pod}
 
     def node_of(self, pod: int) -> str:
-        """The node that is promised to it, or nothing."""
+        """Return the pod's nominated node, or an empty text."""
         return next((one.node for one in self.promised.values() if one.pod == pod), "")
 
 
@@ -112,7 +114,9 @@ class Decision:
 
 @dataclass
 class Played:
-    """A run's decisions, by shard and then preemption's, and pods' names by number."""
+    """A run's decisions, those of shards first and then preemption's, and the pods' names by
+    number.
+    """
 
     decisions: list[Decision]
     names: dict[int, str]
@@ -142,7 +146,9 @@ class Played:
         return given | {"status": {"disruptionsAllowed": left}}
 
     def _placed(self, world: World, pod: int, node: str, number: int) -> Object:
-        """Of two pods of one age the one that was known first is older, as in the mesh."""
+        """Return an assigned pod. Of two pods with one start, the one known first is older, as in
+        the mesh.
+        """
         given = world.pods[self.names[pod]]
         start = (EPOCH + timedelta(seconds=number)).isoformat()
         status = {"phase": "Running", "startTime": start}
@@ -150,7 +156,7 @@ class Played:
 
 
 def played(world: World, folder: Any, shards: int, batch: bool, lasts_s: float) -> Played:
-    """The decisions of a run on this world, on virtual time."""
+    """Return the decisions of a run on this world, on virtual time."""
     path = folder / "world.json"
     path.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": world.objects()}))
     log = MemoryLog()
@@ -201,7 +207,7 @@ def _read(journals: dict[str, Journal], shards: int) -> Played:
         for event in step.own:
             if isinstance(event, PodsNamed):
                 pods = (f"{event.namespace}/{name}" for name in split(event.names))
-                names.update(zip(few(event.ids), pods, strict=True))
+                names.update(zip(as_numbers(event.ids), pods, strict=True))
     made: list[Decision] = []
     answers: dict[tuple[str, int, int], Known] = {}
     for shard in range(shards):
@@ -225,7 +231,7 @@ def _of_shard(
 
 
 def _time_ms(step: Step, source: str, position: int) -> int:
-    """When the step took this in."""
+    """Return the time at which the step applied this input, ms."""
     for part in step.record.consumed:
         if part.journal == source and part.start <= position < part.stop and part.time_ms >= 0:
             return part.time_ms
@@ -236,13 +242,13 @@ def _learn(known: Known, shard: int, event: Event, now_ms: int) -> None:
     match event:
         case NodesSet() if event.shard == shard:
             names = (node.name for node in event.nodes)
-            known.nodes.update(zip(few(event.ids), names, strict=True))
+            known.nodes.update(zip(as_numbers(event.ids), names, strict=True))
         case PodsAssigned() if event.shard == shard:
-            for pod, node in zip(few(event.ids), few(event.nodes), strict=True):
+            for pod, node in zip(as_numbers(event.ids), as_numbers(event.nodes), strict=True):
                 known.placed.setdefault(pod, (known.nodes[node], now_ms))
                 known.let_go(pod)
         case PodsGone():
-            for pod in few(event.ids):
+            for pod in as_numbers(event.ids):
                 known.placed.pop(pod, None)
                 known.let_go(pod)
         case NominationCleared():
@@ -252,7 +258,7 @@ def _learn(known: Known, shard: int, event: Event, now_ms: int) -> None:
 def _decided(known: Known, event: Event, now_ms: int) -> Iterator[Decision]:
     match event:
         case Refused():
-            for pod in few(event.ids):
+            for pod in as_numbers(event.ids):
                 yield Decision(pod, known.copy(), reasons=event.reasons)
         case Reserved():
             columns = (
@@ -267,11 +273,13 @@ def _decided(known: Known, event: Event, now_ms: int) -> Iterator[Decision]:
                 known.placed[pod] = name, now_ms
                 known.let_go(pod)
         case Released():
-            for pod in few(event.ids):
+            for pod in as_numbers(event.ids):
                 known.placed.pop(pod, None)
         case Nominated():
             known.let_go(event.pod)
-            promise = Promise(event.pod, known.nodes[event.node], frozenset(few(event.victims)))
+            promise = Promise(
+                event.pod, known.nodes[event.node], frozenset(as_numbers(event.victims))
+            )
             known.promised[event.ask] = promise
         case NominationLost():
             known.promised.pop(event.ask, None)
@@ -290,7 +298,7 @@ class Run:
 
 @dataclass
 class Arbiter:
-    """Preemption's journal: the shards' answers, and the chosen victims."""
+    """Reads preemption's journal: the shards' answers and the chosen victims."""
 
     answers: dict[tuple[str, int, int], Known]
     runs: dict[int, Run] = field(default_factory=dict)
@@ -301,7 +309,7 @@ class Arbiter:
     covered: dict[int, set[int]] = field(default_factory=dict)
 
     def read(self, journal: Journal) -> Iterator[Decision]:
-        """Its decisions."""
+        """Yield preemption's decisions."""
         for step in journal.steps:
             for source, position, event in step.inputs:
                 self._learn(source, position, event)
@@ -312,9 +320,9 @@ class Arbiter:
         match event:
             case BudgetSet():
                 self.allowed.setdefault(event.budget, (event.name, event.allowed))
-                self.covered.setdefault(event.budget, set()).update(few(event.covered))
+                self.covered.setdefault(event.budget, set()).update(as_numbers(event.covered))
             case BudgetCovers():
-                self.covered.setdefault(event.budget, set()).update(few(event.ids))
+                self.covered.setdefault(event.budget, set()).update(as_numbers(event.ids))
             case CandidatesFound():
                 known = self.answers[source, position, event.ask]
                 self.runs[event.ask].known[event.shard] = known, event
@@ -323,18 +331,18 @@ class Arbiter:
                 for run in self.runs.values():
                     run.chosen.pop(event.ask, None)
             case Nominated() if event.ask in self.chosen:
-                self.chosen[event.ask] = frozenset(few(event.victims))
+                self.chosen[event.ask] = frozenset(as_numbers(event.victims))
             case EvictionFailed():
-                self.chosen[event.ask] -= set(few(event.ids))
+                self.chosen[event.ask] -= set(as_numbers(event.ids))
 
     def _decided(self, event: Event) -> Iterator[Decision]:
         match event:
             case DryRunAsked():
                 run = self.runs[event.ask] = Run(self._leaving())
-                self.run_of |= dict.fromkeys((event.pod, *few(event.others)), run)
+                self.run_of |= dict.fromkeys((event.pod, *as_numbers(event.others)), run)
             case NominateAsked():
                 yield self._choice(self.run_of[event.pod], event)
-                self.chosen[event.ask] = frozenset(few(event.victims))
+                self.chosen[event.ask] = frozenset(as_numbers(event.victims))
             case EvictAsked():
                 self.evicted.add(event.ask)
             case PreemptionClosed() | NominationCleared():
@@ -348,7 +356,7 @@ class Arbiter:
 
     def _choice(self, run: Run, event: NominateAsked) -> Decision:
         known, found = run.known[event.shard]
-        victims, node = few(event.victims), known.nodes[event.node]
+        victims, node = as_numbers(event.victims), known.nodes[event.node]
         offered = (*found.candidates, *found.series)
         chosen = (event.node, event.victims)
         [violations] = {one.violations for one in offered if (one.node, one.victims) == chosen}

@@ -41,7 +41,9 @@ Key = str | int
 
 
 def _parts(value: object, path: Path) -> Iterator[tuple[Path, Key, Key]]:
-    """What may be left out, large parts first: (where, first, last) of a list or a mapping."""
+    """Yield the parts that may be left out, large ones first: (path, first, last) of a list or
+    mapping.
+    """
     if isinstance(value, list):
         length = len(value)
         size = length
@@ -58,7 +60,7 @@ def _parts(value: object, path: Path) -> Iterator[tuple[Path, Key, Key]]:
 
 
 def _without(case: Case, path: Path, first: Key, last: Key) -> Case | None:
-    """The case without that part; None where an earlier step took it away already."""
+    """Return the case without the part; None if an earlier step removed it."""
     found = copy.deepcopy(case)
     place: Any = found
     try:

@@ -12,7 +12,7 @@ SCORED = (
     *("TaintToleration", "NodeAffinity", "NodeResourcesFit"),
     *("NodeResourcesBalancedAllocation", "PodTopologySpread", "InterPodAffinity"),
 )
-"""Those of the cases of cases.py; ImageLocality has cases of its own."""
+"""Score plugins of the cases in cases.py; ImageLocality has other cases."""
 MESSAGES = (
     "node(s) were unschedulable",
     "node(s) had untolerated taint(s)",
@@ -37,7 +37,7 @@ MESSAGES = (
 
 
 class Tally:
-    """Counts over many answers; a case counts once for each thing that it reaches."""
+    """Counts over many answers; a case counts once for each message and plugin."""
 
     def __init__(self) -> None:
         self.cases = self.pods = self.nodes = self.feasible = 0
@@ -45,7 +45,7 @@ class Tally:
         self.scores: Counter[str] = Counter()
 
     def add(self, answer: Mapping[str, Any]) -> None:
-        """One case's answer; an error counts as a case and no more."""
+        """Count one case's answer; an error counts only as a case."""
         self.cases += 1
         pods = answer.get("pods", [])
         self.messages.update({text for pod in pods for text in _messages(pod)})
@@ -64,7 +64,7 @@ def _messages(pod: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _varied(pod: Mapping[str, Any]) -> Iterator[str]:
-    """Plugins that give this pod's nodes several values."""
+    """Yield the plugins with several values on this pod's nodes."""
     values: dict[str, set[int]] = {}
     for node in pod["nodes"].values():
         for plugin, score in node["scores"].items():

@@ -16,7 +16,7 @@ ZONE, HOSTNAME = "topology.kubernetes.io/zone", "kubernetes.io/hostname"
 DRIVER = "disk.example"
 CLAIMS = 12
 CLASS, NEVER = "standard", "never"
-"""The second class has no volumes, and none is made: its claims stay unbound."""
+"""The second class has no volumes and no provisioner: its claims stay unbound."""
 
 
 def volume_world(seed: int, alone: bool = True) -> World:
@@ -51,7 +51,7 @@ def volume_world(seed: int, alone: bool = True) -> World:
 
 
 def used_world(seed: int) -> World:
-    """A world whose pods all have the same claim, which is for one pod."""
+    """Return a world whose pods all have the same ReadWriteOncePod claim."""
     made = world(seed)
     made.selecting += [_claim("one", "pv-one"), _free("pv-one", 1, CLASS)]
     claim, volume = made.selecting
@@ -77,7 +77,7 @@ def _used(draw: Random, claims: list[str], at: int) -> Object:
 def _bound(
     draw: Random, name: str, nodes: list[str], zones: list[str], alone: bool
 ) -> list[Object]:
-    """A claim and the volume that it has."""
+    """Return a bound claim and its volume."""
     volume = f"pv-{name}"
     spec: Object = {
         "capacity": {"storage": "1Gi"},
@@ -148,7 +148,7 @@ class ChoosingWorld(World):
         return [*self.selecting, *self._then(decision)]
 
     def _then(self, decision: Decision) -> Iterator[Object]:
-        """Claims and volumes as they were told, and as they were held."""
+        """Yield claims and volumes with the facts and the held choices of a decision."""
         held = {one.volume: one for one, _node in decision.held if one.volume}
         chosen = {one.claim: node for one, node in decision.held if not one.volume}
         for one in decision.storage:
@@ -199,7 +199,9 @@ def _reaches(spec: Object, labels: Object) -> bool:
 
 
 def _made(one: PersistentVolume) -> Object:
-    """What the simulated cluster made for a claim: to be reached from everywhere."""
+    """Return the volume that the simulated cluster provisioned for a claim, reachable from every
+    node.
+    """
     made = _free(one.name, 1, one.storage_class)
     made["spec"] |= {"capacity": {"storage": str(one.capacity_bytes)}}
     return made
@@ -237,7 +239,7 @@ def choosing_world(seed: int) -> ChoosingWorld:
 
 
 def _wish(made: ChoosingWorld, draw: Random) -> str:
-    """A new claim's name."""
+    """Add a claim that waits for its first consumer; return its name."""
     name = f"w{len(made.claims)}"
     claim = _claim(name)
     spec = claim["spec"]

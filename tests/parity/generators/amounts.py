@@ -26,13 +26,13 @@ BOTH = (CPU, MEMORY)
 
 
 def usual(draw: Random, most: int = 8) -> Amounts:
-    """What an ordinary container asks for."""
+    """Return the requests of an ordinary container."""
     cpu = draw.choice((50, 100, 250, 500, 1000)[: 3 + most // 4])
     return {CPU: cpu, MEMORY: draw.choice((32, 64, 128, 256, 512)[: 3 + most // 4]) * MI}
 
 
 def set_to(pod: Pod, key: str, amount: int) -> None:
-    """Have the pod ask for so much in all, as far as its other parts allow."""
+    """Set the pod's total request, as far as its other containers allow."""
     more = amount - pod.asks(key)
     if key in pod.level:
         pod.level[key] = max(pod.inner(key), pod.level[key] + more)
@@ -54,14 +54,14 @@ def best_effort(draw: Random, draft: Draft) -> None:
 
 
 def explicit_zero(draw: Random, draft: Draft) -> None:
-    """A written 0, which is not the same as nothing."""
+    """Explicit requests of 0, which differ from absent ones."""
     for pod in some(draw, draft.pods):
         for key in some(draw, (CPU, MEMORY, STORAGE, WIDGET)):
             draw.choice(pod.containers).amounts[key] = 0
 
 
 def odd_amounts(draw: Random, draft: Draft) -> None:
-    """Milli-cores and bytes that divide nothing."""
+    """Odd milli-cores and bytes."""
     for pod in some(draw, draft.pods):
         for container in pod.containers:
             amounts = {CPU: draw.randint(1, 999), MEMORY: draw.randint(1, 400 * MI)}
@@ -116,7 +116,7 @@ def sidecars(draw: Random, draft: Draft) -> None:
 
 
 def overhead(draw: Random, draft: Draft) -> None:
-    """What a runtime class adds."""
+    """Overhead, as a runtime class adds it."""
     for pod in some(draw, draft.pods):
         amounts = {CPU: draw.choice((1, 100, 250)), MEMORY: draw.choice((1, 120 * MI))}
         pod.overhead = {key: amounts[key] for key in some(draw, BOTH)}
@@ -202,7 +202,7 @@ def zero_allocatable(draw: Random, draft: Draft) -> None:
 
 
 def _forgo(draw: Random, draft: Draft, key: str) -> None:
-    """Some pods do not ask for this: what is short of it is feasible for them."""
+    """Remove this request from some pods: nodes without the resource are feasible for them."""
     for pod in some(draw, draft.pending):
         for container in pod.containers:
             container.amounts.pop(key, None)
@@ -256,7 +256,7 @@ def too_large(draw: Random, draft: Draft) -> None:
 
 
 def _aim(draw: Random, draft: Draft, pod: Pod) -> tuple[Node, str]:
-    """A node and a resource; huge pages are whole, and no pod gets all devices: they are no aim."""
+    """Return a node and a resource to fill exactly; neither huge pages nor devices."""
     asked = {key for container in pod.containers for key in container.amounts}
     keys = sorted((asked | {CPU, MEMORY}) - {HUGE_PAGES, GPU})
     return draw.choice(draft.nodes), draw.choice(keys)

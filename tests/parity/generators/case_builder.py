@@ -37,7 +37,7 @@ class Container:
     restarts: str = ""
 
     def written(self, draw: Random, name: str) -> Object:
-        """The container of a pod's spec."""
+        """Return the container as Kubernetes has it."""
         amounts = dict(self.amounts)
         if HUGE_PAGES in amounts and not amounts.keys() & {CPU, MEMORY}:
             amounts[MEMORY] = MI  # an API server's rule
@@ -78,11 +78,11 @@ class Pod:
 
     @property
     def mains(self) -> list[Container]:
-        """The containers that run on; there is always one."""
+        """Return the main containers; there is always one."""
         return [container for container in self.containers if container.kind == "main"]
 
     def asks(self, key: str) -> int:
-        """What the pod asks of one resource in all, half bytes rounded up."""
+        """Return the pod's request of one resource, half bytes rounded up."""
         inner = self.inner(key)
         if key in self.level and not (self.level_by_limit and inner):
             inner = self.level[key]
@@ -103,7 +103,7 @@ class Pod:
         return max(running, most) + (halves + 1) // 2
 
     def written(self, draw: Random) -> Object:
-        """The Pod."""
+        """Return the Pod."""
         spec = dict(self.spec)
         for key, kinds in (("initContainers", ("init", "sidecar")), ("containers", ("main",))):
             found = [one for one in self.containers if one.kind in kinds]
@@ -142,7 +142,7 @@ class Node:
     unschedulable: bool = False
 
     def written(self, draw: Random) -> Object:
-        """The Node; its capacity is larger than what can be allocated, as with a real kubelet."""
+        """Return the Node; its capacity exceeds its allocatable amounts, as with a real kubelet."""
         amounts = _all_spelled(draw, self.allocatable)
         more = {key: amount + amount // 16 for key, amount in self.allocatable.items()}
         more |= {key: self.allocatable[key] for key in (PODS, HUGE_PAGES, GPU) if key in more}
@@ -170,16 +170,16 @@ class Draft:
 
     @property
     def pods(self) -> list[Pod]:
-        """Assigned and pending ones."""
+        """Return the assigned and the pending pods."""
         return [*self.assigned, *self.pending]
 
     def free(self, node: Node, key: str) -> int:
-        """What the pods on a node leave of a resource; negative when it is over-committed."""
+        """Return what a node's pods leave of a resource; negative if it is over-committed."""
         taken = sum(pod.asks(key) for pod in self.assigned if pod.node == node.name)
         return node.allocatable.get(key, 0) - taken
 
     def written(self, draw: Random) -> Object:
-        """The case."""
+        """Return the case."""
         objects = [*self.classes, *(node.written(draw) for node in self.nodes)]
         objects += [pod.written(draw) for pod in (*self.assigned, *self.waiting)]
         return {"objects": objects, "pods": [pod.written(draw) for pod in self.pending]}
@@ -190,7 +190,7 @@ def _all_spelled(draw: Random, amounts: Amounts) -> dict[str, str]:
 
 
 def spelled(draw: Random, key: str, amount: int) -> str:
-    """One of the ways to write an amount."""
+    """Return the amount in one of its spellings."""
     ways = [str(amount)]
     if key == CPU:
         ways = [f"{amount}m"]

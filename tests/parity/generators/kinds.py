@@ -46,11 +46,11 @@ IN_CI = {
     "together": 400,
     FAILURES: 72,
 }
-"""How many of each are compared by the tests: those of the first seeds."""
+"""The number of cases of each kind that the tests compare: those of the first seeds."""
 
 
 def kinds(url: str) -> dict[str, Callable[[int], Object]]:
-    """What draws a case of each kind from its seed; extenders are at `url`."""
+    """Return by kind a function that draws a case from a seed; extenders are at `url`."""
     return {
         PLAIN: cases.case,
         "configs": configured,

@@ -46,7 +46,7 @@ def case(seed: int) -> Object:
         if draw.random() < 0.1:
             one["spec"].setdefault("affinity", {})["nodeAffinity"] = _named(draw, nodes)
     if draw.random() < 0.1:
-        found["config"] = _nobody()
+        found["config"] = _without_preemption()
     if any("topologySpreadConstraints" in one["spec"] for one in found["pods"]):
         # kube-scheduler takes pods off that it had not counted (docs/reference/differences.md).
         for one in placed:
@@ -76,8 +76,8 @@ def _named(draw: Random, nodes: list[str]) -> Object:
     return {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}
 
 
-def _nobody() -> Object:
-    """A profile without DefaultPreemption."""
+def _without_preemption() -> Object:
+    """Return a configuration without DefaultPreemption."""
     off = {"postFilter": {"disabled": [{"name": "DefaultPreemption"}]}}
     return {
         "apiVersion": "kubescheduler.config.k8s.io/v1",

@@ -70,7 +70,7 @@ def _node(draw: Random, name: str) -> Object:
 
 
 def _pod(draw: Random, name: str, ports: list[int], node: str = "", start: int = 0) -> Object:
-    """It may take one of the ports."""
+    """Return a pod, which may use one of the ports."""
     amounts = {
         "cpu": draw.choice(("250m", "500m", "1", "2")),
         "memory": draw.choice(("1Gi", "2Gi")),
@@ -129,7 +129,9 @@ def _without(answer: Object) -> Object:
 
 
 def rank(case: Object, candidate: Object) -> tuple[int, ...]:
-    """The rules of pickOneNodeForPreemption in their order; equal by all of them is a tie."""
+    """Return a candidate's values for pickOneNodeForPreemption's rules, in order; equal values are
+    a tie.
+    """
     pods = {f"{o['metadata'].get('namespace')}/{o['metadata']['name']}": o for o in case["objects"]}
     victims = [pods[name] for name in candidate["victims"]]
     values = [CLASSES[victim["spec"]["priorityClassName"]] for victim in victims]
@@ -145,7 +147,7 @@ def rank(case: Object, candidate: Object) -> tuple[int, ...]:
 
 
 def differences(case: Object, ours: Object, theirs: Object) -> list[str]:
-    """What is not the same, about the preemption of the case's pods and besides."""
+    """Return the differences, those of preemption included."""
     found = compare.differences(_without(ours), _without(theirs))
     for mine, other in zip(ours["pods"], theirs["pods"], strict=True):
         one, two = mine.get("preemption"), dict(other.get("preemption") or ())

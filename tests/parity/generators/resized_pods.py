@@ -37,7 +37,7 @@ def _resize(draw: Random, pod: Object) -> None:
 
 
 def _told(draw: Random, container: Object) -> Object:
-    """A container's status, whose cpu and memory may differ from the spec's."""
+    """Return a container's status; its cpu and memory may differ from the spec's."""
     asked = container.get("resources", {}).get("requests", {})
     other = {key: value for key, value in asked.items() if key not in ("cpu", "memory")}
     if draw.random() < 0.9:

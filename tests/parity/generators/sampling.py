@@ -13,7 +13,7 @@ from tests.parity.generators.case_builder import Object
 from tests.parity.generators.rules import HOSTNAME
 
 NODES = (0, 0, 99, 100, 101, 110, 150)
-"""At least so many; of fewer than 100 all are looked at."""
+"""The least number of nodes; of fewer than 100 nodes all are examined."""
 SHARES = (0, 1, 5, 30, 55, 70, 90, 99)
 ZONES = ("topology.kubernetes.io/zone", "failure-domain.beta.kubernetes.io/zone")
 REGIONS = ("topology.kubernetes.io/region", "failure-domain.beta.kubernetes.io/region")
@@ -44,7 +44,7 @@ def case(seed: int) -> Object:
 
 
 def _like(draw: Random, node: Object, number: int, others: list[Object]) -> Object:
-    """One more node like this, with some of its pods."""
+    """Add a copy of the node, with some of its pods."""
     made, name = deepcopy(node), node["metadata"]["name"]
     more = made["metadata"]["name"] = f"{name}-{number}"
     labels = made["metadata"].get("labels") or {}
@@ -62,7 +62,7 @@ def _like(draw: Random, node: Object, number: int, others: list[Object]) -> Obje
 
 
 def _zones(draw: Random, nodes: list[Object]) -> None:
-    """As clouds name them, by old names, by both, or not at all."""
+    """Label nodes with zones: by new names, old names, both, or not at all."""
     share = draw.choice((0.0, 0.5, 0.9, 1.0))
     for node in nodes:
         labels = node["metadata"].setdefault("labels", {})

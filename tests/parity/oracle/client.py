@@ -25,7 +25,7 @@ _END_TIMEOUT_S = 10.0
 
 
 class OracleError(RuntimeError):
-    """The program ended where an answer was due."""
+    """The program ended before it answered."""
 
 
 def oracle_path(environ: Mapping[str, str] = os.environ) -> Path:
@@ -37,7 +37,7 @@ def oracle_path(environ: Mapping[str, str] = os.environ) -> Path:
 
 
 def install_command(path: Path) -> str:
-    """What builds the program."""
+    """Return the command that builds the program."""
     part = path.parent.name
     return f"deploy/servers/install.sh {part}" if part == "parity-cover" else "make servers"
 
@@ -91,7 +91,7 @@ class Oracle:
         self._open.close()
 
     def ask(self, case: Mapping[str, Any]) -> dict[str, Any]:
-        """What it decides about one case; {"error": ...} where kube-scheduler cannot take it."""
+        """Return the answer to one case; {"error": ...} if kube-scheduler cannot take it."""
         [answer] = self.ask_all([case])
         return answer
 
@@ -171,7 +171,7 @@ class _Feeder:
         self._thread.start()
 
     def sent_another(self) -> bool:
-        """Whether one more answer is due; waits for the case, and lets one more be sent."""
+        """Wait for the next case and let one more be sent; return whether its answer is due."""
         another = self._sent.get()
         self.finished = not another
         self._may_send.release()

@@ -14,11 +14,9 @@ PLAIN, LOWER, FAILS, BREAKS, BABBLES, INVENTS, SLEEPS, NOBODY = (
     *("plain", "lower", "fails", "breaks", "babbles", "invents", "sleeps", "nobody"),
 )
 NULL, STRANGE = "null", "strange"
-"""Who says nothing at all; who has something against a node that there is not, and answers with
-names whatever it was asked with.
-"""
+"""Manners of filter: the answer null; names as answer and a reason against an unknown node."""
 SPARES, ACCUSES = "spares", "accuses"
-"""Where somebody has to go: nobody goes from the last of the nodes; somebody who is not there."""
+"""Manners of preempt: no victim on the last node; a victim that is not there."""
 SLEEP_S = 60.0
 
 
@@ -73,7 +71,7 @@ class ExtenderServer:
         return {}
 
     def answer(self, path: str, body: dict[str, Any]) -> tuple[int, bytes]:
-        """Status and body."""
+        """Return status and body of the answer."""
         _, prefix, verb = path.split("/")
         salt, _, manner = prefix.partition("-")
         if verb == "bind":
@@ -148,7 +146,9 @@ def _victims(body: dict[str, Any]) -> dict[str, tuple[list[str], int]]:
 
 
 def _left(salt: str, asked: dict[str, tuple[list[str], int]]) -> dict[str, tuple[list[str], int]]:
-    """Some nodes are left out, from some fewer go, or in another order, or beyond more budgets."""
+    """Return preempt's answer: some nodes are left out; some have fewer victims, another order, or
+    more violations.
+    """
     left: dict[str, tuple[list[str], int]] = {}
     for node, (uids, beyond) in asked.items():
         match _drawn(salt, "preempt", node):
@@ -172,12 +172,14 @@ def _named(pods: list[dict[str, str]], beyond: int, manner: str) -> dict[str, An
 
 
 def _drawn(salt: str, verb: str, name: str) -> int:
-    """0..10, the same everywhere."""
+    """Return a score of 0..10, the same on every machine."""
     return crc32(f"{salt} {verb} {name}".encode()) % 11
 
 
 def _filtered(salt: str, names: list[str]) -> dict[str, Any]:
-    """Some nodes fail, some for good, some for both, some without a word."""
+    """Return filter's answer: some nodes fail, some unresolvably, some in both ways, some without a
+    reason.
+    """
     found: dict[str, Any] = {"NodeNames": [], "FailedNodes": {}, "FailedAndUnresolvableNodes": {}}
     for name in names:
         drawn = _drawn(salt, "filter", name)

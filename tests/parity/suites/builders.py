@@ -17,7 +17,7 @@ def pod(name="p", requests=None, *, ports=(), status=None, **spec):
 
 
 def named(*names):
-    """Required affinity with one term per name."""
+    """Return required affinity with one term per name."""
     terms = [
         {"matchFields": [{"key": "metadata.name", "operator": "In", "values": [name]}]}
         for name in names

@@ -39,13 +39,13 @@ pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("parity-sequences")]
 
 SEEDS = (1, 2, 3)
 TIME_LIMIT_S, SHORT_S = 60, 4
-"""A run that finds its own end wrong waits for something to change; of those a part is enough."""
+"""A run whose own check fails would wait for a change; a part of its decisions is enough."""
 
 
 def played(
     given: World, folder, shards: int = 1, batch: str = "true", limit_s: int = TIME_LIMIT_S
 ) -> list[Decision]:
-    """The decisions of a run on this world; what the run itself thinks of them does not matter."""
+    """Return the decisions of a run on this world, whatever the run's own check says."""
     manifests = {"apiVersion": "v1", "kind": "List", "items": given.objects()}
     (folder / "world.json").write_text(json.dumps(manifests))
     words = ["run", str(folder / "world.json"), "--run-dir", str(folder / "run"), "-o", "json"]

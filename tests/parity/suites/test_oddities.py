@@ -30,7 +30,7 @@ def feasible(told: Object) -> str:
 
 
 def pulled(told: Object) -> list[int]:
-    """What InterPodAffinity makes of the nodes a and b."""
+    """Return InterPodAffinity's scores of the nodes a and b."""
     return [told["nodes"][name]["scores"].get("InterPodAffinity", 0) for name in "ab"]
 
 
@@ -46,7 +46,7 @@ def placed(name: str, on: str, **more: Any) -> Object:
 
 
 def term(operator: str, kind: str, *, is_required: bool) -> Object:
-    """About all pods of namespaces with some team."""
+    """Return a term about all pods of namespaces with some team."""
     rule: Object = {"key": "team", "operator": operator}
     if operator in ("In", "NotIn"):
         rule["values"] = ["red"]

@@ -21,7 +21,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("parity-sequences")]
 
 
 def wrong(world: World, made: Played, oracle: Oracle) -> list[str]:
-    """What kube-scheduler would not have decided."""
+    """Return the decisions that kube-scheduler would not have made."""
     answers = oracle.ask_all([made.case(world, one) for one in made.decisions])
     found = [
         _wrong(world, made, one, answer["pods"][0], oracle)
@@ -85,7 +85,7 @@ def _rank(world: World, made: Played, one: Decision, candidate) -> tuple[int, ..
 
 SEEDS = range(6)
 MANY = (6, 7, 8)
-"""Kinds of pods that come at the same moment."""
+"""Numbers of signatures whose pods arrive at the same moment."""
 
 
 @pytest.mark.parametrize("seed", SEEDS)

@@ -212,7 +212,7 @@ BUGS = (
             """
     from services.placement.core.books import remade_nodes
 
-    remade_nodes.settle(state, list(few(event.ids)))
+    remade_nodes.settle(state, list(as_numbers(event.ids)))
     if size(event.ids) <= FEW and not state.deferred and not state.failed:
 """,
         ),

@@ -120,7 +120,7 @@ async def test_a_bounded_number_of_pods_is_in_flight_in_order():
     inside: list[int] = []
 
     async def enter(number: int, pods: int, leave: asyncio.Event) -> None:
-        async with room.of(pods):
+        async with room.acquire(pods):
             inside.append(number)
             await leave.wait()
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from shared.model.columns import FEW_MAX, few, has_repeats, pack
+from shared.model.columns import FEW_MAX, as_numbers, has_repeats, pack
 
 
 @pytest.mark.parametrize(
@@ -17,4 +17,4 @@ def test_a_repeated_value_is_found_wherever_it_is(ids, repeats):
 @pytest.mark.parametrize("count", [0, 1, FEW_MAX, FEW_MAX + 1])
 def test_a_column_reads_as_numbers_however_many_there_are(count):
     values = [(-3) ** at for at in range(count)]
-    assert list(few(pack(values))) == values
+    assert list(as_numbers(pack(values))) == values

@@ -19,7 +19,7 @@ from shared.model.volumes import Choice
 from tests.support.steps import Steps
 
 CPU = "Insufficient cpu"
-GATE_MS = 300_000
+TIMEOUT_MS = 300_000
 
 
 def permit(placements=1):
@@ -30,7 +30,7 @@ def members(*groups):
     return tuple(Members(sig, pack(list(ids))) for sig, ids in groups)
 
 
-def dispatched(*groups, gang=1, attempt=1, version=1, need=3, timeout_ms=GATE_MS):
+def dispatched(*groups, gang=1, attempt=1, version=1, need=3, timeout_ms=TIMEOUT_MS):
     return GangDispatched(attempt, gang, version, need, members(*groups), timeout_ms)
 
 
@@ -267,23 +267,23 @@ def test_a_member_with_a_node_of_its_own_is_none():
 
 def test_a_newer_group_aborts_the_attempt():
     mesh = holding()
-    assert mesh.when(GangSet(1, "a/b", 4, GATE_MS, 2)) == [STALE]
+    assert mesh.when(GangSet(1, "a/b", 4, TIMEOUT_MS, 2)) == [STALE]
 
 
 def test_a_change_beats_the_last_answer_of_the_same_step():
     mesh = holding()
-    assert mesh.when(held(0, [1, 2, 3]), GangSet(1, "a/b", 4, GATE_MS, 2)) == [STALE]
+    assert mesh.when(held(0, [1, 2, 3]), GangSet(1, "a/b", 4, TIMEOUT_MS, 2)) == [STALE]
 
 
 def test_an_attempt_of_an_older_group_is_released_at_once():
     mesh = permit()
-    mesh.when(GangSet(1, "a/b", 3, GATE_MS, 2))
+    mesh.when(GangSet(1, "a/b", 3, TIMEOUT_MS, 2))
     assert mesh.when(dispatched(THREE)) == [STALE]
     assert mesh.when(dispatched(THREE, attempt=2, version=2)) == [OfferAsked(1, 2, members(THREE))]
 
 
 def test_the_dispatched_version_does_no_harm():
-    assert holding().when(GangSet(1, "a/b", 3, GATE_MS, 1)) == []
+    assert holding().when(GangSet(1, "a/b", 3, TIMEOUT_MS, 1)) == []
 
 
 def test_a_deleted_group_aborts_the_attempt_and_its_permit_timeout():
@@ -294,11 +294,11 @@ def test_a_deleted_group_aborts_the_attempt_and_its_permit_timeout():
 
 def test_an_attempt_at_a_group_that_was_deleted_while_it_was_on_its_way_is_released():
     mesh = permit()
-    assert mesh.when(GangSet(1, "a/b", 3, GATE_MS, 1), GangGone(1)) == []
+    assert mesh.when(GangSet(1, "a/b", 3, TIMEOUT_MS, 1), GangGone(1)) == []
     mesh.reload()
     assert mesh.when(dispatched(THREE)) == [STALE]
     assert mesh.core.due_ms(mesh.state) is None
-    assert mesh.when(GangSet(1, "a/b", 3, GATE_MS, 2), dispatched(THREE, attempt=2)) == [
+    assert mesh.when(GangSet(1, "a/b", 3, TIMEOUT_MS, 2), dispatched(THREE, attempt=2)) == [
         GangReleased(1, 2, (), 0, stale=True)
     ]
     again = dispatched(THREE, attempt=3, version=2)
@@ -308,9 +308,9 @@ def test_an_attempt_at_a_group_that_was_deleted_while_it_was_on_its_way_is_relea
 def test_the_permit_timeout_releases_every_hold():
     mesh = holding(2, counts=((2,), (1,)))
     mesh.when(held(0, [1, 2]))
-    assert mesh.when(at_ms=GATE_MS - 1) == []
-    assert mesh.core.due_ms(mesh.state) == GATE_MS
-    assert mesh.when(at_ms=GATE_MS) == [GangTimedOut(1, 1)]
+    assert mesh.when(at_ms=TIMEOUT_MS - 1) == []
+    assert mesh.core.due_ms(mesh.state) == TIMEOUT_MS
+    assert mesh.when(at_ms=TIMEOUT_MS) == [GangTimedOut(1, 1)]
     assert mesh.when(held(1, [3])) == []
     assert mesh.core.due_ms(mesh.state) is None
 
@@ -328,26 +328,26 @@ def test_the_permit_timeout_may_end_between_attempts():
     mesh = permit()
     mesh.when(dispatched(THREE))
     mesh.when(offered(0, 0))
-    assert mesh.when(at_ms=GATE_MS) == [GangTimedOut(1, 1)]
+    assert mesh.when(at_ms=TIMEOUT_MS) == [GangTimedOut(1, 1)]
 
 
 def test_an_attempt_after_the_timeout_starts_a_new_one():
     mesh = permit()
     mesh.when(dispatched(THREE))
-    mesh.when(at_ms=GATE_MS)
-    mesh.when(dispatched(THREE, attempt=2), at_ms=GATE_MS + 5)
-    assert mesh.core.due_ms(mesh.state) == 2 * GATE_MS + 5
+    mesh.when(at_ms=TIMEOUT_MS)
+    mesh.when(dispatched(THREE, attempt=2), at_ms=TIMEOUT_MS + 5)
+    assert mesh.core.due_ms(mesh.state) == 2 * TIMEOUT_MS + 5
 
 
 def test_a_gang_complete_in_the_step_of_its_timeout_commits():
-    (event,) = holding().when(held(0, [1, 2, 3]), at_ms=GATE_MS)
+    (event,) = holding().when(held(0, [1, 2, 3]), at_ms=TIMEOUT_MS)
     assert isinstance(event, GangCommitted)
 
 
 def test_a_commit_ends_the_permit_timeout():
     mesh = holding()
     mesh.when(held(0, [1, 2, 3]))
-    assert mesh.when(at_ms=10 * GATE_MS) == []
+    assert mesh.when(at_ms=10 * TIMEOUT_MS) == []
 
 
 def test_attempts_of_several_gangs_may_be_open():

@@ -105,7 +105,7 @@ def with_identity(
 
 
 def labelsets_of(state: IngestState, places: Iterable[str]) -> Iterator[LabelSet]:
-    """Return the label sets of pods in these namespaces."""
+    """Yield the label sets of pods in these namespaces."""
     chosen = dict.fromkeys(places)
     if EVERYWHERE in chosen:
         yield from state.labelsets.values()

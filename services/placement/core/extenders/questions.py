@@ -17,7 +17,7 @@ from services.placement.core.placing.work_queue import Batch
 from services.placement.core.state import PlacementState
 from shared.events.observed import ExtendersAnswered
 from shared.events.placement import ExtendersAsked, NominationLost, Refused
-from shared.model.columns import I64, few, size, unpack
+from shared.model.columns import I64, as_numbers, size, unpack
 from shared.scheduling.profile import NAMED_NODES
 from shared.scheduling.table.table import NodeTable
 
@@ -41,7 +41,7 @@ def decide_promise_refused(state: PlacementState) -> Iterator[NominationLost]:
     one = state.nominations.get(state.nomination_of_pod.get(pod, 0))
     if one is None or not one.announced:
         return
-    if one.node in few(call.asked.nodes) and one.node not in few(answer.nodes):
+    if one.node in as_numbers(call.asked.nodes) and one.node not in as_numbers(answer.nodes):
         yield NominationLost(state.shard, one.ask, pod, NOT_LEFT, refused=True)
 
 

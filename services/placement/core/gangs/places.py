@@ -34,7 +34,7 @@ from shared.events.placement import (
     PlacesFound,
 )
 from shared.events.preemption import DryRunAsked, GangDryRunAsked, GangNominateAsked
-from shared.model.columns import few, pack, size
+from shared.model.columns import as_numbers, pack, size
 from shared.model.victims import Nominee
 from shared.scheduling.cycle.inter_pod_rules import fits, rules_of
 from shared.scheduling.cycle.score_classes import static_of
@@ -150,7 +150,7 @@ class _Members(DryRun):
         """Return the best place, or None if its node must be searched again first."""
         _key, row, chosen = heappop(self.found)
         self.clean -= not chosen.violations
-        victims = few(chosen.victims)
+        victims = as_numbers(chosen.victims)
         if row not in self.fresh and any(self._budgets(pod) for pod in victims):
             self.fresh.add(row)
             self._look(row)
@@ -170,7 +170,7 @@ class _Members(DryRun):
         if not self.wanted.gpu_count:
             return 0
         victims, leaving = self._victims(np.array([row], np.int64))
-        gone = set(few(chosen.victims))
+        gone = set(as_numbers(chosen.victims))
         leave = [one for one in victims.get(chosen.node, ()) if one.pod in gone]
         scratch = self._without(row, chosen.node, [*leaving.get(chosen.node, ()), *leave])
         return scratch.pick_devices(self.wanted)
@@ -203,7 +203,13 @@ def decide_gang_nomination(
             return stale
         kept |= leave
     nominees = tuple(
-        Nominee(one.ask, one.pod, one.sig, one.node, pack(v for v in few(one.victims) if v in kept))
+        Nominee(
+            one.ask,
+            one.pod,
+            one.sig,
+            one.node,
+            pack(v for v in as_numbers(one.victims) if v in kept),
+        )
         for one in event.nominees
     )
     return GangNominated(state.shard, event.ask, event.gang, nominees)
@@ -224,7 +230,7 @@ def _needed(state: PlacementState, node: int, nominees: Sequence[Nominee]) -> se
     ledger = state.ledger
     lowest: dict[int, int] = {}  # victim -> priority of the member it leaves for
     for one in nominees:
-        for pod in few(one.victims):
+        for pod in as_numbers(one.victims):
             lowest[pod] = state.specs[one.sig].priority
     rows = [row for pod in lowest if (row := ledger.placed_row(pod, node)) is not None]
     victims = {row + ledger.base: state.specs[int(ledger.sig[row])].priority for row in rows}

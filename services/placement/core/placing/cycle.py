@@ -19,7 +19,7 @@ Every way filters, scores and picks, and differs in the nodes that it looks at:
     ask            all, or the nominated node      one; HTTP extenders must judge the nodes first
     answered       those that extenders left       one, with their scores
 
-Rules between pods and volumes are filters, which the kernel applies in every way.
+Inter-pod rules and volumes are filters, which the kernel applies in every way.
 """
 
 from collections.abc import Callable

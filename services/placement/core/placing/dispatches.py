@@ -20,7 +20,7 @@ from services.placement.core.volumes import reservations
 from shared.events.binding import BindFailed, Bound
 from shared.events.placement import Refused, Released, Reserved
 from shared.events.queueing import Dispatched
-from shared.model.columns import I64, few, size, unpack
+from shared.model.columns import I64, as_numbers, size, unpack
 from shared.scheduling.table.layout import FREE
 
 
@@ -109,8 +109,10 @@ def on_reserved(state: PlacementState, event: Reserved) -> None:
     state.work_queue.pop(event.attempt, event.ids)
     count = size(event.ids)
     if count <= FEW:
-        devices = few(event.devices) if event.devices else (0,) * count
-        for pod, node, mask in zip(few(event.ids), few(event.nodes), devices, strict=True):
+        devices = as_numbers(event.devices) if event.devices else (0,) * count
+        for pod, node, mask in zip(
+            as_numbers(event.ids), as_numbers(event.nodes), devices, strict=True
+        ):
             _reserve_one(state, event.sig, pod, node, mask)
         if event.volumes:
             reservations.reserve_volumes(state, event)
@@ -189,7 +191,7 @@ def remember_refused(state: PlacementState, sig: int) -> None:
 def on_bound(state: PlacementState, event: Bound) -> None:
     """Note that our bind succeeded: the pod is where we put it."""
     if size(event.ids) <= FEW and not state.deferred and not state.failed:
-        for pod, node in zip(few(event.ids), few(event.nodes), strict=True):
+        for pod, node in zip(as_numbers(event.ids), as_numbers(event.nodes), strict=True):
             row = state.ledger.placed_row(pod, node)
             if row is not None:
                 state.ledger.advance_one(row, "Bound")

@@ -26,7 +26,7 @@ from services.queueing.core.waiting import message_refresh, permit_rejections
 from shared.events.binding import BindFailed, Bound
 from shared.events.placement import Improved, Refused, Reserved, ShardDigest
 from shared.model.cluster_event_kinds import POD_DELETE
-from shared.model.columns import I64, few, size, unpack
+from shared.model.columns import I64, as_numbers, size, unpack
 
 IN_FLIGHT = int(Pod.IN_FLIGHT)
 
@@ -38,7 +38,7 @@ def on_reserved(state: QueueingState, event: Reserved) -> None:
         return
     pods = state.pods
     if size(event.ids) <= SMALL and not state.gangs:
-        _reserved_few(state, attempt, few(event.ids))
+        _reserved_few(state, attempt, as_numbers(event.ids))
         return
     ids = pods.select(unpack(event.ids), Pod.IN_FLIGHT, event.attempt)
     if not len(ids):

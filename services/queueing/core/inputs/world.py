@@ -11,7 +11,7 @@ from services.queueing.core.state import QueueingState, Sig
 from services.queueing.core.transitions import Pod
 from services.queueing.core.waiting import permit_rejections
 from shared.events.ingest import PodsPending, SignatureDefined, SignatureRetired, SignaturesQueued
-from shared.model.columns import I64, few, size, unpack
+from shared.model.columns import I64, as_numbers, size, unpack
 from shared.model.objects import CPU, MEMORY
 
 INT64_MAX = (1 << 63) - 1
@@ -78,7 +78,7 @@ def on_pods_pending(state: QueueingState, event: PodsPending) -> None:
     pods = state.pods
     is_gated = event.gated or event.sig in state.gates
     if count <= SMALL and not event.gang and not is_gated:
-        handful = few(event.ids)
+        handful = as_numbers(event.ids)
         pods.cover(max(handful))
         base, state_at = pods.base, pods.state_at
         if min(handful) >= base and not any(state_at[pod - base] for pod in handful):

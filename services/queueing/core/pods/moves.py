@@ -14,7 +14,7 @@ from services.queueing.core.scheduling_queue import enqueue
 from services.queueing.core.state import QueueingState, Sig, by_number, remove_pod
 from services.queueing.core.transitions import Pod
 from services.queueing.core.waiting import permit_rejections, unschedulable_timeout
-from shared.model.columns import I64, few, size, unpack
+from shared.model.columns import I64, as_numbers, size, unpack
 
 RESERVED = int(Pod.RESERVED)
 
@@ -163,7 +163,11 @@ def delay(state: QueueingState, ids: I64) -> None:
 def finish(state: QueueingState, event: str, column: bytes) -> None:
     """Finish pods: `bound` (permanently, by any scheduler) or `gone`."""
     pods = state.pods
-    if size(column) <= SMALL and not state.gangs and _finish_reserved(state, event, few(column)):
+    if (
+        size(column) <= SMALL
+        and not state.gangs
+        and _finish_reserved(state, event, as_numbers(column))
+    ):
         return
     ids = unpack(column)
     if event == "gone" and state.bound_members:
