@@ -15,7 +15,7 @@ from tests.support.steps import Steps
 
 
 def binding(**options) -> Any:
-    """A core in its first term that knows nodes 1 to 3."""
+    """Return the steps of a core in its first term that knows nodes 1 to 3."""
     steps = Steps(BindingCore(1))
     steps.given(Configured({"binding": options}), nodes(1, 2, 3))
     return steps
@@ -53,7 +53,7 @@ def gone(*ids: int) -> PodsGone:
 
 
 def answers(effect: int, codes: dict[int, Answer], revision: int = 0, node: int | None = None):
-    """The same revision and node for all."""
+    """Return answers with the same revision and node for all pods."""
     nodes_ = b"" if node is None else pack([node] * len(codes))
     return BindAnswers(
         effect, pack(codes.keys()), bytes(codes.values()), pack([revision] * len(codes)), nodes_
@@ -64,8 +64,8 @@ def evict_answers(effect: int, codes: dict[int, Answer]) -> EvictAnswers:
     return EvictAnswers(effect, pack(codes.keys()), bytes(codes.values()))
 
 
-def told(events: list[Event]) -> Any:
-    """Events as tuples of plain values, without texts and plugins where there are none."""
+def plain(events: list[Event]) -> Any:
+    """Return events as tuples of plain values, without empty texts and plugins."""
     out = []
     for event in events:
         values: list[object] = [type(event).__name__]
@@ -84,5 +84,5 @@ def asked(events: list[Event]) -> BindsAsked:
 
 
 def open_bind(steps: Steps, pod: int = 1, node: int = 1) -> int:
-    """Name and reserve one pod; returns the effect that asks for its bind."""
+    """Name and reserve one pod; return the effect that asks for its bind."""
     return asked(steps.when(named(pod), reserved({pod: node}))).effect

@@ -31,8 +31,8 @@ from tests.unit.binding.inputs import (
     gone,
     named,
     nodes_gone,
+    plain,
     reserved,
-    told,
 )
 
 SPEC = PodSpec()
@@ -54,7 +54,7 @@ def done(effect: int, *pods: int, text: str = "", **more) -> PreBindAnswers:
 
 
 def steps_of_one():
-    """One pod whose plugins run as effect 1."""
+    """Return steps with one pod whose plugins run as effect 1."""
     steps = binding(pre_bind=PLUGIN, post_bind=PLUGIN)
     assert steps.when(named(1), hooked()) == [PreBindsAsked(1, pack([1]))]
     return steps
@@ -67,7 +67,7 @@ def test_plugins_run_before_the_bind_and_hear_of_it_afterwards():
     effect = asked(steps.when(done(1, 1))).effect
     assert steps.when(done(1, 1)) == [], "said twice"
     events = steps.when(answers(effect, {1: Answer.DONE}))
-    assert told(events[:1]) == [("Bound", [1], [1])]
+    assert plain(events[:1]) == [("Bound", [1], [1])]
     if len(events) == 1:
         events += steps.when()
     assert events[1:] == [PostBindsAsked(effect + 1, pack([1]))]
@@ -85,7 +85,7 @@ def test_a_rejected_pod_is_released_and_may_be_reserved_again():
     steps = steps_of_one()
     events = steps.when(done(1, 1, text="no room at the switch"))
     assert events[0] == PreBindFailed(1, 1, "no room at the switch")
-    assert told(events[1:]) == REFUSED
+    assert plain(events[1:]) == REFUSED
     assert not steps.state.plugin_specs
     assert not steps.state.pre_bind_rejections
     assert not steps.core.effects(steps.state)
@@ -113,16 +113,16 @@ def test_the_plugins_reason_is_written_to_the_pod():
 def test_a_fact_overrides_a_plugins_answer(fact, end):
     for text in ("", "no"):
         steps = steps_of_one()
-        assert told(steps.when(fact)) == [end]
+        assert plain(steps.when(fact)) == [end]
         assert steps.when(done(1, 1, text=text)) == []
         steps = steps_of_one()
         found = steps.when(fact, done(1, 1, text=text))
-        assert told(found) == [end]
+        assert plain(found) == [end]
         # The answer may also be there first, in the same turn.
         steps = steps_of_one()
         steps.given(done(1, 1, text=text))
         steps.reload()
-        assert told(steps.when(fact))[-1] == end
+        assert plain(steps.when(fact))[-1] == end
         assert not steps.state.pre_bind_rejections
 
 
@@ -143,9 +143,9 @@ def test_many_pods_at_once_and_those_of_other_schedulers():
     pods = range(1, 10)
     events = steps.when(named(*pods), hooked(dict.fromkeys(pods, 1)))
     assert events == [PreBindsAsked(1, pack(pods))]
-    assert told(steps.when(done(1, *pods)))[0][2] == list(pods)
+    assert plain(steps.when(done(1, *pods)))[0][2] == list(pods)
     other = binding(pre_bind={"other": PLUGIN[SPEC.scheduler]})
-    assert told(other.when(named(*pods), hooked(dict.fromkeys(pods, 1))))[0][2] == list(pods)
+    assert plain(other.when(named(*pods), hooked(dict.fromkeys(pods, 1))))[0][2] == list(pods)
 
 
 def test_only_gang_members_with_bind_plugins_wait_for_them():
@@ -174,7 +174,7 @@ def test_a_bind_that_an_extender_refused_fails_with_its_message():
     assert steps.state.bind_errors == {1: "not today"}
     steps.reload()
     events = steps.when(answers(2, {1: Answer.DONE}, 12, UNASSIGNED))
-    assert told(events) == [("BindFailed", [1], "failed", [1], ("not today",))]
+    assert plain(events) == [("BindFailed", [1], "failed", [1], ("not today",))]
     assert not steps.state.bind_errors
     steps.reload()
 
@@ -184,7 +184,7 @@ def test_a_failed_bind_may_have_landed():
     effect = asked(steps.when(named(1), hooked())).effect
     no = msgspec.structs.replace(answers(effect, {1: Answer.REFUSED}), texts=("not today",))
     steps.when(no)
-    assert told(steps.when(answers(2, {1: Answer.DONE}, 12, 1))) == [("Bound", [1], [1])]
+    assert plain(steps.when(answers(2, {1: Answer.DONE}, 12, 1))) == [("Bound", [1], [1])]
     assert not steps.state.bind_errors
 
 
@@ -193,8 +193,8 @@ def test_a_bind_that_an_extender_reports_is_read_back_and_repeated_if_missing():
     effect = asked(steps.when(named(1), hooked())).effect
     assert steps.when(answers(effect, {1: Answer.ASSIGNED})) == [ReadsAsked(2, pack([1]))]
     (again,) = steps.when(answers(2, {1: Answer.DONE}, 12, UNASSIGNED))
-    assert told([again])[0][:3] == ("BindsAsked", 3, [1])
-    assert told(steps.when(assigned({1: 1}))) == [("Bound", [1], [1])]
+    assert plain([again])[0][:3] == ("BindsAsked", 3, [1])
+    assert plain(steps.when(assigned({1: 1}))) == [("Bound", [1], [1])]
 
 
 def test_without_plugins_no_spec_is_kept():
@@ -207,7 +207,7 @@ def test_without_plugins_no_spec_is_kept():
 
 
 def permitting(event=None, **more):
-    """One pod about which permit plugins are asked as effect 1."""
+    """Return steps with one pod about which permit plugins are asked as effect 1."""
     steps = binding(permit=PLUGIN, **more)
     assert steps.when(named(1), event or hooked()) == [PermitsAsked(1, pack([1]))]
     return steps
@@ -235,7 +235,7 @@ def test_a_pod_denied_its_node_is_released_and_retried():
     steps = permitting(chosen())
     events = steps.when(done(1, 1, text="alone"))
     assert events[0] == PreBindFailed(1, 1, "alone")
-    assert told(events[1:]) == REFUSED
+    assert plain(events[1:]) == REFUSED
     assert not steps.state.volumes
     steps.reload()
     assert steps.when(hooked({1: 2})) == [PermitsAsked(2, pack([1]))]
@@ -270,7 +270,7 @@ def test_the_rejecting_permit_plugin_is_recorded():
 def test_a_pod_deleted_before_the_answer_leaves_nothing_behind():
     steps = permitting()
     steps.given(done(1, 1, text="alone", plugins=("One",)), gone(1))
-    assert told(steps.when()) == [("BindFailed", [1], "gone", [1])]
+    assert plain(steps.when()) == [("BindFailed", [1], "gone", [1])]
     assert not steps.state.pre_bind_rejectors
     steps.reload()
 
@@ -284,7 +284,7 @@ def test_volumes_that_are_bound_while_the_pod_waits_are_not_written():
 
 def test_volumes_that_fail_while_the_pod_waits_end_the_wait():
     steps = permitting(chosen())
-    assert told(steps.when(VolumesFailed(1, 1, "gone"))) == ABANDONED
+    assert plain(steps.when(VolumesFailed(1, 1, "gone"))) == ABANDONED
     assert steps.when(done(1, 1)) == []
     assert not steps.core.effects(steps.state)
 
@@ -300,6 +300,6 @@ def test_volumes_that_fail_while_the_pod_waits_end_the_wait():
 )
 def test_a_fact_ends_the_wait(fact, end):
     steps = permitting(chosen())
-    assert told(steps.when(fact)) == [end]
+    assert plain(steps.when(fact)) == [end]
     assert steps.when(done(1, 1)) == []
     steps.reload()

@@ -20,8 +20,8 @@ from tests.unit.binding.inputs import (
     nodes,
     nodes_gone,
     open_bind,
+    plain,
     reserved,
-    told,
 )
 
 DONE, UNKNOWN, ASSIGNED, STALE, GONE, REFUSED, BUSY = Answer
@@ -30,9 +30,9 @@ DONE, UNKNOWN, ASSIGNED, STALE, GONE, REFUSED, BUSY = Answer
 def test_a_reservation_is_posted_and_its_answer_recorded():
     steps = binding()
     decided = steps.when(named(1, 2), reserved({2: 3, 1: 1}))
-    assert told(decided) == [("BindsAsked", 1, [2, 1], [3, 1], [12, 11])]
+    assert plain(decided) == [("BindsAsked", 1, [2, 1], [3, 1], [12, 11])]
     decided = steps.when(answers(1, {2: DONE, 1: DONE}))
-    assert told(decided) == [("Bound", [2, 1], [3, 1])]
+    assert plain(decided) == [("Bound", [2, 1], [3, 1])]
     assert not steps.core.effects(steps.state)
     assert steps.when(assigned({1: 1, 2: 3})) == []
     assert steps.core.due_ms(steps.state) is None
@@ -42,28 +42,28 @@ def test_a_column_takes_the_same_way_as_singles():
     steps = binding()
     ids = range(1, 21)
     decided = steps.when(named(*ids), reserved({i: 1 + i % 3 for i in ids}))
-    assert len(told(decided)[0][2]) == 20
+    assert len(plain(decided)[0][2]) == 20
     half = steps.when(answers(1, dict.fromkeys(range(1, 11), DONE)))
-    assert told(half) == [("Bound", list(range(1, 11)), [1 + i % 3 for i in range(1, 11)])]
+    assert plain(half) == [("Bound", list(range(1, 11)), [1 + i % 3 for i in range(1, 11)])]
     assert list(steps.core.effects(steps.state)) == [1]
     rest = steps.when(answers(1, {i: UNKNOWN if i == 15 else DONE for i in range(11, 21)}))
-    assert told(rest)[0][1] == [i for i in range(11, 21) if i != 15]
+    assert plain(rest)[0][1] == [i for i in range(11, 21) if i != 15]
     assert not steps.core.effects(steps.state)
 
 
 def test_gang_commits_are_bound_in_the_same_way():
     steps = binding()
     commit = GangCommitted(1, 1, pack([1, 2]), pack([2, 2]))
-    assert told(steps.when(named(1, 2), commit)) == [("BindsAsked", 1, [1, 2], [2, 2], [11, 12])]
+    assert plain(steps.when(named(1, 2), commit)) == [("BindsAsked", 1, [1, 2], [2, 2], [11, 12])]
 
 
 def test_a_bind_waits_for_the_pods_name_and_the_nodes():
     steps = binding()
     assert steps.when(reserved({1: 7})) == []
     assert steps.when(named(1)) == []
-    assert told(steps.when(nodes(7))) == [("BindsAsked", 1, [1], [7], [11])]
+    assert plain(steps.when(nodes(7))) == [("BindsAsked", 1, [1], [7], [11])]
     assert steps.when(reserved({3: 1})) == []
-    assert told(steps.when(named(2, 3))) == [("BindsAsked", 2, [3], [1], [13])]
+    assert plain(steps.when(named(2, 3))) == [("BindsAsked", 2, [3], [1], [13])]
 
 
 def test_unknown_repeats_the_same_post_later_and_later():
@@ -77,27 +77,27 @@ def test_unknown_repeats_the_same_post_later_and_later():
         assert steps.when(at_ms=due_ms - 1) == []
         now_ms = due_ms
         repeat = asked(steps.when(at_ms=now_ms))
-        assert told([repeat]) == [("BindsAsked", effect + 1, [1], [1], [11])]
+        assert plain([repeat]) == [("BindsAsked", effect + 1, [1], [1], [11])]
         effect = repeat.effect
     assert delays == [100, 200, 400, 800, 1600, 3200, 5000, 5000]
-    assert told(steps.when(answers(effect, {1: DONE}))) == [("Bound", [1], [1])]
+    assert plain(steps.when(answers(effect, {1: DONE}))) == [("Bound", [1], [1])]
 
 
 def test_an_assigned_pod_is_read():
     for node, outcome in ((1, ("Bound", [1], [1])), (2, ("BindFailed", [1], "foreign", [1]))):
         steps = binding()
         effect = open_bind(steps)
-        assert told(steps.when(answers(effect, {1: ASSIGNED}))) == [("ReadsAsked", 2, [1])]
-        assert told(steps.when(answers(2, {1: DONE}, 15, node))) == [outcome]
+        assert plain(steps.when(answers(effect, {1: ASSIGNED}))) == [("ReadsAsked", 2, [1])]
+        assert plain(steps.when(answers(2, {1: DONE}, 15, node))) == [outcome]
         assert steps.core.due_ms(steps.state) is None
 
 
 def test_a_stale_revision_is_read_and_the_same_target_asked_again():
     steps = binding()
     effect = open_bind(steps)
-    assert told(steps.when(answers(effect, {1: STALE}))) == [("ReadsAsked", 2, [1])]
-    assert told(steps.when(answers(2, {1: DONE}, 40, -1))) == [("BindsAsked", 3, [1], [1], [40])]
-    assert told(steps.when(answers(3, {1: DONE}))) == [("Bound", [1], [1])]
+    assert plain(steps.when(answers(effect, {1: STALE}))) == [("ReadsAsked", 2, [1])]
+    assert plain(steps.when(answers(2, {1: DONE}, 40, -1))) == [("BindsAsked", 3, [1], [1], [40])]
+    assert plain(steps.when(answers(3, {1: DONE}))) == [("Bound", [1], [1])]
 
 
 def test_reading_unassigned_is_never_definite():
@@ -116,24 +116,24 @@ def test_reads_and_fences_are_repeated_until_they_are_answered(answer):
     effect = open_bind(steps)
     steps.when(answers(effect, {1: STALE}))
     assert steps.when(answers(2, {1: answer})) == []
-    assert told(steps.when(at_ms=100)) == [("ReadsAsked", 3, [1])]
+    assert plain(steps.when(at_ms=100)) == [("ReadsAsked", 3, [1])]
     steps.when(answers(3, {1: DONE}, 20, -1), at_ms=1_000)
     repeat = asked(steps.when(at_ms=2_000))
-    assert told(steps.when(answers(repeat.effect, {1: REFUSED})))[0][0] == "FencesAsked"
+    assert plain(steps.when(answers(repeat.effect, {1: REFUSED})))[0][0] == "FencesAsked"
     fence = repeat.effect + 1
     assert steps.when(answers(fence, {1: answer})) == []
-    assert told(steps.when(at_ms=4_000)) == [("FencesAsked", fence + 1, [1])]
+    assert plain(steps.when(at_ms=4_000)) == [("FencesAsked", fence + 1, [1])]
 
 
 def test_a_refused_bind_is_given_up_behind_a_fence():
     steps = binding()
     effect = open_bind(steps)
-    assert told(steps.when(answers(effect, {1: REFUSED}))) == [("FencesAsked", 2, [1])]
-    assert told(steps.when(answers(2, {1: DONE}, 50, -1))) == [
+    assert plain(steps.when(answers(effect, {1: REFUSED}))) == [("FencesAsked", 2, [1])]
+    assert plain(steps.when(answers(2, {1: DONE}, 50, -1))) == [
         ("BindFailed", [1], "abandoned", [1])
     ]
     again = steps.when(reserved({1: 2}))
-    assert told(again) == [("BindsAsked", 3, [1], [2], [50])], "the next bind has the new revision"
+    assert plain(again) == [("BindsAsked", 3, [1], [2], [50])], "the next bind has the new revision"
 
 
 @pytest.mark.parametrize(
@@ -149,14 +149,14 @@ def test_each_answer_to_a_fence_has_one_outcome(answer, node, outcome):
     steps = binding()
     effect = open_bind(steps)
     steps.when(answers(effect, {1: REFUSED}))
-    assert told(steps.when(answers(2, {1: answer}, 50, node))) == [outcome]
+    assert plain(steps.when(answers(2, {1: answer}, 50, node))) == [outcome]
 
 
 def test_a_busy_api_counts_as_never_sent():
     steps = binding()
     effect = open_bind(steps)
     assert steps.when(answers(effect, {1: BUSY})) == []
-    assert told(steps.when(nodes_gone(1))) == [("BindFailed", [1], "abandoned", [1])]
+    assert plain(steps.when(nodes_gone(1))) == [("BindFailed", [1], "abandoned", [1])]
     steps = binding()
     effect = open_bind(steps)
     steps.when(answers(effect, {1: BUSY}))
@@ -169,7 +169,7 @@ def test_busy_after_unknown_still_needs_a_fence():
     steps.when(answers(effect, {1: UNKNOWN}))
     repeat = asked(steps.when(at_ms=100))
     steps.when(answers(repeat.effect, {1: BUSY}))
-    assert told(steps.when(nodes_gone(1)))[0][0] == "FencesAsked"
+    assert plain(steps.when(nodes_gone(1)))[0][0] == "FencesAsked"
 
 
 def test_busy_under_a_second_owner_still_needs_a_fence():
@@ -177,15 +177,15 @@ def test_busy_under_a_second_owner_still_needs_a_fence():
     effect = open_bind(steps)
     steps.when(Configured({}))
     steps.when(answers(effect, {1: BUSY}))
-    assert told(steps.when(nodes_gone(1)))[0][0] == "FencesAsked"
+    assert plain(steps.when(nodes_gone(1)))[0][0] == "FencesAsked"
 
 
 def test_a_node_deleted_during_the_post_needs_a_fence():
     steps = binding()
     effect = open_bind(steps)
-    assert told(steps.when(nodes_gone(1))) == [("FencesAsked", 2, [1])]
+    assert plain(steps.when(nodes_gone(1))) == [("FencesAsked", 2, [1])]
     assert steps.when(answers(effect, {1: DONE})) == [], "too late: the fence will tell"
-    assert told(steps.when(answers(2, {1: DONE}, 50, -1))) == [
+    assert plain(steps.when(answers(2, {1: DONE}, 50, -1))) == [
         ("BindFailed", [1], "abandoned", [1])
     ]
 
@@ -194,13 +194,13 @@ def test_a_bind_to_a_deleted_node_fails_at_once():
     steps = binding()
     steps.when(nodes_gone(1))
     decided = steps.when(named(1), reserved({1: 1}))
-    assert told(decided) == [("BindFailed", [1], "abandoned", [1])]
+    assert plain(decided) == [("BindFailed", [1], "abandoned", [1])]
 
 
 def test_a_not_found_answer_ends_the_bind():
     steps = binding()
     effect = open_bind(steps)
-    assert told(steps.when(answers(effect, {1: GONE}))) == [("BindFailed", [1], "gone", [1])]
+    assert plain(steps.when(answers(effect, {1: GONE}))) == [("BindFailed", [1], "gone", [1])]
 
 
 @pytest.mark.parametrize(
@@ -209,7 +209,7 @@ def test_a_not_found_answer_ends_the_bind():
 def test_a_fact_beats_an_outcome(node, outcome):
     steps = binding()
     effect = open_bind(steps)
-    assert told(steps.when(assigned({1: node}))) == [outcome]
+    assert plain(steps.when(assigned({1: node}))) == [outcome]
     assert not steps.core.effects(steps.state)
     assert steps.when(answers(effect, {1: DONE})) == []
 
@@ -219,7 +219,7 @@ def test_echoes_of_a_column_may_be_faster_than_the_answers():
     ids = range(1, 9)
     steps.when(named(*ids), reserved(dict.fromkeys(ids, 1)))
     facts = {i: 2 if i == 3 else 1 for i in ids}
-    assert told(steps.when(assigned(facts))) == [
+    assert plain(steps.when(assigned(facts))) == [
         ("Bound", [1, 2, 4, 5, 6, 7, 8], [1] * 7),
         ("BindFailed", [3], "foreign", [1]),
     ]
@@ -229,7 +229,7 @@ def test_echoes_of_a_column_may_be_faster_than_the_answers():
 def test_a_reservation_after_the_fact_is_bound_at_once():
     steps = binding()
     steps.when(named(1, 2, 3), assigned({1: 1, 2: 2}), gone(3))
-    assert told(steps.when(reserved({1: 1, 2: 1, 3: 1}))) == [
+    assert plain(steps.when(reserved({1: 1, 2: 1, 3: 1}))) == [
         ("Bound", [1], [1]),
         ("BindFailed", [3], "gone", [1]),
         ("BindFailed", [2], "foreign", [1]),
@@ -242,7 +242,7 @@ def test_a_deleted_pod_fails_only_while_it_is_open(answer):
     effect = open_bind(steps)
     if answer is not None:
         steps.when(answers(effect, {1: answer}))
-    assert told(steps.when(gone(1))) == [("BindFailed", [1], "gone", [1])]
+    assert plain(steps.when(gone(1))) == [("BindFailed", [1], "gone", [1])]
     assert not steps.core.effects(steps.state)
     assert steps.when(gone(1)) == []
     assert steps.core.due_ms(steps.state) is None
@@ -251,7 +251,7 @@ def test_a_deleted_pod_fails_only_while_it_is_open(answer):
 def test_a_pod_deleted_before_its_bind_was_posted():
     steps = binding()
     decided = steps.when(named(1, 2), reserved({1: 1, 2: 1}), gone(1))
-    assert told(decided) == [
+    assert plain(decided) == [
         ("BindFailed", [1], "gone", [1]),
         ("BindsAsked", 1, [2], [1], [12]),
     ]
@@ -260,9 +260,9 @@ def test_a_pod_deleted_before_its_bind_was_posted():
 def test_newer_revisions_are_stored_unless_a_post_may_be_under_way():
     steps = binding()
     steps.when(named(1), named(1, revision=20))
-    assert told(steps.when(reserved({1: 1}))) == [("BindsAsked", 1, [1], [1], [21])]
+    assert plain(steps.when(reserved({1: 1}))) == [("BindsAsked", 1, [1], [1], [21])]
     steps.when(answers(1, {1: UNKNOWN}), named(1, revision=30))
-    assert told(steps.when(at_ms=100)) == [("BindsAsked", 2, [1], [1], [21])]
+    assert plain(steps.when(at_ms=100)) == [("BindsAsked", 2, [1], [1], [21])]
 
 
 @pytest.mark.parametrize("count", [2, 9])
@@ -271,13 +271,13 @@ def test_answers_to_an_older_effect_are_ignored(count):
     ids = list(range(1, count + 2))
     steps.when(named(*ids), reserved(dict.fromkeys(ids, 1)))
     steps.when(answers(1, dict.fromkeys(ids[1:], UNKNOWN)))
-    assert told(steps.when(at_ms=100)) == [
+    assert plain(steps.when(at_ms=100)) == [
         ("BindsAsked", 2, ids[1:], [1] * count, [10 + i for i in ids[1:]])
     ]
     for late in (REFUSED, DONE, GONE):
         assert steps.when(answers(1, dict.fromkeys(ids[1:], late))) == []
     assert list(steps.core.effects(steps.state)) == [1, 2]
-    assert told(steps.when(answers(2, dict.fromkeys(ids[1:], DONE)))) == [
+    assert plain(steps.when(answers(2, dict.fromkeys(ids[1:], DONE)))) == [
         ("Bound", ids[1:], [1] * count)
     ]
 
@@ -296,7 +296,7 @@ def test_open_effects_are_listed_in_order_for_the_next_owner():
     steps.when(reserved({3: 1}))
     steps.when(answers(2, {2: DONE}))
     steps.reload()
-    assert told(list(steps.core.effects(steps.state).values())) == [
+    assert plain(list(steps.core.effects(steps.state).values())) == [
         ("BindsAsked", 1, [1], [1], [11]),
         ("BindsAsked", 3, [3], [1], [13]),
     ]
@@ -325,7 +325,7 @@ def test_rows_of_deleted_pods_are_reused():
     steps.when(gone(*ids[1:9_000]))
     assert steps.state.table.used < 2_000
     decided = steps.when(named(10_001), reserved({1: 1, 9_500: 2, 10_001: 3, 500: 1}))
-    assert told(decided) == [
+    assert plain(decided) == [
         ("BindFailed", [500], "gone", [1]),
         ("BindsAsked", 1, [1, 9_500, 10_001], [1, 2, 3], [11, 9_510, 10_011]),
     ]
@@ -334,13 +334,13 @@ def test_rows_of_deleted_pods_are_reused():
 def test_messages_of_parked_pods_go_through_a_lossy_lane():
     steps = binding(status_patches=True)
     steps.given(named(1, 2), Parked(1, pack([1]), "old"), Parked(1, pack([1, 2]), "why"))
-    assert told(steps.when()) == [("FencesAsked", 1, [1, 2])]
+    assert plain(steps.when()) == [("FencesAsked", 1, [1, 2])]
     assert steps.state.messages == {1: "why", 2: "why"}
     assert steps.when(Parked(1, pack([2]), "newer")) == []
-    assert told(steps.when(reserved({1: 1}))) == [("BindsAsked", 2, [1], [1], [11])]
+    assert plain(steps.when(reserved({1: 1}))) == [("BindsAsked", 2, [1], [1], [11])]
     decided = steps.when(answers(1, {1: DONE, 2: DONE}, 60, -1))
-    assert told(decided) == [("FencesAsked", 3, [2])]
-    assert told(steps.when(reserved({2: 1})))[0] == ("BindsAsked", 4, [2], [1], [60])
+    assert plain(decided) == [("FencesAsked", 3, [2])]
+    assert plain(steps.when(reserved({2: 1})))[0] == ("BindsAsked", 4, [2], [1], [60])
     steps.when(Configured({}))
     assert list(steps.core.effects(steps.state)) == [2, 4]
 
@@ -364,7 +364,7 @@ def test_wrong_options_are_named(options, message):
 
 
 def lane() -> Any:
-    """Pods 1 and 2, whose message was written at 1,000 ms."""
+    """Return steps with pods 1 and 2, whose message was written at 1,000 ms."""
     steps = binding(status_patches=True).at(1_000)
     steps.when(named(1, 2), Parked(1, pack([1, 2]), "why"))
     assert steps.when(answers(1, {1: DONE, 2: DONE}, 60, -1)) == []
@@ -374,18 +374,18 @@ def lane() -> Any:
 def test_a_written_message_is_not_rewritten_at_once():
     steps = lane()
     assert steps.when(Parked(1, pack([1, 2]), "why"), at_ms=15_999) == []
-    assert told(steps.when(Confirmed(1, pack([1, 2]), "other"))) == [("FencesAsked", 2, [1, 2])]
+    assert plain(steps.when(Confirmed(1, pack([1, 2]), "other"))) == [("FencesAsked", 2, [1, 2])]
 
 
 def test_later_confirmations_are_written_at_a_bounded_rate(monkeypatch):
     monkeypatch.setattr(status_patches, "REFRESHES_PER_S", 1)
     steps = lane()
     again = Confirmed(1, pack([1, 2]), "why")
-    assert told(steps.when(again, at_ms=41_000)) == [("FencesAsked", 2, [1])]
+    assert plain(steps.when(again, at_ms=41_000)) == [("FencesAsked", 2, [1])]
     steps.reload()
     assert steps.when(answers(2, {1: DONE}, 70, -1)) == []
     assert steps.core.due_ms(steps.state) == 42_000
-    assert told(steps.when(at_ms=42_000)) == [("FencesAsked", 3, [2])]
+    assert plain(steps.when(at_ms=42_000)) == [("FencesAsked", 3, [2])]
     assert steps.when(answers(3, {2: DONE}, 71, -1), again) == []
     assert steps.core.due_ms(steps.state) is None
 
@@ -396,8 +396,8 @@ def test_new_messages_go_before_confirmed_ones():
     decided = steps.when(
         Confirmed(1, pack([1, 2]), "why"), Parked(1, pack([3]), "new"), at_ms=41_000
     )
-    assert told(decided) == [("FencesAsked", 2, [3])]
-    assert told(steps.when(answers(2, {3: DONE}, 72, -1))) == [("FencesAsked", 3, [1, 2])]
+    assert plain(decided) == [("FencesAsked", 2, [3])]
+    assert plain(steps.when(answers(2, {3: DONE}, 72, -1))) == [("FencesAsked", 3, [1, 2])]
 
 
 @pytest.mark.parametrize("code", [UNKNOWN, BUSY, REFUSED])
@@ -405,18 +405,18 @@ def test_a_lost_message_is_written_when_it_is_confirmed(code):
     steps = binding(status_patches=True).at(1_000)
     steps.when(named(1), Parked(1, pack([1]), "why"))
     assert steps.when(answers(1, {1: code})) == []
-    assert told(steps.when(Confirmed(1, pack([1]), "why"))) == [("FencesAsked", 2, [1])]
+    assert plain(steps.when(Confirmed(1, pack([1]), "why"))) == [("FencesAsked", 2, [1])]
 
 
 def test_after_a_fence_the_message_is_written_again():
     steps = lane()
     steps.when(reserved({1: 1}))
-    assert told(steps.when(answers(2, {1: REFUSED}))) == [("FencesAsked", 3, [1])]
+    assert plain(steps.when(answers(2, {1: REFUSED}))) == [("FencesAsked", 3, [1])]
     steps.when(answers(3, {1: DONE}, 80, -1))
-    assert told(steps.when(Parked(1, pack([1]), "why"))) == [("FencesAsked", 4, [1])]
+    assert plain(steps.when(Parked(1, pack([1]), "why"))) == [("FencesAsked", 4, [1])]
 
 
 def test_a_new_owner_knows_nothing_of_what_was_written():
     steps = lane()
     steps.when(Configured({"binding": {"status_patches": True}}))
-    assert told(steps.when(Confirmed(1, pack([1]), "why"))) == [("FencesAsked", 2, [1])]
+    assert plain(steps.when(Confirmed(1, pack([1]), "why"))) == [("FencesAsked", 2, [1])]

@@ -23,7 +23,7 @@ DONE, UNKNOWN = Answer.DONE, Answer.UNKNOWN
 
 
 class Told:
-    """A cluster that remembers whom it was to tell of."""
+    """A cluster that records the binds that it announces."""
 
     def __init__(self) -> None:
         self.binds: list[PastBind] = []
@@ -35,7 +35,7 @@ class Told:
 
 
 class Owner:
-    """A state to look at, and what is offered."""
+    """An owner with a state, which records submissions."""
 
     def __init__(self, state: Any) -> None:
         self.state = state
@@ -129,7 +129,7 @@ async def test_a_new_owner_writes_events_of_both(monkeypatch):
 
 
 async def test_binds_by_others_get_events_once_they_are_seen(monkeypatch):
-    """What an extender says it has done need not have come about."""
+    """An extender may report a bind that was never made."""
     monkeypatch.setattr(service, "DOUBT_S", 0.01)
     steps = binding(binder={"url": "http://localhost:1", "bind_verb": "bind"})
     told = Told()

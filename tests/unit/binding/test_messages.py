@@ -10,21 +10,21 @@ from shared.events.binding import FencesAsked
 from shared.events.queueing import Confirmed, Parked, TryFailed
 from shared.model.api_outcome import Answer
 from shared.model.columns import pack, unpack
-from tests.unit.binding.inputs import answers, assigned, binding, gone, named, reserved, told
+from tests.unit.binding.inputs import answers, assigned, binding, gone, named, plain, reserved
 
 MANY = list(range(1, 12_001))
 FRESH_MS, LATER_MS = 10_000, 41_000
 
 
 def asked(events: list[Event]) -> list[int]:
-    """Whose messages are written, in one effect at most."""
+    """Return the pods whose messages are written: one effect at most."""
     found = [event for event in events if isinstance(event, FencesAsked)]
     assert len(found) <= 1
     return unpack(found[0].ids).tolist() if found else []
 
 
 def write_all(steps: Any, events: list[Event]) -> list[list[int]]:
-    """Who is written, effect by effect, without time passing, until no more is asked."""
+    """Return the written pods, effect by effect, at one time, until no effect is left."""
     effects = []
     while pods := asked(events):
         effects.append(pods)
@@ -33,8 +33,8 @@ def write_all(steps: Any, events: list[Event]) -> list[list[int]]:
     return effects
 
 
-def told_many(pods: list[int]) -> Any:
-    """All wait, and have read why, at 1,000 ms."""
+def waiting_pods(pods: list[int]) -> Any:
+    """Return steps in which all pods wait and their message was written at 1,000 ms."""
     steps = binding(status_patches=True).at(1_000)
     effects = write_all(steps, steps.when(named(*pods), Parked(1, pack(pods), "why")))
     assert [pod for effect in effects for pod in effect] == pods
@@ -43,7 +43,7 @@ def told_many(pods: list[int]) -> Any:
 
 
 def test_messages_of_many_pods_are_rewritten_at_a_bounded_rate():
-    steps = told_many(MANY)
+    steps = waiting_pods(MANY)
     assert list(steps.state.written) == MANY
     assert steps.when(Confirmed(1, pack(MANY), "why"), at_ms=FRESH_MS) == []
     written: list[int] = []
@@ -58,7 +58,7 @@ def test_messages_of_many_pods_are_rewritten_at_a_bounded_rate():
 
 
 def test_confirmed_messages_of_unknown_pods_are_written_at_a_bounded_rate():
-    steps = told_many(MANY[:300])
+    steps = waiting_pods(MANY[:300])
     steps.when(Configured({"binding": {"status_patches": True}}))
     events = steps.when(Confirmed(1, pack(MANY[:300]), "why"), at_ms=LATER_MS)
     assert [len(part) for part in write_all(steps, events)] == [REFRESHES_PER_S]
@@ -74,7 +74,7 @@ def test_a_new_message_stays_new_when_it_is_confirmed_before_the_write():
 
 
 def test_a_different_message_is_written_at_once_even_if_only_confirmed():
-    steps = told_many(MANY[:300])
+    steps = waiting_pods(MANY[:300])
     events = steps.when(Confirmed(1, pack(MANY[:300]), "other"))
     assert [len(part) for part in write_all(steps, events)] == [EFFECT_PODS, 300 - EFFECT_PODS]
 
@@ -82,11 +82,11 @@ def test_a_different_message_is_written_at_once_even_if_only_confirmed():
 @pytest.mark.parametrize("pods", [[1], [1, 2], MANY[:300]])
 @pytest.mark.parametrize("ends", ["bound", "assigned", "gone"])
 def test_pods_that_no_longer_wait_are_forgotten(pods: list[int], ends: str):
-    steps = told_many(MANY[:400])
+    steps = waiting_pods(MANY[:400])
     steps.given(Confirmed(1, pack(MANY[:400]), "why"))
     steps.when(Confirmed(1, pack(MANY[:400]), "why"), Parked(1, pack(pods), "new"), at_ms=LATER_MS)
     if ends == "bound":
-        (bind,) = told(steps.when(reserved(dict.fromkeys(pods, 1))))
+        (bind,) = plain(steps.when(reserved(dict.fromkeys(pods, 1))))
         steps.when(answers(bind[1], dict.fromkeys(pods, Answer.DONE)))
     else:
         steps.when(gone(*pods) if ends == "gone" else assigned(dict.fromkeys(pods, 1)))
@@ -100,7 +100,7 @@ def test_pods_that_no_longer_wait_are_forgotten(pods: list[int], ends: str):
 
 
 def test_older_journals_ask_for_pods_that_wait_no_more():
-    steps = told_many([1, 2, 3])
+    steps = waiting_pods([1, 2, 3])
     steps.given(assigned({1: 1}), gone(2), FencesAsked(9, pack([1, 2, 3])))
     assert steps.state.messages == {1: "", 2: "", 3: "why"}
     steps.when(answers(9, {1: Answer.GONE, 2: Answer.GONE, 3: Answer.DONE}, 20_000, -1))

@@ -16,8 +16,7 @@ from shared.events.placement import VolumesBound, VolumesFailed
 from shared.model.columns import pack
 from shared.model.volumes import Choice
 from tests.support.steps import Steps
-from tests.unit.binding.inputs import gone, named, nodes, reserved
-from tests.unit.binding.inputs import told as plain
+from tests.unit.binding.inputs import gone, named, nodes, plain, reserved
 
 C_ON_V = Choice("a", "c", "uid-c", "v", "uid-v")
 D_ON_V = Choice("a", "d", "uid-d", "v", "uid-v")
@@ -41,7 +40,7 @@ def mesh(*configured):
 
 
 def granted(steps, number: int = 1) -> None:
-    """Pod 1 on node 1 is to have v for c."""
+    """Grant volume v for claim c to pod 1 on node 1."""
     assert steps.when(chosen(1, 1, C_ON_V, shard=2)) == [
         VolumesGranted(number, 2, 1, "node-1", (C_ON_V,)),
         VolumesAsked(1, pack([1])),

@@ -16,7 +16,7 @@ from tests.unit.binding.inputs import (
     gone,
     nodes_gone,
     open_bind,
-    told,
+    plain,
 )
 
 OLD, OTHER, NEW = 1, 2, 7
@@ -29,13 +29,15 @@ def again() -> NodesSet:
 
 
 def fenced(refused: bool = False) -> Any:
-    """A bind of pod 1 that is on its way while its node is made again; its fence is out."""
+    """Return steps with a bind of pod 1 under way while its node is recreated; its fence
+    is sent.
+    """
     steps = binding()
     effect = open_bind(steps)
     if refused:
         steps.when(answers(effect, {1: Answer.REFUSED}))
     decided = steps.when(nodes_gone(OLD), again())
-    assert refused or told(decided) == [("FencesAsked", 2, [1])]
+    assert refused or plain(decided) == [("FencesAsked", 2, [1])]
     steps.reload()
     return steps
 
@@ -44,7 +46,7 @@ def fenced(refused: bool = False) -> Any:
 @pytest.mark.parametrize(("node", "outcome"), [(NEW, OURS), (OLD, OURS), (OTHER, FOREIGN)])
 def test_a_fact_about_the_new_node_is_that_of_our_bind(refused, node, outcome):
     steps = fenced(refused)
-    assert told(steps.when(assigned({1: node}))) == [outcome]
+    assert plain(steps.when(assigned({1: node}))) == [outcome]
     assert not steps.state.lost_names
 
 
@@ -61,7 +63,7 @@ def test_a_fact_about_the_new_node_is_that_of_our_bind(refused, node, outcome):
 def test_a_fences_result_is_compared_by_node_name(refused, name, outcome):
     steps = fenced(refused)
     shown = node_shown(steps.state, 1, name, OLD)
-    assert told(steps.when(answers(2, {1: Answer.DONE}, 50, shown))) == [outcome]
+    assert plain(steps.when(answers(2, {1: Answer.DONE}, 50, shown))) == [outcome]
     assert not steps.state.lost_names
 
 
@@ -79,5 +81,5 @@ def test_a_bind_that_was_never_sent_keeps_no_name():
     steps = binding()
     effect = open_bind(steps)
     steps.when(answers(effect, {1: Answer.BUSY}))
-    assert told(steps.when(nodes_gone(OLD))) == [("BindFailed", [1], "abandoned", [OLD])]
+    assert plain(steps.when(nodes_gone(OLD))) == [("BindFailed", [1], "abandoned", [OLD])]
     assert not steps.state.lost_names

@@ -276,7 +276,7 @@ def test_steps_are_driven_as_in_other_tests():
 
 
 async def test_a_shell_does_not_change_the_state():
-    """It runs beside the fold: a row that it made would be in no replay."""
+    """The shell runs beside the fold: no replay would have a row that it added."""
     owner = owner_of(2)
     owner.turn(EvictAsked(1, 99, 1, pack([1, 2])))
     before = owner.steps.core.dump(owner.state)

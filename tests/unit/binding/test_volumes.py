@@ -19,8 +19,8 @@ from tests.unit.binding.inputs import (
     gone,
     named,
     nodes_gone,
+    plain,
     reserved,
-    told,
 )
 
 CHOICES = (Choice("a", "c", "uid-c", "v", "uid-v"), Choice("a", "d", "uid-d"))
@@ -38,7 +38,7 @@ def written(effect: int, answer: Answer = Answer.DONE) -> VolumeAnswers:
 
 
 def steps_of_one():
-    """One pod whose volumes are asked for."""
+    """Return steps with one pod whose volumes are asked for."""
     steps = binding()
     assert steps.when(named(1), chosen()) == [VolumesAsked(1, pack([1]))]
     return steps
@@ -65,7 +65,7 @@ def test_the_pod_is_bound_once_the_shard_confirms_the_volumes():
     steps.reload()
     effect = asked(steps.when(BOUND)).effect
     assert not steps.state.volumes
-    assert told(steps.when(answers(effect, {1: Answer.DONE}))) == [("Bound", [1], [1])]
+    assert plain(steps.when(answers(effect, {1: Answer.DONE}))) == [("Bound", [1], [1])]
 
 
 def test_the_shard_may_see_it_before_the_answer_is_here():
@@ -105,7 +105,7 @@ def test_a_write_that_was_lost_unseen_is_repeated():
 @pytest.mark.parametrize("answer", [Answer.REFUSED, Answer.GONE, Answer.STALE])
 def test_a_definite_refusal_releases_the_pod(answer):
     steps = steps_of_one()
-    assert told(steps.when(written(1, answer))) == ABANDONED
+    assert plain(steps.when(written(1, answer))) == ABANDONED
     assert steps.when(BOUND) == steps.when(FAILED) == []
 
 
@@ -115,7 +115,7 @@ def test_the_shards_release_ends_the_bind(is_written):
     if is_written:
         steps.when(written(1))
     assert steps.when(msgspec.structs.replace(FAILED, node=2)) == [], "for another reservation"
-    assert told(steps.when(FAILED)) == ABANDONED
+    assert plain(steps.when(FAILED)) == ABANDONED
     assert steps.when(written(1)) == []
     assert not steps.core.effects(steps.state)
 
@@ -124,7 +124,7 @@ def test_the_pod_shows_why_its_volumes_were_not_bound():
     steps = binding(status_patches=True)
     steps.when(named(1), chosen())
     events = steps.when(FAILED)
-    assert told(events[:1]) == ABANDONED
+    assert plain(events[:1]) == ABANDONED
     events = events[1:] or steps.when()
     assert [type(one) for one in events] == [FencesAsked]
     assert steps.state.messages == {1: "timed out"}
@@ -136,9 +136,9 @@ def test_the_pod_shows_why_its_volumes_were_not_bound():
 def test_the_shards_answer_may_come_before_the_name():
     steps = binding()
     assert steps.when(chosen(), BOUND) == []
-    assert told(steps.when(named(1))) == [("BindsAsked", 1, [1], [1], [11])]
+    assert plain(steps.when(named(1))) == [("BindsAsked", 1, [1], [1], [11])]
     steps = binding()
-    assert told(steps.when(chosen(), FAILED)) == ABANDONED
+    assert plain(steps.when(chosen(), FAILED)) == ABANDONED
 
 
 @pytest.mark.parametrize(
@@ -152,7 +152,7 @@ def test_the_shards_answer_may_come_before_the_name():
 )
 def test_facts_end_the_wait_for_volumes(fact, end):
     steps = steps_of_one()
-    assert told(steps.when(fact)) == [end]
+    assert plain(steps.when(fact)) == [end]
     assert not steps.state.volumes
     assert not steps.core.effects(steps.state)
 

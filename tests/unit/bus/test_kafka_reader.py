@@ -23,7 +23,7 @@ async def bounds(journal: JournalName) -> tuple[int, int]:
 
 
 class Consumer:
-    """What a consumer is told about one partition."""
+    """The calls that a consumer gets about one partition."""
 
     def __init__(self):
         self.said: list[str] = []
@@ -77,7 +77,7 @@ async def test_a_window_out_of_range_moves_to_existing_records(start: int, moved
     await asyncio.sleep(0)
     assert feed.next == moved_to
     assert feed.error is None
-    assert calls == [1]  # who waits there finds out by reading
+    assert calls == [1]  # a waiting reader notices when it reads
 
 
 async def test_a_journal_that_ends_before_its_window_is_a_loss():
@@ -114,7 +114,7 @@ async def test_a_journal_rests_after_it_brought_something():
     assert said == ["pause", "resume"]
     reader._take_in(PARTITION, records(1))
     reader._watches.clear()
-    feed.unread = 2  # meanwhile nobody reads it any more
+    feed.unread = 2  # no reader reads it meanwhile
     await asyncio.sleep(0.02)
     assert said == ["pause", "resume", "pause"]
 
@@ -158,7 +158,7 @@ async def test_a_feed_with_room_continues_after_its_pause():
 
 
 class Deaf(Consumer):
-    """A consumer that goes on although it was told to end, the first times."""
+    """A consumer that ignores the first requests to end."""
 
     def __init__(self, times: int):
         super().__init__()

@@ -90,7 +90,7 @@ def test_a_truncated_file_is_named_and_left_alone(path: Path, size_bytes: int, m
 @pytest.mark.parametrize("wal_bytes", [0, 32])
 @pytest.mark.parametrize("mode", MODES)
 def test_a_wal_without_pages_hides_no_torn_page(path: Path, cut_bytes: int, wal_bytes: int, mode):
-    """Who died before its first commit left one."""
+    """A process that dies before its first commit leaves such a WAL."""
     path.write_bytes(path.read_bytes()[:-cut_bytes])
     path.with_name("bus.db-wal").write_bytes(bytes(wal_bytes))
     before = path.read_bytes()

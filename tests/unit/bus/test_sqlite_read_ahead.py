@@ -20,7 +20,7 @@ def path(tmp_path: Path) -> Path:
 
 
 async def committed(path: Path, journal: JournalName) -> list[tuple[int, bytes]]:
-    """What another process finds in the file."""
+    """Return the records that another process finds in the file."""
     log = SqliteLog(path, readonly=True)
     found = await SqliteBus(log).read(journal, 0)
     log.close()

@@ -25,7 +25,7 @@ def pod(labels=WEB, namespace="default", terminating=False, **rules) -> PodSpec:
 
 
 def free(spec: PodSpec, *pods: tuple[PodSpec, Node], nodes=(A, B, C, BARE), namespaces=None) -> str:
-    """Names of the nodes that nothing keeps it from."""
+    """Return the names of the nodes that no rule keeps the pod off."""
     loads = {one.name: Load() for one in nodes}
     for number, (there, where) in enumerate(pods):
         loads[where.name].add(number, there)
@@ -72,7 +72,7 @@ def test_namespaces_are_named_selected_or_the_pods():
 
 @pytest.mark.parametrize(("operator", "values"), [("NotIn", ("red",)), ("DoesNotExist", ())])
 def test_a_pending_pods_negative_namespace_selector_selects_all_namespaces(operator, values):
-    """Those that stand mean what they say."""
+    """Terms of assigned pods are taken literally."""
     red = {"r": (("colour", "red"),), "default": ()}
     other = (Requirement("colour", operator, values),)
     away = {"pod_anti_affinity": (term(HOST, namespace_selector=other),)}

@@ -13,7 +13,9 @@ NODE = Node(uid="u", name="n", allocatable=(("cpu", 64_000), ("pods", 110)), gpu
 
 
 def cluster(*standing: tuple[int, int]) -> Cluster:
-    """A node with two devices; pods of (milli of one device, device mask; 0 = nobody told)."""
+    """Return a cluster of one node with two devices; pods of (milli of one device, device mask; 0:
+    unknown).
+    """
     load = Load()
     for number, (milli, mask) in enumerate(standing, start=1):
         load.add(number, PodSpec(priority=0, gpu=GpuRequest(milli, 1)), mask)
@@ -48,7 +50,7 @@ def test_unreported_devices_may_be_any(standing, wanted, room):
         ([(1000, 1)], None),
         ([(1000, 1), (1000, 2)], "gpu"),
         ([(1000, 0), (1000, 2)], "gpu"),
-        # More than there is: whose device the third has nobody knows.
+        # More than the node has: it is unknown which device the third pod shares.
         ([(1000, 0), (500, 2), (1000, 2)], None),
         ([(1000, 0), (500, 1), (1000, 2)], "gpu"),
     ],

@@ -133,7 +133,7 @@ def test_gated_pods_need_no_message():
 
 
 def away(**more):
-    """A pod that keeps away from its like."""
+    """Return a pod with anti-affinity to equal pods."""
     term = PodTerm("host", (Requirement("app", "In", ("x",)),))
     return named(spec(100, pod_anti_affinity=(term,), **more), "default", (("app", "x"),))
 

@@ -17,7 +17,7 @@ EXAMPLES = ROOT / "examples"
 WORLDS = sorted(path for path in EXAMPLES.rglob("*.yaml") if "#   muster run " in path.read_text())
 SLOW = "manifests"
 COMES_S = 0.8
-"""Less than the second after which the right shoe comes."""
+"""Less than the second after which the second pod of the pair arrives."""
 SEEN = re.compile(r"#   (\S+(?:, \S+)*)  +(bound|evicted|waits)(?: to (\S+)|: (.+))?")
 
 
@@ -28,7 +28,7 @@ def _forgotten():
 
 
 def command_of(text: str) -> list[str]:
-    """The words of the command in a comment."""
+    """Return the words of the command in a comment."""
     lines = [line.removeprefix("#   ") for line in text.splitlines()]
     begin = next(number for number, line in enumerate(lines) if line.startswith("muster run "))
     end = next(number for number in range(begin, len(lines)) if not lines[number].endswith("\\"))
@@ -38,7 +38,9 @@ def command_of(text: str) -> list[str]:
 
 
 def told_of(text: str) -> dict[str, tuple[str, str, str]]:
-    """What the comment says of each pod: (bound, evicted or waits; its node; why it waits)."""
+    """Return what the comment says of each pod: (bound, evicted or waits; its node; why
+    it waits).
+    """
     found = (SEEN.fullmatch(line) for line in text.splitlines())
     return {
         name: (one[2], one[3] or "", one[4] or "")

@@ -27,7 +27,7 @@ ANY = "ingest queueing placement permit preemption binding"
 
 
 def loaded(*words: str) -> tuple[int, set[str], set[str]]:
-    """The exit code of a command, and the libraries and all modules that it loaded."""
+    """Return the exit code of a command, and the libraries and all modules that it loaded."""
     command = [sys.executable, "-c", CHILD, *words]
     done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=ROOT)
     code, libraries, modules = json.loads(done.stdout.splitlines()[-1])
@@ -61,7 +61,7 @@ def test_a_command_that_needs_no_server_loads_no_more_than_it_runs(words, librar
 
 
 def test_credentials_are_read_without_the_models_of_all_objects():
-    """Nor do the stand-ins stay: whoever imports the library's packages gets them whole."""
+    """The empty packages do not stay: a later import gets the library's packages whole."""
     child = (
         "import sys\n"
         "from shared.kubernetes.client.credential_library import library\n"

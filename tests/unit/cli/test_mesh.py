@@ -34,7 +34,7 @@ async def test_a_mesh_restores_the_settings_of_the_garbage_collector():
 
 
 class Away(MemoryBus):
-    """Cannot be reached the first times."""
+    """A bus that is unavailable the first times."""
 
     def __init__(self, log: MemoryLog) -> None:
         super().__init__(log)

@@ -28,13 +28,13 @@ VOLUME = {"name": "v", "persistentVolumeClaim": {"claimName": "c"}}
 
 
 def spread(policy: str) -> dict[str, Any]:
-    """A Deployment of two pods that is spread by host."""
+    """Return a Deployment of two pods that is spread by host."""
     how = {"maxSkew": 1, "topologyKey": HOST, "whenUnsatisfiable": policy, "labelSelector": LABELS}
     return deployment("x", 2, topologySpreadConstraints=[how])
 
 
 def apart(key: str) -> dict[str, Any]:
-    """A Deployment whose two pods keep apart."""
+    """Return a Deployment of two pods with anti-affinity."""
     term = {"labelSelector": LABELS, "topologyKey": key}
     rule = {"requiredDuringSchedulingIgnoredDuringExecution": [term]}
     return deployment("x", 2, affinity={"podAntiAffinity": rule})
@@ -42,7 +42,7 @@ def apart(key: str) -> dict[str, Any]:
 
 @pytest.fixture
 def needing(tmp_path):
-    """The pods of a world that need one shard."""
+    """Return the pods of a world that need a single shard."""
 
     def found(*objects, config=None):
         path = tmp_path / "in.yaml"

@@ -76,7 +76,7 @@ def test_a_config_map_volume_is_accepted_silently(tmp_path, caplog):
 
 
 def test_the_checked_text_is_the_one_that_runs(tmp_path):
-    """And not a compiled file that somebody laid beside it."""
+    """A compiled file beside the source is not used."""
     path = own(tmp_path / "one.py", 0o644)
     evil = own(tmp_path / "evil.py", 0o644)
     evil.write_text("raise SystemExit('planted')\n" + " " * (path.stat().st_size - 29))

@@ -20,7 +20,7 @@ def body(*lines: str) -> str:
 
 
 def after(top: str, *lines: str) -> str:
-    """Something at the top of the file, and the body of a method."""
+    """Return a file with code at its top and a method with this body."""
     return top + "\n" + body(*lines)
 
 
@@ -41,7 +41,7 @@ def _forgotten():
         (body("return np.add.reduce([0.1])"), "line 5: np.add.reduce is not allowed"),
         (body("return np.ndarray(3, dtype='int64')"), "line 5: np.ndarray(), whose contents are"),
         (body("global seen; seen = 1"), "line 5: changing a variable outside the method"),
-        # What modules have beside what they are for.
+        # Names of modules that are not their purpose.
         ("import dataclasses\n" + body("dataclasses.inspect.linecache"), "line 6: dataclasses.ins"),
         ("import collections\n" + body("collections._sys"), "line 6: ._sys is not allowed"),
         ("import re\n" + body("re.enum.sys"), "line 6: .sys is not allowed"),

@@ -212,7 +212,9 @@ def test_a_run_with_a_plugin_is_replayed_and_explained_with_it_alone(tmp_path, c
 
 
 def _teams_world(path: Path, cpu: str = "600m") -> Path:
-    """Room for one pod of three, one of which names no team."""
+    """Write a world with room for one of three pods, one of which names no team; return
+    its path.
+    """
     items = [make_node("n").capacity(cpu="1", memory="1Gi", pods="9").obj()]
     for name, team, bid in (("low", "a", "-1"), ("high", "b", "8"), ("nobody", "", "9")):
         pod = make_pod(name).labels(team=team).metadata(annotations={"bid": bid})
@@ -288,7 +290,7 @@ def test_a_bind_plugin_runs_before_and_after_each_bind(tmp_path, capsys, monkeyp
         ["high", "wants", "n"],
         ["low", "wants", "n"],
     ]
-    # What they said is recorded: a replay asks nobody.
+    # The answers are recorded: a replay calls no plugin.
     PLUGINS.clear()
     assert main(["replay", run]) == 0
     assert len(Path("ledger.txt").read_text().splitlines()) == len(lines)
@@ -387,7 +389,9 @@ def test_a_run_with_a_plugin_that_reserves_says_what_is_used_up_and_is_replayed(
 
 
 def _tenants_world(path: Path) -> Path:
-    """Two nodes for one pod each, and then somebody more important of tenant a, and of c."""
+    """Write a world: two nodes with room for one pod each, and later pods of tenants a and c with
+    higher priority; return its path.
+    """
     world = json.loads(_teams_world(path).read_text())
     node, pods = world["items"][0], world["items"][1:3]
     world["items"] = [{**node, "metadata": {"name": name}} for name in ("n", "m")]
@@ -422,7 +426,9 @@ def test_a_post_filter_plugin_chooses_victims_and_is_replayed(tmp_path, capsys):
 
 
 def _near_world(path: Path) -> Path:
-    """Nodes in three racks, the first with room for one pod, and pods of two profiles."""
+    """Write a world: nodes in three racks, the first with room for one pod, and pods of two
+    profiles; return its path.
+    """
     world = json.loads(_teams_world(path, "100m").read_text())
     node, pod = world["items"][0], world["items"][1]
     world["items"] = []

@@ -38,7 +38,7 @@ STORY = StoryLine(1, BINDING, 7, f"a not bound: {FOREIGN}")
 
 @pytest.fixture
 def log() -> Any:
-    """What the product's own logger writes."""
+    """Yield the output of the product's own logger."""
     out = io.StringIO()
     handler = logging.StreamHandler(out)
     handler.setFormatter(OneLine(FORMAT))
@@ -50,7 +50,7 @@ def log() -> Any:
 
 @pytest.fixture
 def terminal(monkeypatch) -> Terminal:
-    """A wide one without colours."""
+    """Return a wide terminal without colours."""
     monkeypatch.setenv("COLUMNS", "400")
     monkeypatch.setenv("NO_COLOR", "1")
     return Terminal()

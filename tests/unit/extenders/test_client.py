@@ -138,7 +138,7 @@ def test_an_api_server_that_is_away_is_an_error(served):
 
 
 class Redirects(ExtenderServer):
-    """Sends whoever asks to another server."""
+    """Redirects every request to another server."""
 
     def __init__(self, to: str, status: int) -> None:
         self._to, self._status = to, status

@@ -17,10 +17,10 @@ LARGE = PodSpec(requests=(("cpu", 4_000),))
 
 
 def ingest(placements: int = 1, **options) -> Any:
-    """A core in its first term."""
+    """Return the steps of a core in its first term."""
     steps = Steps(IngestCore(placements))
-    told = steps.when(Configured({"ingest": options}), observed.WorldOpened("c1"))
-    assert told == [WorldListed(complete=False)]
+    decided = steps.when(Configured({"ingest": options}), observed.WorldOpened("c1"))
+    assert decided == [WorldListed(complete=False)]
     return steps
 
 
@@ -34,7 +34,7 @@ def nodes(*names: str) -> observed.NodesSeen:
 
 
 def pods(*names: str, at: int = 1, spec: PodSpec = SMALL, on: str = "", **fields):
-    """Pods whose revisions count up from `at`; `on` names a node for each ("-" none)."""
+    """Return pods with revisions from `at` on; `on` names a node for each ("-": none)."""
     uids = join(f"uid-{name}" for name in names)
     revisions = pack(range(at, at + len(names)))
     seen = join(on.split()) if on else ""
@@ -42,7 +42,7 @@ def pods(*names: str, at: int = 1, spec: PodSpec = SMALL, on: str = "", **fields
 
 
 def bound(*pairs: str, at: int = 1) -> observed.PodsBoundSeen:
-    """`name:node` pairs."""
+    """Return an observation of pods on nodes, given as `name:node`."""
     split = [pair.split(":") for pair in pairs]
     uids = join(f"uid-{name}" for name, _node in split)
     return observed.PodsBoundSeen(
@@ -55,7 +55,7 @@ def gone(*names: str) -> observed.PodsDeletedSeen:
 
 
 def listed(kind: str, *events: Event, revision: int = 1, count: int = 0) -> list[Event]:
-    """A whole list."""
+    """Return the events of a whole list."""
     return [observed.ListBegan(kind, revision), *events, observed.ListEnded(kind, count)]
 
 

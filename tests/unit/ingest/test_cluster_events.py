@@ -26,14 +26,14 @@ def objects(*some):
 
 
 def world(*wakes: str):
-    """A node, a pod on it, a pod that waits and a volume."""
+    """Return steps with a node, a pod on it, a waiting pod and a volume."""
     steps = ingest(wakes=wakes)
     steps.when(nodes("a"), pods("p"), pods("q", on="a", at=2), objects(VOLUME))
     return steps
 
 
-def kinds(told) -> list[str]:
-    return [kind for event in told if isinstance(event, Happened) for kind in event.kinds]
+def kinds(decided) -> list[str]:
+    return [kind for event in decided if isinstance(event, Happened) for kind in event.kinds]
 
 
 UPDATES = ("Node/Update", "Node/UpdateAllocatable", "Node/UpdateLabel", "Node/UpdateTaint")
@@ -72,18 +72,18 @@ UPDATES = ("Node/Update", "Node/UpdateAllocatable", "Node/UpdateLabel", "Node/Up
     ],
 )
 def test_each_kind_is_recorded_once_and_after_the_facts(seen, found):
-    told = world(*KINDS).when(seen)
-    assert kinds(told) == found
-    assert not found or isinstance(told[-1], Happened)
+    decided = world(*KINDS).when(seen)
+    assert kinds(decided) == found
+    assert not found or isinstance(decided[-1], Happened)
     assert kinds(world().when(seen)) == []
     for kind in found:
         assert kinds(world(kind).when(seen)) == [kind]
 
 
 def test_a_step_records_a_kind_once():
-    told = world(*KINDS).when(pods("r", at=8), nodes("b"), gone("q"), pods("s", at=9))
-    assert told[-1] == Happened(("Node/Add", "Pod/Add", "Pod/Delete"))
-    assert told[-1].to() == ("queueing",)
+    decided = world(*KINDS).when(pods("r", at=8), nodes("b"), gone("q"), pods("s", at=9))
+    assert decided[-1] == Happened(("Node/Add", "Pod/Add", "Pod/Delete"))
+    assert decided[-1].to() == ("queueing",)
 
 
 def test_pending_events_survive_a_snapshot():

@@ -44,8 +44,8 @@ def shards_of(steps) -> dict[str, int]:
 
 def test_listed_nodes_are_routed_by_zone_when_there_are_enough_zones():
     steps = ingest(placements=3)
-    told = steps.when(*listed("nodes", zoned(*"aaaabbbccd"), count=10))
-    assert names(told) == ["NodesSet", "NodesSet", "NodesSet", "ListApplied"]
+    decided = steps.when(*listed("nodes", zoned(*"aaaabbbccd"), count=10))
+    assert names(decided) == ["NodesSet", "NodesSet", "NodesSet", "ListApplied"]
     by_zone: dict[str, set[int]] = {}
     for held in steps.state.nodes.values():
         by_zone.setdefault(held.node.labels[_ZONE], set()).add(held.shard)
@@ -68,7 +68,7 @@ def test_with_too_few_zones_the_name_decides_and_stays():
 
 
 def test_a_recreated_node_goes_to_the_shard_of_its_name():
-    """There alone it is known which binds to the old one are on their way."""
+    """Only that shard knows the binds to the old node that are under way."""
     steps = ingest(placements=3)
     steps.when(*listed("nodes", zoned(*"abc"), count=3))
     before = shards_of(steps)
@@ -100,24 +100,24 @@ def test_unchanged_nodes_are_not_recorded_again():
     steps = ingest()
     steps.when(nodes("a", "b"))
     assert steps.when(nodes("a", "b")) == []
-    told = steps.when(NodesSeen((node("a", unschedulable=True), node("b"))))
-    assert ids(one(told, NodesSet)) == [1]
+    decided = steps.when(NodesSeen((node("a", unschedulable=True), node("b"))))
+    assert ids(one(decided, NodesSet)) == [1]
 
 
 def test_a_node_under_an_old_name_is_another_node():
     steps = ingest()
     steps.when(nodes("n"), pods("a", on="n"))
-    told = steps.when(NodesSeen((node("n", uid="uid-2"),)))
-    assert names(told) == ["NodesGone", "NodesSet", "PodsAssigned"]
-    assert (ids(told[0]), ids(told[1])) == ([1], [2])
-    assert unpack(told[2].nodes).tolist() == [2]
+    decided = steps.when(NodesSeen((node("n", uid="uid-2"),)))
+    assert names(decided) == ["NodesGone", "NodesSet", "PodsAssigned"]
+    assert (ids(decided[0]), ids(decided[1])) == ([1], [2])
+    assert unpack(decided[2].nodes).tolist() == [2]
     assert steps.when(NodesDeletedSeen("uid-n")) == []
 
 
 def test_gangs_are_known_from_their_first_member():
     steps = ingest()
-    told = steps.when(pods("a", "b", gang="default/g"))
-    assert one(told, PodsPending).gang == 1
+    decided = steps.when(pods("a", "b", gang="default/g"))
+    assert one(decided, PodsPending).gang == 1
     gang = Gang(key="default/g", min_count=2)
     assert steps.when(GangsSeen((gang,))) == [GangSet(1, "default/g", 2, 300_000, 1)]
     assert steps.when(GangsSeen((gang,))) == []
@@ -147,8 +147,8 @@ def test_budget_selectors():
     }
     for name, (requirement, covered) in cases.items():
         budget = Budget(uid=name, namespace="default", name=name, match_expressions=(requirement,))
-        told = steps.when(BudgetsSeen((budget,)))
-        assert [ids(event) for event in told[1:]] == [covered], name
+        decided = steps.when(BudgetsSeen((budget,)))
+        assert [ids(event) for event in decided[1:]] == [covered], name
     empty = Budget(uid="empty", namespace="default", name="empty")
     assert names(steps.when(BudgetsSeen((empty,)))) == ["BudgetSet"]
 
@@ -157,11 +157,11 @@ def test_evictions_counted_by_a_budget_are_recorded_once_the_pods_are_known():
     """Budgets are listed before them."""
     steps = ingest()
     budget = Budget(uid="b", namespace="default", name="b", disrupted=("uid-a",))
-    (told, _applied) = steps.when(*listed("budgets", BudgetsSeen((budget,)), count=1))
-    assert told.disrupted == b""
+    (decided, _applied) = steps.when(*listed("budgets", BudgetsSeen((budget,)), count=1))
+    assert decided.disrupted == b""
     steps.reload()
-    told = one(steps.when(*listed("pods", pods("a", at=5), revision=9, count=1)), BudgetSet)
-    assert (told.budget, unpack(told.disrupted).tolist()) == (1, [1])
+    decided = one(steps.when(*listed("pods", pods("a", at=5), revision=9, count=1)), BudgetSet)
+    assert (decided.budget, unpack(decided.disrupted).tolist()) == (1, [1])
 
 
 def test_a_budget_with_another_selector_is_another_budget():
@@ -177,30 +177,30 @@ def test_a_budget_with_another_selector_is_another_budget():
         allowed=3,
         disrupted=("uid-a", "uid-x"),
     )
-    (told,) = steps.when(BudgetsSeen((status,)))
-    assert (told.budget, told.allowed, unpack(told.disrupted).tolist()) == (1, 3, [1])
+    (decided,) = steps.when(BudgetsSeen((status,)))
+    assert (decided.budget, decided.allowed, unpack(decided.disrupted).tolist()) == (1, 3, [1])
     other = Budget(uid="b", namespace="default", name="b", match_labels=(("app", "z"),))
-    told = steps.when(BudgetsSeen((other,)))
-    assert names(told) == ["BudgetGone", "BudgetSet"]
-    assert (told[0].budget, told[1].budget) == (1, 2)
+    decided = steps.when(BudgetsSeen((other,)))
+    assert names(decided) == ["BudgetGone", "BudgetSet"]
+    assert (decided[0].budget, decided[1].budget) == (1, 2)
     assert names(steps.when(BudgetsDeletedSeen("b"))) == ["BudgetGone"]
 
 
 def test_objects_missing_from_a_complete_list_are_deleted():
     steps = ingest()
     steps.when(*listed("pods", pods("a", "b", "c", at=1), revision=3, count=3))
-    told = steps.when(*listed("pods", pods("a", "b", at=1), revision=9, count=2))
-    assert told == [PodsGone(b"\3" + bytes(7)), ListApplied("pods", 1)]
+    decided = steps.when(*listed("pods", pods("a", "b", at=1), revision=9, count=2))
+    assert decided == [PodsGone(b"\3" + bytes(7)), ListApplied("pods", 1)]
 
 
 def test_an_incomplete_list_derives_nothing_and_is_asked_for_again():
     steps = ingest()
     steps.when(pods("a", "b", "c", at=1))
-    told = steps.when(*listed("pods", pods("a", "b", at=1), revision=9, count=3))
-    assert told == [ListAsked(1, "pods")]
+    decided = steps.when(*listed("pods", pods("a", "b", at=1), revision=9, count=3))
+    assert decided == [ListAsked(1, "pods")]
     assert dict(steps.core.effects(steps.state)) == {1: ListAsked(1, "pods")}
-    told = steps.when(*listed("pods", pods("a", "b", at=1), revision=9, count=2))
-    assert told[-1] == ListApplied("pods", 1)
+    decided = steps.when(*listed("pods", pods("a", "b", at=1), revision=9, count=2))
+    assert decided[-1] == ListApplied("pods", 1)
     assert not steps.core.effects(steps.state)
 
 
@@ -217,9 +217,9 @@ def test_a_list_that_would_delete_more_than_half_must_be_confirmed():
     steps.when(*listed("nodes", nodes("a", "b", "c"), count=3))
     short = listed("nodes", nodes("a"), revision=5, count=1)
     assert steps.when(*short) == [ListDoubted("nodes", 2), ListAsked(1, "nodes")]
-    told = steps.when(*listed("nodes", nodes("a"), revision=6, count=1))
-    assert names(told) == ["NodesGone", "ListApplied"]
-    assert ids(told[0]) == [2, 3]
+    decided = steps.when(*listed("nodes", nodes("a"), revision=6, count=1))
+    assert names(decided) == ["NodesGone", "ListApplied"]
+    assert ids(decided[0]) == [2, 3]
     assert not steps.core.effects(steps.state)
 
 
@@ -227,15 +227,15 @@ def test_a_doubted_list_that_is_not_confirmed_deletes_nothing():
     steps = ingest()
     steps.when(pods("a", "b", "c", at=1))
     steps.when(*listed("pods", pods("a", at=1), revision=5, count=1))
-    told = steps.when(*listed("pods", pods("a", "b", "c", at=1), revision=6, count=3))
-    assert told == [ListApplied("pods", 0)]
+    decided = steps.when(*listed("pods", pods("a", "b", "c", at=1), revision=6, count=3))
+    assert decided == [ListApplied("pods", 0)]
 
 
 def test_a_list_older_than_what_was_consumed_counts_for_nothing():
     steps = ingest()
     steps.when(pods("a", "b", "c", at=1), WatchAdvanced(10))
-    told = steps.when(*listed("pods", pods("a", "b", "old", at=1), revision=9, count=3))
-    assert told == [ListAsked(1, "pods")]
+    decided = steps.when(*listed("pods", pods("a", "b", "old", at=1), revision=9, count=3))
+    assert decided == [ListAsked(1, "pods")]
     assert len(steps.state.pods) == 3
 
 
@@ -249,8 +249,8 @@ def test_a_watch_cannot_bring_back_an_object_that_a_list_deleted():
 
 def test_the_consumed_revision_is_recorded():
     steps = ingest()
-    told = steps.when(nodes("a"), WatchAdvanced(4), WatchAdvanced(7), WatchAdvanced(6))
-    assert told[-1] == SourceAdvanced(7)
+    decided = steps.when(nodes("a"), WatchAdvanced(4), WatchAdvanced(7), WatchAdvanced(6))
+    assert decided[-1] == SourceAdvanced(7)
     assert steps.when(WatchAdvanced(5)) == []
 
 
@@ -307,8 +307,10 @@ def test_a_large_world_is_recorded_over_several_steps():
 
 def test_the_world_is_known_when_each_kind_was_listed_once():
     steps = ingest()
-    told = [event for kind in ("nodes", "budgets", "gangs") for event in steps.when(*listed(kind))]
-    assert WorldListed(complete=True) not in told
+    decided = [
+        event for kind in ("nodes", "budgets", "gangs") for event in steps.when(*listed(kind))
+    ]
+    assert WorldListed(complete=True) not in decided
     steps.reload()
     assert steps.when(*listed("pods"))[-1] == WorldListed(complete=True)
     assert steps.when(*listed("pods")) == [ListApplied("pods", 0)]

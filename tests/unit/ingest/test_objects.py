@@ -55,9 +55,9 @@ def test_only_changed_objects_are_recorded():
 
 def test_shards_get_the_objects_about_volumes():
     steps = ingest(volumes=True)
-    told = steps.when(seen(FAST, TEAM))
-    assert told == [ObjectsSet((TEAM,)), StorageSet((FAST,))]
-    assert told[1].to() == StorageGone("s1").to() == ("placement",)
+    decided = steps.when(seen(FAST, TEAM))
+    assert decided == [ObjectsSet((TEAM,)), StorageSet((FAST,))]
+    assert decided[1].to() == StorageGone("s1").to() == ("placement",)
     assert steps.when(ObjectsDeletedSeen("s1\nn1")) == [ObjectsGone("n1"), StorageGone("s1")]
 
 
@@ -72,11 +72,11 @@ def test_earlier_objects_reach_the_shards_once_they_are_configured():
 def test_claims_of_pods_are_of_their_namespace():
     steps = ingest()
     claims = msgspec.structs.replace(SMALL, volumes=(ClaimUse("c"),))
-    told = [
+    decided = [
         *steps.when(pods("a", spec=claims, namespace="x")),
         *steps.when(pods("b", at=2, spec=claims, namespace="y")),
     ]
-    defined = [one for one in told if isinstance(one, SignatureDefined)]
+    defined = [one for one in decided if isinstance(one, SignatureDefined)]
     assert [one.spec.namespace for one in defined] == ["x", "y"]
 
 
@@ -87,8 +87,8 @@ def test_other_objects_go_to_no_service():
 def test_one_list_of_all_kinds_finds_what_vanished_of_any():
     steps = ingest()
     steps.when(seen(FAST, TEAM))
-    told = steps.when(*listed("objects", seen(SLOW, FAST), revision=5, count=2))
-    assert told == [ObjectsSet((SLOW,)), ObjectsGone("n1"), ListApplied("objects", 1)]
+    decided = steps.when(*listed("objects", seen(SLOW, FAST), revision=5, count=2))
+    assert decided == [ObjectsSet((SLOW,)), ObjectsGone("n1"), ListApplied("objects", 1)]
     assert steps.state.listed_objects == 5
 
 

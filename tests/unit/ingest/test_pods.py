@@ -19,8 +19,8 @@ from tests.unit.ingest.inputs import LARGE, SMALL, bound, gone, ids, ingest, nam
 
 
 def test_new_pods_are_numbered_named_and_pending_in_one_column():
-    told = ingest().when(pods("a", "b", "c", at=5, ordered_ms=7))
-    assert told == [
+    decided = ingest().when(pods("a", "b", "c", at=5, ordered_ms=7))
+    assert decided == [
         SignatureDefined(1, SMALL),
         PodsNamed(pack([1, 2, 3]), "uid-a\nuid-b\nuid-c", "a\nb\nc", pack([5, 6, 7])),
         PodsPending(1, pack([1, 2, 3]), ordered_ms=7),
@@ -28,8 +28,8 @@ def test_new_pods_are_numbered_named_and_pending_in_one_column():
 
 
 def test_a_single_pod_is_recorded_in_the_same_way():
-    told = ingest().when(pods("a", at=5, ordered_ms=7))
-    assert told == [
+    decided = ingest().when(pods("a", at=5, ordered_ms=7))
+    assert decided == [
         SignatureDefined(1, SMALL),
         PodsNamed(pack([1]), "uid-a", "a", pack([5])),
         PodsPending(1, pack([1]), ordered_ms=7),
@@ -62,14 +62,14 @@ def test_a_known_pod_that_only_has_a_newer_revision_is_named_again():
 
 def test_another_spec_or_lifted_gate_makes_the_pod_pending_again():
     steps = ingest()
-    told = steps.when(pods("a", "b", at=1, gated=True))
-    assert one(told, PodsPending).gated
-    told = steps.when(pods("a", at=5))
-    assert one(told, PodsPending) == PodsPending(1, pack([1]))
-    told = steps.when(pods("a", "b", at=7, spec=LARGE))
-    assert names(told) == ["SignatureDefined", "PodsNamed", "PodsPending", "SignatureRetired"]
-    assert one(told, PodsPending) == PodsPending(2, pack([1, 2]))
-    assert one(told, SignatureRetired).sig == 1
+    decided = steps.when(pods("a", "b", at=1, gated=True))
+    assert one(decided, PodsPending).gated
+    decided = steps.when(pods("a", at=5))
+    assert one(decided, PodsPending) == PodsPending(1, pack([1]))
+    decided = steps.when(pods("a", "b", at=7, spec=LARGE))
+    assert names(decided) == ["SignatureDefined", "PodsNamed", "PodsPending", "SignatureRetired"]
+    assert one(decided, PodsPending) == PodsPending(2, pack([1, 2]))
+    assert one(decided, SignatureRetired).sig == 1
 
 
 def test_assigned_pods_go_to_the_shard_that_owns_their_node():
@@ -77,47 +77,47 @@ def test_assigned_pods_go_to_the_shard_that_owns_their_node():
     steps.when(nodes(*(f"n{i}" for i in range(12))))
     shard = {held.node.name: held.shard for held in steps.state.nodes.values()}
     on = [f"n{i}" for i in range(12)]
-    told = steps.when(pods(*(f"p{i}" for i in range(12)), on=" ".join(on)))
-    assigned = [event for event in told if isinstance(event, PodsAssigned)]
+    decided = steps.when(pods(*(f"p{i}" for i in range(12)), on=" ".join(on)))
+    assigned = [event for event in decided if isinstance(event, PodsAssigned)]
     assert {event.shard for event in assigned} == set(shard.values()) == {0, 1, 2}
     for event in assigned:
         for pod, node in zip(ids(event), unpack(event.nodes).tolist(), strict=True):
             assert shard[on[pod - 1]] == event.shard
             assert steps.state.node_by_id[node].node.name == on[pod - 1]
         assert set(unpack(event.sigs).tolist()) == {1}
-    assert PodsPending not in map(type, told)
+    assert PodsPending not in map(type, decided)
 
 
 def test_a_list_mixes_assigned_and_pending_pods():
     steps = ingest()
     steps.when(nodes("n1"))
-    told = steps.when(pods("a", "b", "c", on="- n1 -"))
-    assert ids(one(told, PodsNamed)) == [1, 2, 3]
-    assert ids(one(told, PodsAssigned)) == [2]
-    assert ids(one(told, PodsPending)) == [1, 3]
+    decided = steps.when(pods("a", "b", "c", on="- n1 -"))
+    assert ids(one(decided, PodsNamed)) == [1, 2, 3]
+    assert ids(one(decided, PodsAssigned)) == [2]
+    assert ids(one(decided, PodsPending)) == [1, 3]
 
 
 def test_echoes_and_foreign_binds_are_the_same_fact():
     steps = ingest()
     steps.when(nodes("n1", "n2"), pods("a", "b", "c", at=1))
-    told = steps.when(bound("c:n2", "a:n1", at=10))
-    assert told == [PodsAssigned(0, pack([3, 1]), pack([1, 1]), pack([2, 1]))]
+    decided = steps.when(bound("c:n2", "a:n1", at=10))
+    assert decided == [PodsAssigned(0, pack([3, 1]), pack([1, 1]), pack([2, 1]))]
     assert steps.when(bound("b:n1", at=20)) == [PodsAssigned(0, pack([2]), pack([1]), pack([1]))]
     assert steps.when(bound("b:n1", at=20), bound("x:n1", at=21)) == []
 
 
 def test_pods_on_unknown_nodes_wait_for_the_node():
     steps = ingest()
-    told = steps.when(pods("a", "b", at=1, on="late late"), pods("c", at=5))
-    assert PodsAssigned not in map(type, told)
-    assert ids(one(told, PodsPending)) == [3]
-    told = steps.when(bound("c:late", at=9))
-    assert told == [PodsPending(1, pack([3]), gated=True)], "not to be tried meanwhile"
+    decided = steps.when(pods("a", "b", at=1, on="late late"), pods("c", at=5))
+    assert PodsAssigned not in map(type, decided)
+    assert ids(one(decided, PodsPending)) == [3]
+    decided = steps.when(bound("c:late", at=9))
+    assert decided == [PodsPending(1, pack([3]), gated=True)], "not to be tried meanwhile"
     steps.when(gone("b"))
     assert steps.when(nodes("other"))[1:] == []
-    told = steps.when(nodes("late"))
-    assert names(told) == ["NodesSet", "PodsAssigned"]
-    assert (ids(told[1]), unpack(told[1].nodes).tolist()) == ([1, 3], [2, 2])
+    decided = steps.when(nodes("late"))
+    assert names(decided) == ["NodesSet", "PodsAssigned"]
+    assert (ids(decided[1]), unpack(decided[1].nodes).tolist()) == ([1, 3], [2, 2])
     assert not steps.state.waiting
 
 
@@ -125,19 +125,19 @@ def test_too_many_unknown_names_are_listed_again_when_nodes_come():
     steps = ingest(held_names_max=1)
     steps.when(pods("a", at=1, on="x"), pods("b", at=2, on="y"))
     assert steps.state.rejected == 1
-    told = steps.when(nodes("y"))
-    assert names(told) == ["NodesSet", "ListAsked"]
-    told = steps.when(pods("b", at=2, on="y"))
-    assert ids(one(told, PodsAssigned)) == [2]
+    decided = steps.when(nodes("y"))
+    assert names(decided) == ["NodesSet", "ListAsked"]
+    decided = steps.when(pods("b", at=2, on="y"))
+    assert ids(one(decided, PodsAssigned)) == [2]
 
 
 def test_pods_of_a_deleted_node_wait_for_its_successor():
     steps = ingest()
     steps.when(nodes("n"), pods("a", on="n"))
     assert names(steps.when(NodesDeletedSeen("uid-n"))) == ["NodesGone"]
-    told = steps.when(nodes("n"))
-    assert names(told) == ["NodesSet", "PodsAssigned"]
-    assert unpack(told[1].nodes).tolist() == [2]
+    decided = steps.when(nodes("n"))
+    assert names(decided) == ["NodesSet", "PodsAssigned"]
+    assert unpack(decided[1].nodes).tolist() == [2]
 
 
 def test_a_pod_comes_back_under_another_number():
@@ -149,8 +149,8 @@ def test_a_pod_comes_back_under_another_number():
 
 def test_a_uid_twice_in_one_event_is_one_pod():
     steps = ingest()
-    told = steps.when(PodsSeen(SMALL, "u\nu", "a\na", pack([1, 2])))
-    assert [ids(event) for event in told if isinstance(event, PodsPending)] == [[1]]
+    decided = steps.when(PodsSeen(SMALL, "u\nu", "a\na", pack([1, 2])))
+    assert [ids(event) for event in decided if isinstance(event, PodsPending)] == [[1]]
     assert len(steps.state.pods) == 1
 
 
@@ -188,11 +188,11 @@ def test_budgets_cover_by_labels_within_their_namespace():
     steps.when(pods("a", "b", at=1, labels=labels), pods("c", at=5, labels=(("app", "y"),)))
     steps.when(pods("d", at=6, labels=labels, namespace="other"))
     budget = Budget(uid="b", namespace="default", name="pdb", match_labels=labels, allowed=1)
-    told = steps.when(_seen(budget))
-    assert names(told) == ["BudgetSet", "BudgetCovers"]
-    assert (told[0].allowed, told[0].name, ids(told[1])) == (1, "default/pdb", [1, 2])
-    told = steps.when(pods("e", "f", at=9, labels=labels))
-    assert ids(one(told, BudgetCovers)) == [5, 6]
+    decided = steps.when(_seen(budget))
+    assert names(decided) == ["BudgetSet", "BudgetCovers"]
+    assert (decided[0].allowed, decided[0].name, ids(decided[1])) == (1, "default/pdb", [1, 2])
+    decided = steps.when(pods("e", "f", at=9, labels=labels))
+    assert ids(one(decided, BudgetCovers)) == [5, 6]
     assert steps.when(_seen(budget)) == []
 
 

@@ -38,13 +38,13 @@ def plugins():
 
 def test_a_signature_is_recorded_with_the_plugins_answers(plugins):
     steps = ingest(**_options(*plugins))
-    told = steps.when(pods("a", "b"))
-    assert names(told) == ["SignatureDefined", "SignaturesQueued", "PodsNamed", "PodsPending"]
-    assert _said(one(told, SignaturesQueued)) == [(1, 0, NO_TEAM)]
-    assert not one(told, PodsPending).gated, "the pod has no gates of its own"
+    decided = steps.when(pods("a", "b"))
+    assert names(decided) == ["SignatureDefined", "SignaturesQueued", "PodsNamed", "PodsPending"]
+    assert _said(one(decided, SignaturesQueued)) == [(1, 0, NO_TEAM)]
+    assert not one(decided, PodsPending).gated, "the pod has no gates of its own"
     assert SignaturesQueued not in map(type, steps.when(pods("c", at=9))), "asked once"
-    told = steps.when(pods("d", at=10, spec=RANKED))
-    assert _said(one(told, SignaturesQueued)) == [(2, -4, "")]
+    decided = steps.when(pods("d", at=10, spec=RANKED))
+    assert _said(one(decided, SignaturesQueued)) == [(2, -4, "")]
 
 
 def test_default_answers_are_not_recorded(plugins):
@@ -60,11 +60,11 @@ def test_pods_of_others_are_not_asked_about(plugins):
 def test_a_pod_that_gets_the_label_gets_another_signature(plugins):
     steps = ingest(**_options(*plugins))
     steps.when(pods("a", at=1))
-    told = steps.when(pods("a", at=2, spec=TEAM))
-    assert one(told, SignatureDefined).sig == 2
-    pending = one(told, PodsPending)
+    decided = steps.when(pods("a", at=2, spec=TEAM))
+    assert one(decided, SignatureDefined).sig == 2
+    pending = one(decided, PodsPending)
     assert (pending.sig, ids(pending)) == (2, [1])
-    assert SignaturesQueued not in map(type, told)
+    assert SignaturesQueued not in map(type, decided)
 
 
 def test_a_new_configuration_records_signatures_and_pending_pods_again(plugins):
@@ -92,17 +92,17 @@ def test_a_new_configuration_records_signatures_and_pending_pods_again(plugins):
 def test_pods_of_other_schedulers_are_not_recorded(plugins):
     steps = ingest(schedulers=("mine",))
     steps.when(pods("a"))
-    told = steps.when(Configured({"ingest": _options(plugins[0])}))
-    assert names(told) == ["SignaturesQueued"], "they are told once they are seen again"
+    decided = steps.when(Configured({"ingest": _options(plugins[0])}))
+    assert names(decided) == ["SignaturesQueued"], "they are told once they are seen again"
 
 
 def test_a_changed_order_records_no_pods_again(plugins):
     steps = ingest()
     steps.when(pods("a", spec=RANKED))
-    told = steps.when(Configured({"ingest": _options(None, plugins[1])}))
-    assert told == [SignaturesQueued(pack([1]), pack([-4]), ("",), again=True)]
-    told = steps.when(Configured({"ingest": {}}))
-    assert told == [SignaturesQueued(pack([1]), pack([3]), ("",), again=True)]
+    decided = steps.when(Configured({"ingest": _options(None, plugins[1])}))
+    assert decided == [SignaturesQueued(pack([1]), pack([-4]), ("",), again=True)]
+    decided = steps.when(Configured({"ingest": {}}))
+    assert decided == [SignaturesQueued(pack([1]), pack([3]), ("",), again=True)]
 
 
 def test_a_loaded_state_says_the_same(plugins):

@@ -24,7 +24,9 @@ FIRST = {"kept": 1, "undone": 2, "vanished": 3, "moved": 4, "unseen": 5}
 
 
 def known_world():
-    """Pods on nodes, of which the backup knows one there; `unseen` is bound, but no watch said."""
+    """Return steps with pods on nodes, one of them in the backup; `unseen` is bound, but no watch
+    showed it.
+    """
     steps = ingest()
     steps.when(*listed("nodes", nodes("n1", "n2"), count=2))
     steps.when(*listed("budgets"), *listed("gangs"))
@@ -35,7 +37,9 @@ def known_world():
 
 
 def list_again(steps, at: int = 20):
-    """What the restored cluster shows, which is older than all that was seen."""
+    """List the restored cluster, which is older than everything seen before; return the
+    decisions.
+    """
     before = steps.when(*listed("nodes", nodes("n1", "n2"), revision=at, count=2))
     before += steps.when(*listed("budgets", revision=at), *listed("gangs", revision=at))
     back = pods("kept", "undone", "moved", "unseen", "new", at=1, on="n1 - n1 - -")
@@ -78,7 +82,9 @@ def test_older_revisions_count_from_then_on():
 
 @pytest.mark.parametrize("is_stale", [False, True])
 def test_a_fresh_list_with_pods_older_than_they_were_seen_is_one_of_a_restored_cluster(is_stale):
-    """As `etcdutl snapshot restore --bump-revision` leaves it; a stale list says nothing."""
+    """`etcdutl snapshot restore --bump-revision` leaves such a cluster; a stale list
+    shows nothing.
+    """
     steps = known_world()
     steps.when(*listed("budgets", revision=100))
     steps.state.seen_revision = 90

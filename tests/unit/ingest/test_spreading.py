@@ -46,8 +46,8 @@ def spec(made, name: str) -> PodSpec:
 
 def test_services_and_the_controller_select_together():
     made = steps(SERVICE, REPLICAS)
-    told = made.when(pods("a", "b", labels=WEB, owner=OWN))
-    assert names(told) == ["SignatureDefined", "PodsNamed", "PodsPending"]
+    decided = made.when(pods("a", "b", labels=WEB, owner=OWN))
+    assert names(decided) == ["SignatureDefined", "PodsNamed", "PodsPending"]
     found = spec(made, "a")
     assert found.spread_by == (APP, TIER)
     assert (found.namespace, found.labels) == ("default", WEB)
@@ -97,19 +97,19 @@ def test_a_controllers_expressions_count():
 def test_pending_pods_follow_changes_of_services_and_controllers():
     made = steps()
     made.when(nodes("n"), pods("old", "waits", labels=WEB, on="n -", owner=OWN))
-    told = made.when(ObjectsSeen((SERVICE,)))
+    decided = made.when(ObjectsSeen((SERVICE,)))
     kinds = ["ObjectsSet", *["SignatureDefined"] * 2, "PodsRelabelled", "SignatureRetired"]
-    assert names(told) == kinds
+    assert names(decided) == kinds
     assert spec(made, "waits").spread_by == (APP,)
     assert spec(made, "old").spread_by == ()
     assert spec(made, "old").labels == (("app", "web"),), "they are counted"
-    told = made.when(ObjectsSeen((REPLICAS,)))
+    decided = made.when(ObjectsSeen((REPLICAS,)))
     assert spec(made, "waits").spread_by == (APP, TIER)
-    assert ids(one(told, PodsRelabelled)) == [1, 2]
+    assert ids(one(decided, PodsRelabelled)) == [1, 2]
     other = msgspec.structs.replace(SERVICE, selector=(("tier", "front"),))
-    told = made.when(ObjectsSeen((other,)))
+    decided = made.when(ObjectsSeen((other,)))
     assert spec(made, "waits").spread_by == (TIER,)
-    assert ids(one(told, PodsRelabelled)) == [2], "only who waits"
+    assert ids(one(decided, PodsRelabelled)) == [2], "only who waits"
     made.when(ObjectsDeletedSeen("s\nr"))
     assert spec(made, "waits").spread_by == ()
     made.core.check(made.state)
@@ -136,27 +136,27 @@ def test_a_placed_pod_keeps_its_default_spread():
 
 def test_one_event_may_show_pods_with_a_node_and_without():
     made = steps(SERVICE)
-    told = made.when(nodes("n"), pods("a", "b", "c", labels=WEB, on="- n -"))
-    assert ids(one(told, PodsPending)) == [2, 3]
+    decided = made.when(nodes("n"), pods("a", "b", "c", labels=WEB, on="- n -"))
+    assert ids(one(decided, PodsPending)) == [2, 3]
     assert [spec(made, name).spread_by for name in "abc"] == [(APP,), (), (APP,)]
-    told = made.when(pods("a", "b", "c", labels=WEB, on="n n -", at=9))
-    assert "PodsRelabelled" not in names(told)
+    decided = made.when(pods("a", "b", "c", labels=WEB, on="n n -", at=9))
+    assert "PodsRelabelled" not in names(decided)
     assert [spec(made, name).spread_by for name in "abc"] == [(APP,), (), (APP,)]
 
 
 def test_a_thousand_replicas_are_one_signature():
     made = steps(SERVICE, REPLICAS)
     for number in range(10):
-        told = made.when(pods(*(f"p{number}-{i}" for i in range(100)), labels=WEB, owner=OWN))
-        assert ("SignatureDefined" in names(told)) == (number == 0)
+        decided = made.when(pods(*(f"p{number}-{i}" for i in range(100)), labels=WEB, owner=OWN))
+        assert ("SignatureDefined" in names(decided)) == (number == 0)
     assert len(made.state.sigs) == 1
 
 
 def test_waiting_pods_follow_a_configuration_that_switches_default_spread():
     made = steps(SERVICE, default_spread=False)
     made.when(pods("a", labels=WEB))
-    told = made.when(Configured({"ingest": {"default_spread": True}}))
-    assert ids(one(told, PodsRelabelled)) == [1]
+    decided = made.when(Configured({"ingest": {"default_spread": True}}))
+    assert ids(one(decided, PodsRelabelled)) == [1]
     assert spec(made, "a").spread_by == (APP,)
     made.when(Configured({"ingest": {"default_spread": True, "schedulers": ["somebody"]}}))
     assert spec(made, "a").spread_by == ()

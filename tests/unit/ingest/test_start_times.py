@@ -13,11 +13,11 @@ def started(**starts_s: int) -> PodsStartedSeen:
     return PodsStartedSeen(uids, pack([1_000 * start_s for start_s in starts_s.values()]))
 
 
-def pairs(told) -> list[tuple[int, int, int]]:
+def pairs(decided) -> list[tuple[int, int, int]]:
     """(shard, pod, second)"""
     return [
         (event.shard, pod, start_ms // 1_000)
-        for event in told
+        for event in decided
         if isinstance(event, PodsStarted)
         for pod, start_ms in zip(ids(event), unpack(event.starts_ms).tolist(), strict=True)
     ]
@@ -28,8 +28,8 @@ def test_each_shard_gets_each_start_of_its_pods_once():
     steps.when(nodes(*(f"n{i}" for i in range(12))))
     shard = {held.node.name: held.shard for held in steps.state.nodes.values()}
     steps.when(pods(*(f"p{i}" for i in range(12)), on=" ".join(f"n{i}" for i in range(12))))
-    told = steps.when(started(**{f"p{i}": 100 + i for i in range(12)}, nobody=7))
-    assert sorted(pairs(told)) == sorted((shard[f"n{i}"], i + 1, 100 + i) for i in range(12))
+    decided = steps.when(started(**{f"p{i}": 100 + i for i in range(12)}, nobody=7))
+    assert sorted(pairs(decided)) == sorted((shard[f"n{i}"], i + 1, 100 + i) for i in range(12))
     assert steps.when(started(p0=100, p3=103)) == []
     assert pairs(steps.when(started(p0=100, p3=104))) == [(shard["n3"], 4, 104)]
 
@@ -37,21 +37,21 @@ def test_each_shard_gets_each_start_of_its_pods_once():
 def test_a_start_waits_for_the_node_and_outlives_it():
     steps = ingest()
     assert pairs(steps.when(pods("a", "b", on="late late"), started(b=50))) == []
-    told = steps.when(nodes("late"))
-    assert names(told) == ["NodesSet", "PodsAssigned", "PodsStarted"]
-    assert pairs(told) == [(0, 2, 50)]
+    decided = steps.when(nodes("late"))
+    assert names(decided) == ["NodesSet", "PodsAssigned", "PodsStarted"]
+    assert pairs(decided) == [(0, 2, 50)]
     steps.reload()
     steps.when(NodesDeletedSeen("uid-late"))
     assert pairs(steps.when(nodes("late"))) == [(0, 2, 50)]
 
 
 def test_a_pod_recorded_again_has_its_start():
-    """A shard that places it again knows nothing of before."""
+    """A shard that gets the pod again has forgotten its start."""
     steps = ingest()
     steps.when(nodes("n"), pods("a", on="n"), started(a=50))
-    told = steps.when(pods("a", at=9, on="n", spec=LARGE))
-    assert ids(one(told, PodsAssigned)) == [1]
-    assert pairs(told) == [(0, 1, 50)]
+    decided = steps.when(pods("a", at=9, on="n", spec=LARGE))
+    assert ids(one(decided, PodsAssigned)) == [1]
+    assert pairs(decided) == [(0, 1, 50)]
 
 
 def test_a_pod_without_a_start_after_one_with_it():

@@ -101,14 +101,14 @@ class FakeApi:
         return self.put("pods", name, spec=whole, status={"phase": "Pending"})
 
     def delete(self, kind: str, name: str) -> None:
-        """An object is gone."""
+        """Delete an object."""
         self.revision += 1
         old = self.objects[kind].pop(name)
         old["metadata"]["resourceVersion"] = str(self.revision)
         self._tell(kind, "DELETED", old)
 
     def compact(self) -> None:
-        """Nothing up to now is kept for watches."""
+        """Drop the history up to now."""
         self.compacted = self.revision
 
     def _is_served(self, kind: str) -> bool:
@@ -123,14 +123,14 @@ class FakeApi:
         self._changed = asyncio.Event()
 
     async def until_watched(self, count: int) -> None:
-        """So many watches are open."""
+        """Wait until so many watches are open."""
         async with asyncio.timeout(5):
             # Polled: nothing tells when a watch opens.
             while len(self._open()) < count:  # noqa: ASYNC110
                 await asyncio.sleep(0.01)
 
     def _open(self) -> list[tuple[str, web.StreamResponse]]:
-        """Watches whose client is still there."""
+        """Return the watches whose client is connected."""
         watches = [(kind, response, response._req) for kind, response in self._watches]
         return [(kind, response) for kind, response, asked in watches if asked and asked.transport]
 
@@ -142,7 +142,7 @@ class FakeApi:
                 await response.write(raw)
 
     async def bookmark(self, kind: str) -> None:
-        """Tell the watches how new they are."""
+        """Send the watches a bookmark."""
         meta = {"resourceVersion": str(self.revision), "creationTimestamp": None}
         await self.send(kind, {"type": "BOOKMARK", "object": {"metadata": meta, "spec": {}}})
 
@@ -161,7 +161,7 @@ class FakeApi:
         return await self.answer(request)
 
     async def answer(self, request: web.Request) -> web.StreamResponse:
-        """What a server without faults says."""
+        """Return the answer of a server without faults."""
         path, method = request.path, request.method
         for kind, collection in COLLECTIONS.items():
             if path == collection and self._is_served(kind):
@@ -209,7 +209,7 @@ class FakeApi:
         return web.json_response({"metadata": meta, "items": items[start : start + limit]})
 
     def _at(self, at: int, kind: str) -> dict[str, dict[str, Any]]:
-        """Objects as they were."""
+        """Return the objects at a revision."""
         found: dict[str, dict[str, Any]] = {}
         for revision, own, what, value in self.log:
             if own == kind and revision <= at:

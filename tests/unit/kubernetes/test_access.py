@@ -22,7 +22,7 @@ RBAC = Path(__file__).parents[3] / "deploy" / "rbac.yaml"
 
 
 async def review(request: web.Request) -> web.Response:
-    """Everything is allowed but to bind."""
+    """Answer a review: everything is allowed except binds."""
     asked = json.loads(await request.read())["spec"]["resourceAttributes"]
     is_bind = asked["subresource"] == "binding"
     return web.json_response({"status": {"allowed": not is_bind}}, status=201)
@@ -58,7 +58,7 @@ async def test_a_server_that_stays_busy_is_reported(cluster: KubeCluster, api: F
 
 
 def granted(text: str) -> set[str]:
-    """What the cluster role in a file allows, in the words of what is asked for."""
+    """Return what the cluster role in a file allows, in the words of permissions."""
     (role,) = [one for one in yaml.safe_load_all(text) if one["kind"] == "ClusterRole"]
     return {
         f"{verb} {resource}{'.' + group if group else ''}"

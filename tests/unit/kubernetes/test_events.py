@@ -20,9 +20,9 @@ from tests.unit.kubernetes.test_writing import ref, request
 
 
 async def told(api: FakeApi, count: int) -> list[dict[str, Any]]:
-    """The first so many events."""
+    """Return the first `count` events."""
     async with asyncio.timeout(5):
-        # Polled: the sender tells nobody.
+        # Polled: the sender gives no signal.
         while len(api.events) < count:  # noqa: ASYNC110
             await asyncio.sleep(0.01)
     return [body for _method, body in api.events]
@@ -59,7 +59,7 @@ async def test_a_bind_with_a_lost_answer_gets_its_event_when_it_is_read(
 async def test_a_bind_that_only_the_watch_showed_gets_an_event(
     cluster: KubeCluster, api: FakeApi, monkeypatch
 ):
-    """Nobody reads the pod back: what the watch tells has settled its bind."""
+    """The pod is not read back: the watch has settled its bind."""
     monkeypatch.setattr(unconfirmed_binds, "LOOK_AFTER_S", 0.05)
 
     async def commit_and_fail(request_: web.Request) -> web.StreamResponse:
@@ -96,7 +96,7 @@ async def test_the_same_event_of_another_process_is_refused(new_cluster, api: Fa
 
 
 async def test_earlier_binds_get_one_event_after_all_others(new_cluster, api: FakeApi, monkeypatch):
-    """Whoever made them may have told of them, or not."""
+    """The process that made the binds may have sent their events, or not."""
     for name in ("a", "b", "c"):
         api.pod(name)
     before, after = new_cluster(), new_cluster()
@@ -242,7 +242,7 @@ def test_long_messages_are_cut_as_kube_scheduler_does(length):
 
 
 class SlowClient:
-    """A server that says yes, after so long."""
+    """A server that accepts every event after a delay."""
 
     def __init__(self, answer_s: float) -> None:
         self.answer_s = answer_s
@@ -270,7 +270,7 @@ def test_slow_answers_cost_no_event_below_the_rate(answer_s: float):
 
 
 def posted(api: FakeApi) -> int:
-    """How many events came to the server, whatever it answered."""
+    """Return the number of events that reached the server, whatever it answered."""
     return sum("/events" in path for _method, path in api.requests)
 
 

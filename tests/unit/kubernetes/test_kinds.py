@@ -174,7 +174,7 @@ WHOLE: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
         {"attacher": "d", "node": "n", "volume": "v"},
     ),
 }
-"""Every field that is read, beside one that is not (of a wrong type: nobody looks at it)."""
+"""Every field that is read, and one that is not, with a wrong type."""
 
 
 async def listed(cluster: KubeCluster) -> list[model.ClusterObject]:
@@ -251,8 +251,8 @@ async def test_changes_outside_scheduling_fields_are_not_reported(
         api.put("replicasets", "a", spec={"selector": APP}, status={"replicas": number})
     api.put("replicasets", "a", spec={"selector": {}})
     await watch.until(lambda: len(watch.of(ObjectsSeen)) == 2)
-    told = [one for event in watch.of(ObjectsSeen) for one in event.objects]
-    assert [one.selector for one in told] == [LabelSelector((("app", "a"),)), LabelSelector()]
+    decided = [one for event in watch.of(ObjectsSeen) for one in event.objects]
+    assert [one.selector for one in decided] == [LabelSelector((("app", "a"),)), LabelSelector()]
     api.delete("replicasets", "a")
     await watch.until(lambda: bool(watch.of(ObjectsDeletedSeen)))
     assert [split(event.uids) for event in watch.of(ObjectsDeletedSeen)] == [["uid-a"]]
@@ -279,7 +279,7 @@ async def test_an_unusable_object_is_named_and_stops_no_other(cluster: KubeClust
 
 
 async def test_lists_are_requested_at_the_same_time(cluster: KubeCluster, api: FakeApi):
-    """Each waits until all have been asked for."""
+    """Each list waits until all are requested."""
     await cluster.list_all("gangs")
     asked = asyncio.Barrier(len(OTHER_KINDS))
 

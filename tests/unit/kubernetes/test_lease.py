@@ -25,7 +25,7 @@ LEASE = f"{LEASES}/muster"
 
 
 class Clock:
-    """Seconds that pass when a test says so."""
+    """A clock that a test moves, s."""
 
     def __init__(self) -> None:
         self.now_s = 0.0
@@ -54,7 +54,7 @@ async def elector(api: FakeApi, clock: Clock, tmp_path) -> AsyncIterator[Callabl
 
 
 def silent(_why: str) -> None:
-    """Nobody is told."""
+    """Ignore the status."""
 
 
 def spec(api: FakeApi) -> dict:
@@ -70,7 +70,7 @@ async def leads(elector: Elector) -> Elector:
 
 
 async def until_asked(api: FakeApi, times: int) -> None:
-    """So many requests more about the Lease."""
+    """Wait for so many more requests about the Lease."""
     target = len(api.requests) + times
     async with asyncio.timeout(30):
         while len(api.requests) < target:  # noqa: ASYNC110 (nothing tells)
@@ -78,7 +78,7 @@ async def until_asked(api: FakeApi, times: int) -> None:
 
 
 async def is_held(elector: Elector) -> bool:
-    """Whether a write has to wait."""
+    """Return whether a write has to wait."""
     writing = asyncio.create_task(elector.may_write())
     for _ in range(3):
         await asyncio.sleep(0)
@@ -104,16 +104,16 @@ async def test_the_second_candidate_waits_until_the_lease_has_expired(
     elector, api: FakeApi, clock: Clock
 ):
     await leads(elector("first"))
-    told: list[str] = []
+    decided: list[str] = []
     second = elector("second")
-    waiting = asyncio.create_task(second.acquire(told.append))
+    waiting = asyncio.create_task(second.acquire(decided.append))
     await until_asked(api, 3)
     clock.now_s += 15.0  # not longer than it says
     await until_asked(api, 3)
     assert not waiting.done()
     clock.now_s += 0.1
     await asyncio.wait_for(waiting, 30)
-    assert told == ["first leads"]
+    assert decided == ["first leads"]
     assert (spec(api)["holderIdentity"], spec(api)["leaseTransitions"]) == ("second", 1)
 
 
@@ -146,7 +146,7 @@ async def test_a_released_lease_is_taken_at_once(elector, api: FakeApi):
 
 
 async def test_a_lease_is_released_during_an_unanswered_renewal(elector, api: FakeApi):
-    """The server has done it; that it has nobody waited for."""
+    """The server has renewed the Lease, but the answer was not awaited."""
     first = await leads(elector("first"))
     is_written = asyncio.Event()
 
@@ -236,7 +236,7 @@ async def test_a_leader_that_slept_while_another_led_stops(elector, clock: Clock
         await asyncio.wait_for(first.keep(), 30)
     with pytest.raises(NotSent):
         await writing
-    # What belongs to somebody else is left as it is.
+    # Fields of other clients stay as they are.
     await first.release()
     assert second.identity == "second"
 
@@ -311,7 +311,7 @@ async def test_only_reads_are_sent_while_leadership_is_uncertain(
 
 
 class SlowServer:
-    """Keeps one Lease; each answer takes so long."""
+    """Keeps one Lease; each answer is delayed."""
 
     def __init__(self, answer_s: float) -> None:
         self.answer_s = answer_s

@@ -32,7 +32,7 @@ def gang_of(count: int) -> dict[str, Any]:
 
 
 def change_everything(api: FakeApi) -> None:
-    """Twice, so that there is something older than what holds at the end."""
+    """Change everything twice, so that some changes are older than the final state."""
     for changed in (False, True):
         api.put("nodes", "cordoned", status=NODE, spec={"unschedulable": changed})
         api.put("budgets", "b", spec={}, status={"disruptionsAllowed": 0 if changed else 2})
@@ -46,7 +46,7 @@ def change_everything(api: FakeApi) -> None:
 
 
 async def everything(watch: Watch, api: FakeApi) -> None:
-    """All that there is to tell now is told."""
+    """Wait until every change so far is reported."""
 
     async def say_how_new() -> None:
         kinds = [kind for kind in COLLECTIONS if kind != "podgroups"]

@@ -47,7 +47,7 @@ async def test_a_start_time_is_reported_once_and_alone(
 async def test_budgets_name_the_evictions_they_have_counted(
     watch: Watch, cluster: KubeCluster, api: FakeApi
 ):
-    """The status has names; of each the API is asked once, as long as it is there."""
+    """The status has names; the API is asked about each name once while it is listed."""
     for name in ("a", "b"):
         api.pod(name, nodeName="node-0")
 
@@ -61,8 +61,8 @@ async def test_budgets_name_the_evictions_they_have_counted(
     await watch.until(lambda: len(watch.of(BudgetsSeen)) == 2)
     named()
     await watch.until(lambda: len(watch.of(BudgetsSeen)) == 3)
-    told = [event.budgets[0].disrupted for event in watch.of(BudgetsSeen)]
-    assert told == [("uid-a",), ("uid-a", "uid-b"), ()]
+    decided = [event.budgets[0].disrupted for event in watch.of(BudgetsSeen)]
+    assert decided == [("uid-a",), ("uid-a", "uid-b"), ()]
     asked = [path.rpartition("/")[2] for _method, path in api.requests if "/pods/" in path]
     assert asked == ["a", "gone", "b"]
     named("b")

@@ -20,7 +20,7 @@ async def test_an_abandoned_stream_is_closed_although_the_server_does_not_answer
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readuntil(b"\r\n\r\n")
         writer.write(HEAD)
-        # Busy with other things: it does not hear that the client says goodbye.
+        # The server is busy and does not notice that the client closes the connection.
         cast("asyncio.Transport", writer.transport).pause_reading()
         await ended.wait()
         writer.transport.abort()

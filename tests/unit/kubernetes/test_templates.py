@@ -127,7 +127,7 @@ SMALL = {"name": "s", "resources": {"requests": {"cpu": "1"}}}
 )
 def test_a_pod_that_runs_counts_with_all_that_can_be_read(spec, amounts):
     found = known(**{"containers": [MAIN]} | spec)
-    assert found.refused is not None, "who waits is not refused"
+    assert found.refused is not None, "a waiting pod is not refused"
     assert requests(found) == amounts
     assert found.template.spec.host_ports == (HTTP,)
 

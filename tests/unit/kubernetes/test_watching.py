@@ -30,7 +30,7 @@ from tests.unit.kubernetes.watch import LIMIT_S, Watch
 NODE = {"allocatable": {"cpu": "4", "memory": "1Gi", "pods": "10"}}
 
 CLAIM = [{"name": "gpu", "resourceClaimName": "c"}]
-"""Nobody here schedules pods with one."""
+"""A scheduler name of pods that are not ours."""
 
 
 @pytest.fixture(autouse=True)
@@ -360,7 +360,7 @@ async def test_a_refused_pod_gets_its_message_again_while_it_waits(
     before = patches(api, "gone"), patches(api, "bound")
     await asyncio.sleep(0.1)
     assert (patches(api, "gone"), patches(api, "bound")) == before
-    # Who comes does not wait for those who have said it.
+    # A new pod does not wait for those whose message was written.
     monkeypatch.setattr(refused_pods, "REWRITE_S", 100.0)
     for name in ("first", "second"):
         api.pod(name, resourceClaims=CLAIM)

@@ -110,7 +110,7 @@ Serve = Callable[[bytes, asyncio.StreamWriter], None]
 
 
 class Server:
-    """Answers every request as it is told; counts connections."""
+    """Answers every request with a given function; counts connections."""
 
     def __init__(self, serve: Serve) -> None:
         self.serve, self.connections, self.requests, self.ended = serve, 0, 0, 0
@@ -353,7 +353,9 @@ async def test_a_proxy_of_the_kubeconfig_is_used(api: FakeApi, tmp_path):
 
 
 async def test_a_closed_client_makes_no_connection_until_it_is_opened(api, cluster):
-    """Watches that hear of the end too late would connect again, and nobody would close that."""
+    """A watch that notices the end too late would connect again, and that connection would stay
+    open.
+    """
     assert await cluster.identity()
     await cluster.close()
     with pytest.raises(NotSent, match="closed"):

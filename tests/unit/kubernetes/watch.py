@@ -13,7 +13,7 @@ LIMIT_S = 5.0
 
 
 class Watch:
-    """Collects what a watch tells until something holds."""
+    """Collects the deliveries of a watch until a condition holds."""
 
     def __init__(self, cluster: KubeCluster, since: int, marks: Marks = NO_MARKS) -> None:
         self.events: list[Event] = []

@@ -30,7 +30,7 @@ def packed(*numbers: int) -> bytes:
 
 
 class History:
-    """Written as the test says; a second passes with each change."""
+    """A history written by the test; each change takes a second."""
 
     def __init__(self) -> None:
         self.changes: list[Change] = []
@@ -70,12 +70,12 @@ class History:
         return {"metadata": metadata, "spec": spec, "status": status}
 
     def workload(self, name: str, min_count: int) -> None:
-        """With one group, `all`."""
+        """Create a workload with one group, `all`."""
         group = {"name": "all", "policy": {"gang": {"minCount": min_count}}}
         self.store(f"workloads/default/{name}", {"spec": {"podGroups": [group]}})
 
     def member(self, name: str, message: str = "", workload: str = "team", cpu: str = "1") -> None:
-        """A pod of a workload's group, and why it waits."""
+        """Create a pod of a workload's group with the message why it waits."""
         if message:
             self.waits(name, message, cpu)
         else:
@@ -84,7 +84,7 @@ class History:
         self.changes[-1].value["spec"]["workloadRef"] = reference
 
     def bind(self, name: str, node: str, cpu: str = "1", scheduler: str = "muster") -> None:
-        """What the API server does, and what its audit log says of it."""
+        """Bind a pod as the API server does, with an entry in the audit log."""
         self.store(f"pods/default/{name}", self._pod(name, cpu, scheduler, {}, node))
         self.answered(name, node, 201, "muster" if scheduler == "muster" else "kube-scheduler")
 
@@ -113,7 +113,7 @@ class History:
     # ---------------------------------------------------------------------------- the journals
 
     def told(self, *events: Any) -> None:
-        """A record of the world journal."""
+        """Append a record to the world journal."""
         self._append(INGEST, [], events)
 
     def know_nodes(self, cpu_milli: int = 2000, *names: str) -> None:
@@ -132,7 +132,7 @@ class History:
         self.told({"type": "pods_assigned", "shard": 0, **columns})
 
     def reserve(self, *pairs: tuple[str, str]) -> None:
-        """A decision of the shard, which has read all of the world journal."""
+        """Append a decision of the shard, which has read all of the world journal."""
         ids = packed(*(self._pods[name] for name, _node in pairs))
         nodes = packed(*(self._nodes[node] for _name, node in pairs))
         event = {"type": "reserved", "shard": 0, "ids": ids, "nodes": nodes}
@@ -152,7 +152,7 @@ def two_nodes() -> History:
 
 
 def place(history: History, name: str, node: str, cpu: str = "1") -> None:
-    """A pod from its creation to its bind, as it should be."""
+    """Create and bind a pod correctly."""
     history.pod(name, cpu)
     history.know_pods(name)
     history.reserve((name, node))

@@ -10,7 +10,7 @@ from tests.unit.live.history import FULL, NO_VICTIMS, History, place, two_nodes
 
 @pytest.fixture
 def history() -> History:
-    """Four pods fill two nodes; a fifth waits."""
+    """Return a history in which four pods fill two nodes, and a fifth waits."""
     history = two_nodes()
     for number in range(4):
         place(history, f"pod-{number}", "node-a" if number % 2 else "node-b")
@@ -99,7 +99,7 @@ def test_released_room_is_free_again():
 
 
 def test_a_race_is_listed_with_its_staleness_and_is_no_fault():
-    """Somebody else takes the node; we are told only after our decision."""
+    """Another scheduler takes the node; our shard learns of it only after its decision."""
     history = two_nodes()
     history.pod("theirs", "2", "default-scheduler")
     history.bind("theirs", "node-a", "2", "default-scheduler")
@@ -164,7 +164,9 @@ NO_WORKLOAD = 'waiting for pods\'s workload "team" to appear in scheduling queue
 
 @pytest.fixture
 def gang() -> History:
-    """Two nodes with room for two pods each, and two members of a gang of five."""
+    """Return a history of two nodes with room for two pods each, and two members of a
+    gang of five.
+    """
     history = two_nodes()
     for number in range(2):
         history.member(f"member-{number}", NO_WORKLOAD)
@@ -175,7 +177,7 @@ def gang() -> History:
 
 
 def complete(history: History, message: str) -> None:
-    """The other three come, and all say the same."""
+    """Add the other three members, all with the same message."""
     for number in range(2, 5):
         history.member(f"member-{number}", TOO_FEW)
     for number in range(5):
@@ -237,7 +239,7 @@ def test_a_gang_with_a_wrong_reason_is_seen(gang: History):
 
 
 def joined(history: History, number: int, min_count: int = 3) -> None:
-    """So many members of a gang on their nodes."""
+    """Add so many members of a gang with nodes."""
     history.workload("team", min_count)
     for name in [f"member-{one}" for one in range(number)]:
         place(history, name, "node-a" if name == "member-0" else "node-b", cpu="500m")

@@ -32,7 +32,7 @@ def limit(history: History, node: str, count: int) -> None:
 
 
 def bound(history: History, name: str, node: str, *claims: str) -> None:
-    """A pod of ours gets its node, and it was decided."""
+    """Bind a pod of ours after a decision."""
     history.pod(name, "100m")
     history.know_pods(name)
     history.reserve((name, node))

@@ -29,8 +29,8 @@ def store() -> MemorySnapshots:
 
 
 async def unreadable(bus, journal, version):
-    """Append what a newer version may write: another format, a claim of its own, a new event, or
-    something new that it received.
+    """Append what a newer version may write: another format, its claim, a new event, or a new
+    observation.
     """
     _first, end = await bus.bounds(journal)
     new = msgspec.msgpack.encode([{"type": "brand_new"}])
@@ -126,7 +126,7 @@ async def test_a_journal_may_be_cut_between_a_look_and_the_claim(bus, store):
 
 
 async def test_a_claim_lets_downtime_pass_and_its_clock_stays(bus, store):
-    """docs/adr/0023: the journal's time goes on from where the newest owner's clock brought it."""
+    """docs/adr/0023: the journal's time continues from the newest owner's clock."""
     day_ms = 24 * 3_600_000
     first = owner(ToyIngest(), bus, store, HandClock(1_000))
     await first.claim()

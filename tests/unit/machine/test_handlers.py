@@ -9,11 +9,11 @@ from shared.machine.handlers import handlers
 
 
 class Began(Event, frozen=True):
-    """The first of two."""
+    """The first of two events."""
 
 
 class Ended(Event, frozen=True):
-    """The second."""
+    """The second of two events."""
 
 
 def on_both(_state: object, _event: Began | Ended) -> None:

@@ -198,7 +198,7 @@ async def test_a_single_owner_records_less_and_loses_no_time(bus, store):
 
 
 async def test_a_pause_is_no_longer_than_the_counted_time(bus, store):
-    """A jump counts as 2 s: who sleeps for longer is late ever after."""
+    """A jump counts as 2 s: an owner that sleeps for longer would be late for ever."""
     member = owner(ToyIngest(), bus, store, rhythm=Rhythm(heartbeat_ms=30_000))
     await member.claim()
     await turn(member)
@@ -310,7 +310,7 @@ async def test_a_claim_of_an_older_epoch_is_never_in_force(bus, store):
 
 
 class ToyFollower(ToyQueueing):
-    """Notes what it follows with the times, and decides nothing."""
+    """Records its inputs with their times, and decides nothing."""
 
     def evolve(self, state, event):
         if isinstance(event, SourceAdvanced):
@@ -372,7 +372,7 @@ async def test_quiet_ranges_are_recorded_before_they_grow_too_many(bus, store, m
 
 
 async def consumed(follower, count):
-    """Wait until the follower has applied so many inputs."""
+    """Wait until the follower has applied this number of inputs."""
     async with asyncio.timeout(10):
         while len(follower.state.todo) < count:  # noqa: ASYNC110 (a turn tells nobody)
             await asyncio.sleep(0.002)
@@ -403,7 +403,7 @@ class OtherIngest(ToyIngest):
 
 
 class FollowsBoth(ToyFollower):
-    """Reads the two."""
+    """Reads both sources."""
 
     sources = (INGEST, JournalName("ingest/1"))
 

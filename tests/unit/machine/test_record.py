@@ -7,7 +7,7 @@ from shared.model.ids import INGEST
 
 
 def copy(payload):
-    """The same bytes elsewhere, as from another process."""
+    """Return an equal bytes object, as from another process."""
     return bytes(bytearray(payload))
 
 

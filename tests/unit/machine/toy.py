@@ -17,7 +17,7 @@ from shared.ports.snapshots import SnapshotStore
 
 
 class ToyState(MachineState):
-    """The sum so far, what is to be reported, and the effects open."""
+    """The sum so far, the sums to report, and the open effects."""
 
     def __init__(self, sources: tuple[JournalName, ...]) -> None:
         super().__init__(sources)
@@ -27,7 +27,7 @@ class ToyState(MachineState):
 
 
 class ToyIngest:
-    """Reports the revisions it is told (journal ingest/0)."""
+    """Reports the submitted revisions (journal ingest/0)."""
 
     journal = INGEST
     sources: tuple[JournalName, ...] = ()
@@ -73,7 +73,7 @@ class AddressedAdvance(SourceAdvanced, frozen=True, tag="source_advanced"):
 
 
 class ToyQueueing(ToyIngest):
-    """Adds up what the other toy reports (journal queueing/0)."""
+    """Adds up the other toy's reports (journal queueing/0)."""
 
     journal = QUEUEING
     sources: tuple[JournalName, ...] = (INGEST,)
@@ -90,7 +90,7 @@ class ToyQueueing(ToyIngest):
 
 
 class HandClock:
-    """Time that a test moves."""
+    """A clock that a test moves."""
 
     def __init__(self, now_ms: int = 1_000) -> None:
         self.at_ms = now_ms
@@ -100,7 +100,7 @@ class HandClock:
 
 
 class ListShell:
-    """Remembers the effects it was told to carry out."""
+    """Records the effects that it should carry out."""
 
     def __init__(self) -> None:
         self.effects: list[int] = []
@@ -114,14 +114,14 @@ class ListShell:
 
 
 async def inline(work: Callable[..., Any], *args: Any) -> Any:
-    """Offloading without a thread."""
+    """Run blocking work inline, without a thread."""
     return work(*args)
 
 
 def owner(
     core: Any, bus: Bus, store: SnapshotStore, clock: HandClock | None = None, **options: Any
 ) -> Owner[ToyState]:
-    """An owner of a toy journal; `name`, `shell`, `policy`, `epoch` as options."""
+    """Return an owner of a toy journal; `name`, `shell`, `policy` and `epoch` are options."""
     name = options.get("name", "one")
     host = Host(clock or HandClock(), name, lambda: name, inline)
     shell = options.get("shell") or ListShell()
@@ -131,7 +131,7 @@ def owner(
 
 
 async def turn(member: Owner[ToyState], *revisions: int) -> None:
-    """Offer some revisions and take one turn, with what its sources told before."""
+    """Submit some revisions and take one turn, with the new records of its sources."""
     await asyncio.sleep(0)
     for revision in revisions:
         member.submit(WatchAdvanced(revision))

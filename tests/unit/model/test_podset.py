@@ -16,7 +16,7 @@ def ids(*numbers: int) -> I64:
 
 
 def of(first: int, end: int, *without: int) -> PodSet:
-    """All ids from `first` to before `end`, in parts, but for some."""
+    """Return a set of the ids from `first` to before `end`, added in parts, except for some."""
     found = PodSet()
     for start in range(first, end, 1000):
         part = np.arange(start, min(end, start + 1000), dtype=np.int64)

@@ -65,7 +65,7 @@ THREE = (7, (1, 2, 3))
 
 
 def holding(placements=1, groups=(THREE,), counts=((3,),), **options):
-    """A gang whose plan's shards were asked to hold."""
+    """Return steps with a gang whose planned shards were asked to hold."""
     mesh = permit(placements)
     mesh.when(dispatched(*groups, **options))
     mesh.when(*(offered(shard, *count) for shard, count in enumerate(counts)))

@@ -156,7 +156,7 @@ def test_a_pod_with_a_new_name_is_asked_about_again():
 
 
 def nominated() -> Shard:
-    """A pod was asked about for its nominated node alone."""
+    """Return a shard that asks about a pod and its nominated node alone."""
     given = shard().sig(1, replace(WEB, priority=9)).sig(2, spec(cpu=4_000)).assigned((50, 2, 2))
     given.given(NominateAsked(7, 11, 1, 0, 2, pack([50]))).run()
     given.gone(50).run()
@@ -173,7 +173,9 @@ def test_a_nominated_node_is_asked_about_first_and_alone():
 
 
 def room_refused() -> tuple[Shard, list[Event]]:
-    """Its victim has left node 2 for it, and extenders leave it that node no more."""
+    """Return a shard in which a pod's victim has left node 2 and extenders refuse that node, and
+    its decisions.
+    """
     given = nominated()
     given.given(ExtendersAnswered(1, failed=(("no", 1),))).reload()
     return given, given.run()
@@ -226,7 +228,7 @@ def test_other_answers_leave_the_nomination(answer):
 
 
 def test_a_nomination_that_extenders_were_not_asked_about_stays():
-    """The last victim leaves while they think about the other nodes."""
+    """The last victim leaves while the extenders judge the other nodes."""
     given = shard().sig(1, replace(WEB, priority=9)).sig(2, spec(cpu=4_000)).assigned((50, 2, 2))
     given.given(NominateAsked(7, 11, 1, 0, 2, pack([50]))).run()
     assert sorted(unpack(asked(given.dispatch(1, 11).run()).nodes).tolist()) == [1, 3]
@@ -237,7 +239,7 @@ def test_a_nomination_that_extenders_were_not_asked_about_stays():
 
 
 def test_a_refusal_before_the_victims_have_left_leaves_the_nomination():
-    """As kube-scheduler, which preempts for nobody while those of its nominated node are ending."""
+    """kube-scheduler does not preempt for a pod while pods on its nominated node are ending."""
     given = shard().sig(1, replace(WEB, priority=9)).sig(2, spec(cpu=2_000))
     given.assigned((50, 2, 2), (51, 2, 2))
     given.given(NominateAsked(7, 11, 1, 0, 2, pack([50]))).run()
@@ -248,7 +250,7 @@ def test_a_refusal_before_the_victims_have_left_leaves_the_nomination():
 
 
 def test_extender_answers_last_until_the_next_attempt():
-    """Nobody else could say it again, so it is no less true than when it was said."""
+    """Only extenders could repeat the answer, so it stays as true as it was."""
     given = shard().sig(1, WEB).dispatch(1, 11)
     given.run()
     given.given(ExtendersAnswered(1, failed=(("not today", 3),)))

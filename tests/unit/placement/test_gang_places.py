@@ -39,7 +39,9 @@ APART = PodTerm("kubernetes.io/hostname", (Requirement("app", "In", ("web",)),))
 
 
 def shard_of(nodes: int = 1, **config) -> Shard:
-    """Nodes of 4 cpu; pods of 1 and 2 cpu at 0 and 5, members of 1 and 3 cpu at 10."""
+    """Return a shard: nodes of 4 cpu; pods of 1 and 2 cpu at priority 0 and 5, members of 1 and 3
+    cpu at 10.
+    """
     shard = Shard(**config).sig(LOW, spec()).sig(MID, spec(cpu=2_000, priority=5))
     shard.sig(HIGH, spec(priority=10)).sig(BIG, spec(cpu=3_000, priority=10))
     shard.sig(NEVER, spec(priority=10, never_preempts=True))
@@ -49,14 +51,14 @@ def shard_of(nodes: int = 1, **config) -> Shard:
 
 
 def full(nodes: int = 1, **config) -> Shard:
-    """Four low pods on every node: 11, 12, 13, 14 on the first."""
+    """Return a shard with four low pods on every node: 11, 12, 13, 14 on the first."""
     shard = shard_of(nodes, **config)
     pods = [(10 * n + at, LOW, n) for n in range(1, nodes + 1) for at in range(1, 5)]
     return shard.assigned(*pods)
 
 
 def said(shard: Shard) -> list[Any]:
-    """What it decides, of whatever kind."""
+    """Return the shard's decision."""
     return list(shard.run())
 
 
@@ -72,7 +74,7 @@ def dry_run(shard: Shard, *groups: tuple[int, list[int]], needed: int = 0, **mor
 
 
 def seats(found: PlacesFound) -> list[tuple[int, int, list[int]]]:
-    """(group, node, victims) of every place."""
+    """Return (group, node, victims) of every place."""
     return [
         (one.group, one.candidate.node, unpack(one.candidate.victims).tolist())
         for one in found.places
@@ -89,7 +91,7 @@ def nominees(found: PlacesFound, *groups: tuple[int, list[int]]) -> tuple[Nomine
 
 
 def keep(shard: Shard, *groups: tuple[int, list[int]], **more) -> list[Any]:
-    """Ask for places and have all of them kept; what the shard says."""
+    """Ask for places and nominate all of them; return the shard's answer."""
     found = dry_run(shard, *groups, **more)
     return said(shard.given(GangNominateAsked(ASK, GANG, 0, nominees(found, *groups))))
 
@@ -197,7 +199,7 @@ def test_a_short_offer_reports_whether_evictions_could_help():
 
 
 def test_an_offer_counts_the_room_that_its_members_leave():
-    """Each node takes one as it is, and another one if somebody leaves."""
+    """Each node fits one member, and another one if a pod leaves."""
     shard = shard_of(2).assigned((1, MID, 1), (2, MID, 2))
     (offer,) = said(shard.given(OfferAsked(GANG, 1, members((BIG, [91, 92])), True)))
     assert (offer.counts, offer.preemptible) == ((0,), True)
@@ -227,7 +229,7 @@ def test_a_member_without_victims_is_ready_when_all_victims_have_left():
 
 
 def test_a_pod_that_fits_beside_all_members_is_no_victim():
-    """One goes for the first, and with those who go for the second there would be room for both."""
+    """The victims chosen for the second member would make room for both."""
     shard = shard_of().assigned((1, LOW, 1), (2, LOW, 1), (3, MID, 1))
     asked = (
         Nominee(100, 91, HIGH, 1, pack([1])),
@@ -275,7 +277,7 @@ def test_victims_that_left_in_the_meantime_are_not_missed():
 
 
 def made(nodes: int = 1) -> Shard:
-    """The room of two members is there, on the first node."""
+    """Return a shard in which two members have their places on the first node."""
     shard = full(nodes)
     keep(shard, (HIGH, [91, 92]))
     for pod in [pod for one in shard.state.nominations.values() for pod in list(one.victims)]:

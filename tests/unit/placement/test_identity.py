@@ -35,7 +35,7 @@ def named(plain: PodSpec, name: str = "web") -> PodSpec:
 
 
 def shard_with(*specs: PodSpec, cpu: int = 4_000, **options: Any) -> Shard:
-    """Two nodes; signatures 1, 2, ... as given."""
+    """Return a shard with two nodes and the given signatures 1, 2, ..."""
     nodes = [node(name, cpu=cpu, labels={HOST: name}) for name in "ab"]
     shard = Shard(**options).nodes(1, 2, *nodes)
     for number, one in enumerate(specs, start=1):
@@ -237,7 +237,7 @@ def test_gangs_with_hard_rules_are_refused_there_too():
 
 
 def test_anti_affinity_by_host_is_kept_there():
-    """Nobody else places pods on a shard's nodes."""
+    """No other shard places pods on a shard's nodes."""
     away = named(spec(pod_anti_affinity=(TERM,)))
     shard = shard_with(away, named(spec()), placements=2).assigned((1, 2, 1)).dispatch(1, 5)
     assert placed(shard.run()) == [(5, 2)]

@@ -16,7 +16,7 @@ APP = number("app:1")
 
 
 def totals(shard: Shard, *pods: int) -> list[tuple[int, int]]:
-    """(node, total) of pods that name the image."""
+    """Return (node, total) of pods that name the image."""
     found: list[Any] = [one for one in shard.dispatch(1, *pods).run() if isinstance(one, Reserved)]
     return [
         pair

@@ -30,7 +30,7 @@ def hold_asked(*groups):
 
 
 def two_members():
-    """Two pods with a claim each and two volumes, held for a gang."""
+    """Return a shard that holds two pods with a claim each for a gang, and the GangHeld."""
     objects = (LATE, wanting(), wanting("d"), free(), free("w"))
     shard = shard_of(*objects).sig(1, with_claims("c")).sig(2, with_claims("d"))
     (held,) = of(shard.given(hold_asked((1, 1), (2, 2))).run(), GangHeld)
@@ -59,8 +59,8 @@ def test_binding_gets_the_volumes_after_the_commit_when_the_timeout_starts():
     assert shard.run() == [], "nothing is said of claims before the commit"
     shard.given(GangCommitted(1, 1, held.ids, held.nodes, with_volumes=held.ids))
     first, second = unpack(held.nodes).tolist()
-    *told, failed = shard.run()
-    assert told == [
+    *decided, failed = shard.run()
+    assert decided == [
         VolumesChosen(0, pack([1]), pack([first]), held.volumes[0].choices),
         VolumesChosen(0, pack([2]), pack([second]), held.volumes[1].choices),
     ]
@@ -99,5 +99,5 @@ def test_members_with_bind_plugins_are_named_with_the_volumes(monkeypatch):
     shard, held = two_members()
     assert held.shown == ()
     shard.given(GangCommitted(1, 1, held.ids, held.nodes, with_volumes=held.ids))
-    told = of(shard.run(), VolumesChosen)
-    assert [one.spec for one in told] == [with_claims("c"), with_claims("d")]
+    decided = of(shard.run(), VolumesChosen)
+    assert [one.spec for one in decided] == [with_claims("c"), with_claims("d")]

@@ -23,7 +23,7 @@ DEFAULT = CustomPlugin(DEFAULT_PREEMPTION, "")
 
 
 class First(Plugin):
-    """Says what it is told to say."""
+    """Returns a given answer."""
 
     reads = ("priority", "labels.team")
     amounts = ("cpu", "ephemeral-storage")
@@ -34,7 +34,7 @@ class First(Plugin):
 
 
 class Second(First):
-    """Another one."""
+    """Another plugin."""
 
 
 @pytest.fixture(autouse=True)
@@ -51,7 +51,9 @@ def says(kind: type[First], answer: Any) -> None:
 
 
 def full(*order: str, **more: Any) -> Shard:
-    """Two nodes of 4 cpu, each with two pods of 1 cpu and one of 2 cpu and priority 5."""
+    """Return a shard with two nodes of 4 cpu, each with two pods of 1 cpu and one of 2 cpu and
+    priority 5.
+    """
     known = {"": DEFAULT, DYNAMIC_RESOURCES: CustomPlugin(DYNAMIC_RESOURCES, "")}
     own = tuple(known.get(one) or CustomPlugin(one, "0") for one in order)
     profile = Profile(preempts="" in order, post_filter=own)
@@ -76,7 +78,7 @@ def chosen(found: CandidatesFound) -> list[tuple[int, list[int]]]:
 
 
 def on(shard: Shard, name: str) -> Callable[[Pod, RefusedNodes], Any]:
-    """Evicts whoever is most important on that node."""
+    """Return a function that evicts the most important pod on that node."""
 
     def most_important(_pod: Pod, nodes: RefusedNodes) -> Evict:
         at = int(nodes.named(name).argmax())
@@ -105,7 +107,7 @@ def test_a_plugin_sees_the_nodes_and_the_evictable_pods():
     shard.given(BudgetCovers(1, pack([21])))
     says(First, look)
     found = dry_run(shard, taken=pack([20]))
-    # 20 leaves for somebody else, and nothing is left of the budget of 21.
+    # 20 leaves for another preemptor, and the budget of 21 has nothing left.
     assert seen["pods"] == [(22, 5, None, False), (21, 0, "red", True)]
     assert (seen["reasons"], seen["because"]) == ([("Insufficient cpu",)] * 2, [True] * 2)
     assert (seen["help"], seen["cpu"]) == ([True] * 2, ([4_000.0] * 2, [4_000.0] * 2))

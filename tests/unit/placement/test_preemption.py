@@ -36,7 +36,9 @@ LOW, MID, HIGH, WHOLE = 1, 2, 3, 4
 
 
 def full(nodes: int = 1, **config: Any) -> Shard:
-    """Nodes of 4 cpu; signatures of 1, 2 and 3 cpu at priorities 0, 5, 10; a whole node at 10."""
+    """Return a shard: nodes of 4 cpu; signatures of 1, 2 and 3 cpu at priorities 0, 5, 10; a whole
+    node at 10.
+    """
     shard = Shard(**config).sig(LOW, spec()).sig(MID, spec(cpu=2_000, priority=5))
     shard.sig(HIGH, spec(cpu=3_000, priority=10)).sig(WHOLE, spec(cpu=4_000, priority=10))
     for number in range(1, nodes + 1):
@@ -144,7 +146,7 @@ def test_the_best_three_nodes_in_kube_schedulers_order():
     shard.assigned((1, MID, 1), (2, MID, 1))  # highest victim priority 5
     shard.assigned((3, LOW, 2), (4, LOW, 2), (5, LOW, 2), (6, LOW, 2))  # two victims at 0
     shard.sig(5, spec(cpu=3_000)).assigned((7, 5, 3))  # one victim at 0
-    shard.assigned((8, HIGH, 4))  # nobody lower
+    shard.assigned((8, HIGH, 4))  # no pod of lower priority
     shard.assigned((9, 5, 5)).given(BudgetCovers(8, pack([9])))  # one victim, beyond its budget
     found = dry_run(shard, MID + 1)
     assert [one.node for one in found.candidates] == [3, 2, 1]
@@ -210,7 +212,9 @@ def test_room_that_nominations_hold_is_not_checked_exactly_for_those_kept_out(mo
     assert refused(shard.dispatch(LOW, 50).run()) == [50]
     shard.sig(5, spec(cpu=2_000, priority=20))
     assert refused(shard.dispatch(5, 60).run()) == [60]
-    monkeypatch.setattr(wakeups, "CHECKS_MAX", 0)  # who passes the quick check is reported
+    monkeypatch.setattr(
+        wakeups, "CHECKS_MAX", 0
+    )  # a signature that passes the quick check is reported
     events = shard.gone(*chosen).run()
     assert [unpack(one.sigs).tolist() for one in events if isinstance(one, Improved)] == [[5]]
 
@@ -323,8 +327,8 @@ def refusals(events: list[Event]) -> list[Refused]:
 
 
 def hopeless(shard: Shard | None = None, **more: Any) -> Shard:
-    """One node: 3 cpu of priority 20 and 1 of priority 0; a pod of 3.5 cpu and priority 10 was
-    refused, and nobody could go for it.
+    """Return a shard: 3 cpu of priority 20 and 1 of priority 0 on one node; a pod of 3.5 cpu and
+    priority 10 was refused, and no eviction could help it.
     """
     shard = shard or full()
     shard.sig(5, spec(cpu=3_000, priority=20)).sig(6, spec(cpu=3_500, priority=10, **more))

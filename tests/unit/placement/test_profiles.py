@@ -16,13 +16,13 @@ STORAGE = "ephemeral-storage"
 
 
 def most(name: str, *resources: str, **more: Any) -> Profile:
-    """One that fills nodes up."""
+    """Return a profile that fills nodes."""
     weighed = tuple((resource, 1) for resource in resources or ("cpu",))
     return Profile(name=name, scores=FIT, strategy=Strategy(MOST_ALLOCATED, weighed), **more)
 
 
 def least(name: str, *resources: str, **more: Any) -> Profile:
-    """One that spreads."""
+    """Return a profile that spreads pods."""
     weighed = tuple((resource, 1) for resource in resources or ("cpu",))
     return Profile(name=name, scores=FIT, strategy=Strategy("LeastAllocated", weighed), **more)
 

@@ -45,6 +45,6 @@ def test_a_loaded_shard_follows_the_order_and_forgets_retired_signatures():
 def test_nominated_space_is_kept_by_priority_all_the_same():
     shard = _shard().assigned((60, 2, 1))
     shard.given(_queued((2, 100)), NominateAsked(1, 50, 1, 0, 1, pack([60]))).run()
-    told = shard.gone(60).dispatch(2, 1, 2, 3, 4).run()
-    placed = [pod for event in told if isinstance(event, Reserved) for pod in unpack(event.ids)]
+    decided = shard.gone(60).dispatch(2, 1, 2, 3, 4).run()
+    placed = [pod for event in decided if isinstance(event, Reserved) for pod in unpack(event.ids)]
     assert placed == [1, 2, 3], "the fourth core is for a pod of higher priority"

@@ -70,9 +70,9 @@ def test_a_pod_goes_where_its_volume_is(placements):
 
 def test_volume_events_wake_the_pods_they_may_help():
     shard = shard_of().sig(1, with_claims("c")).sig(2, spec(cpu=90_000))
-    told = shard.dispatch(1, 1).dispatch(2, 2).run()
+    decided = shard.dispatch(1, 1).dispatch(2, 2).run()
     not_there = ('persistentvolumeclaim "c" not found', 0)
-    assert reasons(told)[0] == (not_there,)
+    assert reasons(decided)[0] == (not_there,)
     assert reasons(shard.given(StorageSet((claim(volume=""),))).dispatch(1, 1).run()) == [
         ((UNBOUND, 0),)
     ]
@@ -103,9 +103,9 @@ def test_limits_count_what_the_pods_of_a_node_use():
     claims = [claim(f"c{n}", f"v{n}") for n in (1, 2)]
     shard = shard_of(few, *volumes, *claims)
     shard.sig(1, with_claims("c1")).sig(2, with_claims("c2"))
-    told = shard.dispatch(1, 1).dispatch(2, 2).run()
-    assert placed(told) == [(1, 1)]
-    assert ("node(s) exceed max volume count", 1) in reasons(told)[0]
+    decided = shard.dispatch(1, 1).dispatch(2, 2).run()
+    assert placed(decided) == [(1, 1)]
+    assert ("node(s) exceed max volume count", 1) in reasons(decided)[0]
     assert woken(shard.reload().gone(1).run()) == [2]
 
 
@@ -143,9 +143,9 @@ def of(events: list[Any], kind: type) -> list[Any]:
 def test_a_reservation_holds_the_volume_that_it_chose():
     shard = shard_of(STATIC, wanting("c"), wanting("d"), free(on="y"))
     shard.sig(1, with_claims("c")).sig(2, with_claims("d")).sig(3, with_claims("c", cpu=1))
-    told = shard.dispatch(1, 1).run()
-    (made,) = of(told, Reserved)
-    assert (placed(told), made.volumes) == ([(1, 2)], (CHOSEN,))
+    decided = shard.dispatch(1, 1).run()
+    (made,) = of(decided, Reserved)
+    assert (placed(decided), made.volumes) == ([(1, 2)], (CHOSEN,))
     other = shard.reload().dispatch(2, 2).run()
     assert reasons(other) == [(("node(s) didn't find available persistent volumes to bind", 2),)]
     again = shard.dispatch(3, 3).run()  # a second pod with the same claim gets the same volume
@@ -159,8 +159,8 @@ def test_bound_claims_let_the_pod_be_bound():
     shard = shard_of(STATIC, wanting(), free(on="y")).sig(1, with_claims("c")).dispatch(1, 1)
     shard.run()
     assert shard.given(StorageSet((bound_to(free(on="y")),))).run() == []
-    told = shard.reload().given(StorageSet((replace(claim(), storage_class="late"),))).run()
-    assert told == [VolumesBound(pack([1]), pack([2]))]
+    decided = shard.reload().given(StorageSet((replace(claim(), storage_class="late"),))).run()
+    assert decided == [VolumesBound(pack([1]), pack([2]))]
     assert not shard.state.volume_waits
     assert not shard.state.waits_on
     assert shard.reload().run() == []
@@ -183,16 +183,16 @@ def failed(why: str) -> list[VolumesFailed]:
 def test_a_fact_against_a_volume_ends_the_wait(objects, why):
     shard = shard_of(LATE, wanting(), free()).sig(1, with_claims("c")).dispatch(1, 1)
     node_of = placed(shard.run())[0][1]
-    told = shard.reload().given(StorageSet(objects)).run()
-    assert told == [replace(one, node=node_of) for one in (failed(why) if why else [])]
+    decided = shard.reload().given(StorageSet(objects)).run()
+    assert decided == [replace(one, node=node_of) for one in (failed(why) if why else [])]
 
 
 def test_a_volume_is_made_for_the_node():
     shard = shard_of(LATE, wanting()).sig(1, with_claims("c")).dispatch(1, 1)
-    told = shard.run()
-    ((_, node_of),) = placed(told)
+    decided = shard.run()
+    ((_, node_of),) = placed(decided)
     name = "xy"[node_of - 1]
-    assert of(told, Reserved)[0].volumes == (MADE,)
+    assert of(decided, Reserved)[0].volumes == (MADE,)
     assert shard.given(StorageSet((wanting(),))).run() == [], "what we chose is not shown yet"
     assert shard.given(StorageSet((wanting(selected_node=name),))).run() == []
     found = shard.reload().given(StorageSet((wanting(),))).run()
@@ -204,8 +204,10 @@ def test_a_volume_made_for_another_node_does_not_help():
     shard = shard_of(LATE, wanting()).sig(1, with_claims("c")).dispatch(1, 1)
     ((_, node_of),) = placed(shard.run())
     other = "yx"[node_of - 1]
-    (told,) = of(shard.given(StorageSet((volume(on=other), claim()))).run(), VolumesFailed)
-    assert told.reason.endswith(f'pv "v" node affinity doesn\'t match node "{"xy"[node_of - 1]}"')
+    (decided,) = of(shard.given(StorageSet((volume(on=other), claim()))).run(), VolumesFailed)
+    assert decided.reason.endswith(
+        f'pv "v" node affinity doesn\'t match node "{"xy"[node_of - 1]}"'
+    )
 
 
 def test_the_wait_for_volumes_has_a_timeout():

@@ -35,13 +35,13 @@ def over(world: int = 0) -> VolumesOver:
 
 
 def several(*objects):
-    """One of three shards, with a pod for each of the claims c and d."""
+    """Return one of three shards, with a pod for each of the claims c and d."""
     shard = shard_of(*objects, placements=3)
     return shard.sig(1, with_claims("c")).sig(2, with_claims("d"))
 
 
 def world_of(shard, position: int):
-    """The shard has applied the world journal up to there."""
+    """Let the shard apply the world journal up to there."""
     shard.state.cursors["ingest/0"].next = position
     return shard
 
@@ -99,5 +99,5 @@ def test_bound_volumes_name_the_position_of_the_facts():
     shard = several(STATIC, wanting(), free(on="y")).dispatch(1, 1)
     shard.run()
     facts = StorageSet((bound_to(volume(on="y")), replace(claim(), storage_class="late")))
-    told = world_of(shard, 12).given(facts).run()
-    assert told == [VolumesBound(pack([1]), pack([2]), 12)]
+    decided = world_of(shard, 12).given(facts).run()
+    assert decided == [VolumesBound(pack([1]), pack([2]), 12)]

@@ -24,7 +24,9 @@ def renamed(uid: str, cpu: int = 4_000, name: str = "a") -> Node:
 
 
 def decided(pods: int = 1) -> Shard:
-    """Pods of three cores each on their way to a node of its own size, which then goes."""
+    """Return a shard: each pod of three cores is being bound to a node of that size, which is then
+    deleted.
+    """
     shard = Shard().sig(1, spec(cpu=3_000)).sig(2, spec(cpu=2_000))
     shard.nodes(OLD, node("a", cpu=3_000 * pods)).dispatch(1, *range(1, pods + 1))
     assert len(placed(shard.run())) == pods
@@ -32,7 +34,9 @@ def decided(pods: int = 1) -> Shard:
 
 
 def remade(pods: int = 1) -> Shard:
-    """The same, and the node is made again; reloaded, as every test goes on from a snapshot."""
+    """Return the same with the node recreated; reloaded, so that every test starts from a
+    snapshot.
+    """
     shard = decided(pods).nodes_gone(OLD).nodes(NEW, renamed("again"))
     shard.run()
     return shard.reload()
@@ -47,7 +51,7 @@ def shown(pod: int, at: int, shard: int = 0) -> PodsAssigned:
 
 
 def is_withheld(shard: Shard) -> bool:
-    """Whether a pod that the empty node has room for is refused: nobody counts the node."""
+    """Return whether a pod that would fit the empty node is refused: the node is not counted."""
     shard.core.check(shard.state)
     events = shard.dispatch(2, 99).run()
     shard.gone(99).run()
@@ -142,7 +146,7 @@ def test_other_names_are_not_withheld():
 
 
 def test_an_existing_node_is_never_withheld():
-    """Older journals may tell of the new node before they tell that the old one went."""
+    """Older journals may show the new node before the old one's deletion."""
     shard = decided().nodes(NEW, renamed("again")).nodes_gone(OLD)
     shard.nodes(NEW, renamed("again", cpu=2_000)).run()
     assert sorted(shard.state.nodes) == [NEW]
@@ -187,7 +191,9 @@ def test_a_node_recreated_after_all_is_settled_is_not_withheld():
 
 
 def test_a_new_decision_about_the_pod_settles_the_old_one():
-    """Its dispatch has overtaken the failure of its first bind; then its second node goes too."""
+    """The second dispatch has overtaken the failure of the first bind; then the second node is
+    deleted, too.
+    """
     shard = remade().nodes(5, node("e", cpu=3_000)).dispatch(1, 1)
     assert placed(shard.run()) == [(1, 5)]
     shard.nodes_gone(5).run()
@@ -205,7 +211,7 @@ def test_a_deferred_dispatch_continues_when_the_node_is_deleted():
 
 
 def held() -> Shard:
-    """Two members of a gang are held on a node that goes and comes back."""
+    """Return a shard that holds two members of a gang on a node that is deleted and recreated."""
     shard = Shard().sig(1, spec(cpu=1_000)).sig(2, spec(cpu=2_000)).nodes(OLD, node("a"))
     (answer,) = shard.given(HoldAsked(7, 1, 0, (Members(1, pack([1, 2])),))).run()
     assert isinstance(answer, GangHeld)

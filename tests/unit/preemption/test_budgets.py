@@ -20,7 +20,7 @@ def status(allowed, *disrupted, budget=1, covered=()):
 
 
 def chose(*victims):
-    """Budget 1 allows 3 of pods 1..5; one ask nominated these victims."""
+    """Return steps in which budget 1 allows 3 of pods 1..5, and one ask nominated these victims."""
     mesh = Steps(PreemptionCore(1))
     mesh.when(status(3), BudgetCovers(1, pack([1, 2, 3, 4, 5])), PreemptAsked(FIRST, 7, 1))
     found = Candidate(30, pack(list(victims)), 0, 0, 0, 0, 1)
@@ -36,7 +36,7 @@ def evicted(*victims):
 
 
 def left(mesh):
-    """What the next ask tells the shards about budget 1."""
+    """Return what the next dry run says about budget 1."""
     mesh.reload()
     (event,) = mesh.when(PreemptAsked(SECOND, 8, 1))
     return {one.budget: one.left for one in event.budgets}.get(1)

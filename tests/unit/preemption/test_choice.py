@@ -18,7 +18,9 @@ def candidate(node, victims=(1,), violations=0, highest=0, priority_sum=BASE, st
 
 
 def chosen(*candidates, budgets=None, taken=None, shards=1):
-    """Candidates are dealt to the shards in turn."""
+    """Return the nodes of the candidates in order of choice; the candidates are dealt to the shards
+    in turn.
+    """
     answers = [
         CandidatesFound(shard, 1, 50, tuple(candidates[shard::shards])) for shard in range(shards)
     ]

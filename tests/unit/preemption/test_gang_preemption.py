@@ -70,12 +70,12 @@ def of_kind(events, kind):
 
 
 def answer(asked):
-    """The shard keeps all that it was asked to."""
+    """Return the answer of a shard that nominates all requested places."""
     return GangNominated(asked.shard, asked.ask, asked.gang, asked.nominees)
 
 
 def nominating(placements=1, *answers):
-    """Asked, answered, chosen; with what the shards are to keep."""
+    """Return steps after the choice, and the nominations that the shards are asked for."""
     mesh = preemption(placements)
     mesh.when(wanted())
     answers = answers or (found(place(30, 1), place(31, 2)),)
@@ -83,7 +83,9 @@ def nominating(placements=1, *answers):
 
 
 def leaving():
-    """Victims 1 and 2 are to go, for asks 2 and 3."""
+    """Return steps in which victims 1 and 2 are evicted for asks 2 and 3, and the last
+    decisions.
+    """
     mesh, (asked,) = nominating()
     return mesh, mesh.when(answer(asked))
 
@@ -91,8 +93,8 @@ def leaving():
 def ready():
     mesh, _events = leaving()
     mesh.when(Evicted(2, pack([1])), Evicted(3, pack([2])), PodsGone(pack([1, 2])))
-    told = mesh.when(NominationReady(0, 2, 50, 30), NominationReady(0, 3, 51, 31))
-    return mesh, told
+    decided = mesh.when(NominationReady(0, 2, 50, 30), NominationReady(0, 3, 51, 31))
+    return mesh, decided
 
 
 def test_shards_are_asked_for_places_for_all_that_are_needed():
@@ -193,8 +195,8 @@ def test_the_gang_is_answered_when_its_last_victim_has_left():
     mesh.when(Evicted(2, pack([1])), Evicted(3, pack([2])), PodsGone(pack([1])))
     assert mesh.when(NominationReady(0, 2, 50, 30)) == []
     mesh.reload()
-    told = mesh.when(PodsGone(pack([2])), NominationReady(0, 3, 51, 31))
-    assert told == [GangRoomMade(1, GANG)]
+    decided = mesh.when(PodsGone(pack([2])), NominationReady(0, 3, 51, 31))
+    assert decided == [GangRoomMade(1, GANG)]
 
 
 def test_room_without_victims_is_reported_at_once():
@@ -240,8 +242,8 @@ def test_victims_that_outlive_their_time_end_it_for_all():
 
 
 def test_unused_room_is_released_after_a_while():
-    mesh, told = ready()
-    assert told == [GangRoomMade(1, GANG)]
+    mesh, decided = ready()
+    assert decided == [GangRoomMade(1, GANG)]
     assert mesh.when(at_ms=PLACE_MS - 1) == []
     events = mesh.when(at_ms=PLACE_MS + 1) + mesh.when()
     assert {one.pod for one in of_kind(events, NominationCleared)} == {50, 51}
@@ -264,7 +266,7 @@ def test_one_gang_is_nominated_after_the_other():
     events = mesh.when(answer(chosen))
     (asked,) = of_kind(events, GangDryRunAsked)
     assert asked.gang == 6
-    assert unpack(asked.taken).tolist() == [1, 2], "nobody goes for two"
+    assert unpack(asked.taken).tolist() == [1, 2], "no victim for two gangs"
 
 
 def test_victims_taken_by_a_pod_need_another_round():

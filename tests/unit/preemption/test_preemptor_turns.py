@@ -55,7 +55,9 @@ def test_signatures_of_higher_priority_have_the_first_turn():
 
 
 def served_in_vain(kinds):
-    """Kinds for which nobody can go, and how many of them are asked about at a time."""
+    """Ask for signatures without candidates; return the steps, and how many are searched
+    at a time.
+    """
     mesh = preemption()
     asked, turns = mesh.when(*(wanted(100 + kind, 10 + kind) for kind in range(kinds))), []
     while asked:

@@ -22,7 +22,9 @@ def ids(event: Any) -> list[int]:
 
 
 def queue(shards: int = 1, priorities: tuple[int, ...] = (0,), **options: Any) -> Any:
-    """Steps over a core where signature k has the k-th priority and asks for k milli cpu."""
+    """Return steps of a core in which signature k has the k-th priority and requests k
+    milli cpu.
+    """
     steps: Steps[QueueingState] = Steps(QueueingCore(shards))
     steps.at(1_000).given(Configured({"queueing": options}))
     for sig, priority in enumerate(priorities, start=1):
@@ -36,7 +38,7 @@ def pending(sig: int, *pods: int, gang: int = 0, gated: bool = False, key: str =
 
 
 def reserved(tried: Dispatched, *pods: int) -> Reserved:
-    """The shard's answer for these pods (all when none is named)."""
+    """Return the shard's answer for these pods (all if none is named)."""
     column = pack(pods) if pods else tried.ids
     return Reserved(tried.shard, tried.attempt, tried.sig, column, column, b"", 1, 0)
 
@@ -72,7 +74,7 @@ def tried(events: list[Event]) -> list[Dispatched]:
 
 
 def tries(events: list[Event]) -> list[tuple[int, int, list[int]]]:
-    """(shard, signature, pods) of every dispatch."""
+    """Return (shard, signature, pods) of every dispatch."""
     return [(event.shard, event.sig, ids(event)) for event in tried(events)]
 
 

@@ -16,7 +16,7 @@ EVERYTHING = PodSpec(requests=AMOUNTS, gpu=GpuRequest(1_000, INT64_MAX))
 
 
 def free(steps: Any) -> dict[str, int]:
-    """What queueing takes to be free, after a snapshot that must change nothing."""
+    """Return the shard's free amounts, after a snapshot that must change nothing."""
     before = steps.dumped()
     steps.reload()
     assert steps.dumped() == before

@@ -23,7 +23,7 @@ WHY = "failed filter with extender at URL http://h/x/filter, code 500"
 
 
 def failed(attempt: Dispatched, *pods: int) -> Refused:
-    """The shard's answer that trying these pods came to an error."""
+    """Return the shard's answer that trying these pods ended in an error."""
     column = pack(pods) if pods else attempt.ids
     return Refused(attempt.shard, attempt.attempt, attempt.sig, column, (), 3, 0, error=WHY)
 

@@ -40,7 +40,9 @@ def asks(events):
 
 
 def failed(*, gang=1, steps=None, **more):
-    """A gang of three, of which two are needed, was tried and there is no room."""
+    """Return steps in which a gang of three, two of them needed, found no room, and the last
+    decisions.
+    """
     steps = steps or queue(priorities=(10, 20), gang_preemption=True)
     (tried,) = gang_tries(
         steps.when(group(gang=gang), pending(1, *(10 * gang + at for at in range(3)), gang=gang))
@@ -160,7 +162,7 @@ def test_an_improvement_makes_asking_again_worth_while():
     assert asks(steps.when(released(tried)))
 
 
-@pytest.mark.parametrize("note", [NOTE, ""], ids=["nobody can go", "it came to nothing"])
+@pytest.mark.parametrize("note", [NOTE, ""], ids=["no victims", "no text"])
 def test_each_failed_ask_lengthens_the_wait_whatever_improves(note):
     steps, now_ms, told_ms = queue(priorities=(10,), gang_preemption=True), 0, 0
     waits_ms: list[int] = []

@@ -50,7 +50,7 @@ def released(event: GangDispatched, stale: bool = False) -> GangReleased:
 
 
 def fail(steps: Any, first: GangDispatched, times: int) -> None:
-    """The try and the following ones fail, each long after the one before."""
+    """Let this attempt and the following ones fail, each long after the one before."""
     attempt = first
     for number in range(times):
         events = steps.when(released(attempt), at_ms=FAR_MS * (number + 1))
@@ -90,7 +90,7 @@ def test_members_of_an_untried_gang_have_a_message(key):
     assert steps.core.due_ms(steps.state) is None
     assert told(steps.when(group(4), at_ms=10_000)) == []
     assert told(steps.when(at_ms=11_000)) == [([1, 2], TOO_FEW), ([3], TOO_FEW)]
-    # Who comes later is told, too, though nothing else is said of the gang.
+    # A later member gets the message, too, although the gang has no new one.
     assert told(steps.when(pending(1, 4, gang=1, gated=True), at_ms=11_500)) == []
     assert told(steps.when(PodsGone(pack([2])), pending(1, 4, gang=1), at_ms=12_000)) == []
     assert told(steps.when(at_ms=13_000)) == [([1, 4], TOO_FEW), ([3], TOO_FEW)]
@@ -274,7 +274,9 @@ def short(event: GangDispatched, placed: int, *reasons: tuple[str, int]) -> Gang
 
 
 def short_of(placed: int, *sigs: int, running: int = 0) -> Any:
-    """A gang of three, one for each signature, of which `placed` have a node; more of it run."""
+    """Return steps with a gang of three signatures that lacks room for all but `placed` of them,
+    and the last decisions.
+    """
     steps = queue(priorities=(0, 0))
     steps.when(group(3 + running))
     for pod in range(10, 10 + running):

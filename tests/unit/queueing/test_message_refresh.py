@@ -38,7 +38,7 @@ LATER_MS = 41_000
 
 
 def parked(shards: int = 1, **options: Any) -> Any:
-    """Pods 1 and 2, refused by all shards at 1,000 ms."""
+    """Return steps in which all shards refused pods 1 and 2 at 1,000 ms."""
     steps = queue(shards=shards, **{"confirm_ms": 40_000, "preemption": False, **options})
     events = steps.when(pending(1, 1, 2))
     for _shard in range(shards):
@@ -47,7 +47,7 @@ def parked(shards: int = 1, **options: Any) -> Any:
 
 
 def look(shard: int, reasons: tuple[tuple[str, int], ...] = ((CPU, 3),), **more: Any) -> Refused:
-    """A shard's answer to being asked again."""
+    """Return a shard's answer to ReasonsAsked."""
     return Refused(shard, 0, 1, b"", reasons, 3, 9, **{"resolvable": 3, **more})
 
 
@@ -168,7 +168,7 @@ def test_a_gang_with_an_unchanged_result_repeats_its_message(reload):
     events = steps.when(group(2), pending(1, 1, 2, gang=1))
     assert said(fails(gang_tries(events)[0], 2_000)) == []
     text = "0/3 nodes are available: 3 Insufficient cpu."
-    told = []
+    decided = []
     for at_ms in range(12_000, 100_000, 10_000):
         steps.at(at_ms)
         again = gang_tries(steps.when())[0]
@@ -176,11 +176,11 @@ def test_a_gang_with_an_unchanged_result_repeats_its_message(reload):
             steps.reload()
         events = fails(again, at_ms)
         if said(events):
-            told.append(at_ms)
+            decided.append(at_ms)
             assert said(events) == [([1, 2], text)]
             assert of_type(events, GangWaits) == [GangWaits(1, text)]
         assert steps.core.due_ms(steps.state) > at_ms
-    assert told == [42_000, 82_000]
+    assert decided == [42_000, 82_000]
 
 
 @pytest.mark.parametrize("reload", [False, True])
@@ -195,7 +195,7 @@ def test_an_untried_gangs_message_is_confirmed(reload):
     events = steps.when(at_ms=LATER_MS)
     assert said(events) == [([1, 2], TOO_FEW)]
     assert of_type(events, GangWaits) == [GangWaits(1, TOO_FEW)]
-    # Telling who comes next does not put off what the others are told.
+    # The message of a later member does not delay those of the others.
     steps.when(pending(1, 3, gang=1, gated=True), at_ms=LATER_MS + 10_000)
     steps.when(PodsGone(ids_column(2)), pending(1, 3, gang=1), at_ms=LATER_MS + 20_000)
     steps.when(at_ms=LATER_MS + 21_000)

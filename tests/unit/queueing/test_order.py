@@ -10,7 +10,9 @@ BUSY = 9
 
 
 def busy(steps, at_ms):
-    """A pod that keeps the only shard busy: what comes meanwhile waits for its answer."""
+    """Dispatch a pod that keeps the only shard busy; return its dispatch. Later pods wait for its
+    answer.
+    """
     return tried(steps.when(pending(3, BUSY), at_ms=at_ms))[0]
 
 

@@ -26,7 +26,7 @@ NOBODY = (
 
 
 def parked(steps, sig=1, pod=1):
-    """A pod that shard 0, the only one, refused."""
+    """Let the only shard refuse a pod; return the decisions."""
     return steps.when(refused(tried(steps.when(pending(sig, pod)))[0]))
 
 

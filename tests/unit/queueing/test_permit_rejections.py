@@ -34,7 +34,7 @@ def denied(*pods: int, by: str = "Picky") -> BindFailed:
 
 
 def waiting(shards: int = 1, by: str = "Picky", **options):
-    """Pod 1, refused at second 10."""
+    """Return steps with pod 1, rejected at second 10."""
     steps = queue(shards=shards, priorities=(0, 0), wakes=WAKES, **options)
     (attempt,) = tried(steps.when(pending(1, 1)))
     assert tries(steps.when(reserved(attempt), denied(1, by=by), at_ms=10_000)) == []

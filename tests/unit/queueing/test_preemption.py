@@ -36,7 +36,7 @@ NO_ONE = "preemption: 0/3 nodes are available: 3 No preemption victims found for
 
 
 def asking(steps: Any, *pods: int) -> list[PreemptAsked]:
-    """Pods of signature 1 that are refused where lower pods run."""
+    """Refuse pods of signature 1 where preemption may help; return the asks."""
     first = tried(steps.when(pending(1, *pods)))[0]
     return of_type(steps.when(refused(first, preemptible=True)), PreemptAsked)
 
@@ -86,7 +86,7 @@ def test_asks_are_bounded():
 
 
 class Counted(dict[Any, Any]):
-    """Counts what is looked up."""
+    """Counts lookups."""
 
     count = 0
 
@@ -303,7 +303,7 @@ def test_work_that_was_not_done_yet_survives_a_snapshot():
 
 
 def preempting(**options: Any) -> Any:
-    """Pod 1 waits for its victims."""
+    """Return steps in which pod 1 waits for its victims."""
     steps = queue(**options)
     asking(steps, 1)
     steps.when(opened(1))
@@ -403,11 +403,11 @@ def test_room_made_during_an_attempt_on_another_node_is_used_at_once(where):
         steps.when(opened(1))
         again = tried(steps.when(improved(0, 1)))[0]
         assert again.shard == 0
-        told = [ready, refused(again)] if where == "in flight" else [refused(again), ready]
+        decided = [ready, refused(again)] if where == "in flight" else [refused(again), ready]
         if where == "in flight":
-            steps.when(told.pop(0))
+            steps.when(decided.pop(0))
             steps.reload()
-        urgent = tried(steps.when(*told))[0]
+        urgent = tried(steps.when(*decided))[0]
     assert (urgent.shard, ids(urgent), urgent.urgent) == (1, [1], True)
 
 

@@ -27,7 +27,7 @@ from tests.unit.queueing.inputs import (
 
 
 def rename(steps: Any, sig: int, *pods: int, retire: int = 0, at: int = 10) -> Any:
-    """Pods get a new signature at this position of the world journal."""
+    """Give pods a new signature at this position of the world journal."""
     steps.state.cursors[INGEST].next = at
     spec = PodSpec(requests=(("cpu", 1),), namespace="ns", labels=(("app", str(sig)),))
     steps.given(SignatureDefined(sig, spec), PodsRelabelled(pack(pods), pack([sig] * len(pods))))

@@ -24,7 +24,7 @@ from tests.unit.queueing.inputs import (
 
 
 def parked(steps: Any, sig: int, *pods: int, at_ms: int) -> None:
-    """Pods that every shard refused then, or that are parked without being tried."""
+    """Park pods that every shard refused at this time, or that were not tried."""
     events = steps.when(pending(sig, *pods), at_ms=at_ms)
     while not of_type(events, Parked):
         events = steps.when(refused(tried(events)[0]))

@@ -21,30 +21,32 @@ def node(number: int, cpu: int = 4000, memory: int = 8 * GI, pods: int = 110, **
 
 
 def table_of(*nodes: Node, seed: int = 3) -> NodeTable:
-    """A table with these nodes under ids 1, 2, ..."""
+    """Return a table with these nodes under ids 1, 2, ..."""
     table = NodeTable(seed)
     table.set_nodes(range(1, len(nodes) + 1), nodes)
     return table
 
 
 def spec(cpu: int | None = None, memory: int | None = None, **more: Any) -> PodSpec:
-    """A pod of one container; what is not asked for counts with kube-scheduler's defaults."""
+    """Return the spec of a pod with one container; absent requests have kube-scheduler's defaults
+    for scores.
+    """
     builder = model_spec().requests(cpu=cpu, memory=memory, **more.pop("extra", {}))
     return builder.fields(**more).obj()
 
 
 def sig(table: NodeTable, pod: PodSpec) -> Signature:
-    """The pod compiled for the table."""
+    """Return the pod compiled for the table."""
     return Signature(table, 1, pod)
 
 
 def rows(*values: int) -> I64:
-    """A column of rows or masks."""
+    """Return a column of rows or masks."""
     return np.array(values, np.int64)
 
 
 def at(table: NodeTable, node_id: int) -> int:
-    """The row of a node that is there."""
+    """Return the row of an existing node."""
     row = table.row_of(node_id)
     assert row is not None
     return row

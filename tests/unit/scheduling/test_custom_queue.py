@@ -28,7 +28,7 @@ def test_the_first_rejecting_plugin_is_named_with_its_message():
         named = PodSpec(shown=(("labels.how", "open"), ("labels.team", "a")))
         assert both.gate(named) == ""
         assert both.gate(PodSpec(scheduler="other")) == "", "another scheduler's pods are not asked"
-        assert both.order(_unsure("open")) == 9, "nobody sorts: the priority counts"
+        assert both.order(_unsure("open")) == 9, "without QueueSort the priority counts"
 
 
 def test_a_failing_plugin_gates_the_pod_and_leaves_the_priority():

@@ -51,7 +51,7 @@ def test_reserved_amounts_are_missing_until_the_pods_leave(plugins):
     table.charge_one(two, pick.row, 0, 1)
     assert Kernel().place_one(table, two) is None
     assert reasons(table, two).messages == ((SEATS, 3),)
-    # Room for one that is too small whoever leaves is not waited for.
+    # No pod waits for a node that is too small even without its other pods.
     assert resolvable_rows(table, two).tolist() == [at(table, 1)]
     assert {one.plugin for one in explain(table, two)} == {"Seats"}
     table.charge_one(two, pick.row, 0, -1)
@@ -111,7 +111,7 @@ def test_a_plugin_that_fails_for_a_pod_refuses_it_and_for_a_node_gives_it_nothin
     assert count == 2
     assert not len(resolvable_rows(table, wrong))
     table.charge_one(wrong, 0, 0, 1)
-    assert np.isfinite(table.cols).all(), "a fact is charged without what nobody knows"
+    assert np.isfinite(table.cols).all(), "a fact is charged without unknown amounts"
     right = Signature(table, 2, pod("9"), plugins)
     picks = Kernel().place(table, right, 5)
     assert picks.rows.tolist() == [at(table, 1)]

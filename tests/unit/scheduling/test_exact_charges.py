@@ -18,7 +18,7 @@ DISK = "ephemeral-storage"
 
 
 def pods(table: NodeTable) -> list:
-    """As somebody may create them with the node's name in them."""
+    """Return absurd pods, as any client may create them on a node."""
     specs = (
         spec(INT64_MAX, INT64_MAX, extra={DISK: INT64_MAX}),
         spec(INT64_MAX // 3, 7 << 60, extra={DISK: (1 << 52) - 1}),

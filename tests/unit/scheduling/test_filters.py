@@ -27,7 +27,7 @@ def reasons(table, pod):
 
 
 def passes(pod, *nodes) -> list[str]:
-    """Names of the nodes that take the pod."""
+    """Return the names of the nodes that fit the pod."""
     table = table_of(*nodes)
     reports = explain(table, sig(table, pod))
     return sorted(report.name for report in reports if not report.messages)

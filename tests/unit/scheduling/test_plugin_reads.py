@@ -39,7 +39,7 @@ POD = spec(
 
 
 class Seen:
-    """A spec that notes which of its fields are read."""
+    """A spec that records which of its fields are read."""
 
     def __init__(self, of: PodSpec) -> None:
         self.of = of
@@ -51,7 +51,7 @@ class Seen:
 
 
 def table() -> NodeTable:
-    """Nodes on which no plugin is spared a look at the pod."""
+    """Return nodes on which every static plugin must read the pod."""
     taints = (Taint("a", "", NO_SCHEDULE), Taint("b", "", PREFER_NO_SCHEDULE))
     return table_of(
         node(

@@ -32,7 +32,7 @@ CLAIMS = 6
 
 
 def storage(limit: int = 2, modes: tuple[str, ...] = ()) -> Storage:
-    """Claims c0..c5 with volumes v0..v5; c5 has the volume of c4."""
+    """Return storage with claims c0..c5 and volumes v0..v5; c5 has the volume of c4."""
     csi_nodes = [CSINode(uid=n, name=n, drivers=(NodeDriver(DRIVER, limit),)) for n in ("n1", "n2")]
     volumes = [
         PersistentVolume(uid=f"v{i}", name=f"v{i}", driver=DRIVER, handle=f"h{i}")
@@ -60,7 +60,7 @@ def signature(table: NodeTable, number: int, *volumes: ClaimUse | Disk) -> Signa
 
 
 def columns_of(table: NodeTable) -> tuple[list[int], list[list[int]]]:
-    """Volumes attached to each node, and the nodes of each volume."""
+    """Return the volumes attached to each node, and the nodes of each volume."""
     uses = table.counters.volumes
     found = uses.attached(table.storage, table.nodes, table.static_version)
     return found.count(DRIVER).tolist(), [
@@ -102,7 +102,7 @@ def test_attached_volumes_follow_every_charge():
 
 
 def changed(draw: Random, known: Storage) -> None:
-    """Something of storage comes, goes or is another than before."""
+    """Add, delete or change an object of the storage."""
     number = draw.randrange(CLAIMS)
     claim, volume, attachment, node_name = f"c{number}", f"v{number}", f"x{number}", f"n{number}"
     match draw.randrange(8):

@@ -25,7 +25,7 @@ TOOLS = (
 
 @pytest.fixture
 def tools(tmp_path: Path) -> Path:
-    """A PATH with the plain tools alone; a test adds a go, or none."""
+    """Return a folder for PATH with only plain tools; a test may add a go."""
     folder = tmp_path / "bin"
     folder.mkdir()
     for name in TOOLS:
@@ -42,7 +42,7 @@ def install(tools: Path, *parts: str) -> subprocess.CompletedProcess[str]:
 
 
 def add_go(tools: Path, version: str) -> None:
-    """A go that knows its version and can build nothing."""
+    """Add a go that knows its version and can build nothing."""
     go = tools / "go"
     go.write_text(f'#!{tools}/bash\n[ "$1" = env ] && echo {version}\n', encoding="ascii")
     go.chmod(0o755)

@@ -38,7 +38,7 @@ def sleeper(tmp_path: Path, **settings) -> ServerProcess:
 
 
 def ended(pid: int) -> bool:
-    """Whether no such process is there; a dead one nobody waited for counts as ended."""
+    """Return whether the process has ended; a zombie counts as ended."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_text(encoding="ascii")
     except FileNotFoundError:

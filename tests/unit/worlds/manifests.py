@@ -18,7 +18,7 @@ def container(sidecar: Any = False, **requests: Any) -> dict[str, Any]:
 
 
 def pod(name: str = "p", **spec: Any) -> dict[str, Any]:
-    """A pod with one empty container unless told otherwise."""
+    """Return a pod, by default with one empty container."""
     return {
         "apiVersion": "v1",
         "kind": "Pod",
@@ -28,7 +28,7 @@ def pod(name: str = "p", **spec: Any) -> dict[str, Any]:
 
 
 def controller(kind: str, name: str, **spec: Any) -> dict[str, Any]:
-    """A controller whose pods are labelled app=<name>."""
+    """Return a controller whose pods are labelled app=<name>."""
     labels = {"app": name}
     template = {"metadata": {"labels": labels}, "spec": {"containers": [container()]}}
     selector = {"selector": {"matchLabels": labels}} if kind not in API else {}

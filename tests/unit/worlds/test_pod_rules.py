@@ -122,7 +122,7 @@ def test_a_term_that_no_api_server_takes(value, text):
 
 
 def by_default(*objects, labels=WEB_LABELS["labels"], **metadata):
-    """The weighted spread score of each node, for a pod that says nothing about it."""
+    """Return the weighted spread score of each node for a pod without constraints."""
     asked, there = pod("p"), pod("there", nodeName="a")
     asked["metadata"] |= {"labels": labels} | metadata
     there["metadata"] |= WEB_LABELS

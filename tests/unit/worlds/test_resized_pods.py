@@ -11,7 +11,7 @@ from tests.unit.worlds.manifests import NODE, container, pod
 
 @pytest.fixture
 def spec_of(tmp_path):
-    """What is read of a pod beside a node, through a file."""
+    """Return the spec that is read from a file for a pod on a node."""
 
     def reading(made):
         path = tmp_path / "all.yaml"
@@ -23,7 +23,7 @@ def spec_of(tmp_path):
 
 
 def told(requests=None, granted=None, name="c"):
-    """What a container's status says."""
+    """Return a container's status."""
     found = {"name": name, "allocatedResources": granted or {}}
     return found if requests is None else found | {"resources": {"requests": requests}}
 
