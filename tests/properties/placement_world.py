@@ -390,6 +390,7 @@ class Driver(Books):
                 for victim in unpack(victims).tolist():
                     if self.rng.random() < 0.9 and self.pods.pop(victim, 0):
                         self.on.pop(victim, None)
+                        self.unsettled.pop(victim, None)
                         self.evolve(PodsGone(pack([victim])))
                 self.run()
                 if self.is_free(pod):
