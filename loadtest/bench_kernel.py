@@ -15,6 +15,7 @@ from time import process_time
 
 import numpy as np
 
+from shared.model.ids import NodeId, SignatureId
 from shared.model.objects import GpuRequest, Node, PodSpec
 from shared.scheduling.cycle import sweep
 from shared.scheduling.cycle.kernel import Kernel
@@ -56,7 +57,7 @@ def cluster(gpu_nodes: int = 0) -> NodeTable:
         )
         for i in range(NODES)
     ]
-    table.set_nodes(range(1, NODES + 1), nodes)
+    table.set_nodes(map(NodeId, range(1, NODES + 1)), nodes)
     return table
 
 
@@ -103,7 +104,7 @@ def run(table: NodeTable, batches: Batches, naive_pods: int = 0) -> tuple[float,
     work: list[tuple[Signature, int]] = []
     for spec, k in batches:
         if spec not in sigs:
-            sigs[spec] = Signature(table, len(sigs) + 1, spec)
+            sigs[spec] = Signature(table, SignatureId(len(sigs) + 1), spec)
         work.append((sigs[spec], k))
     work = work[: naive_pods or len(work)]
     placed = asked = 0
@@ -144,8 +145,8 @@ def _level(nodes: int) -> float:
     table = NodeTable(seed=1)
     amounts = (("cpu", 32_000), ("memory", 256 * GI), ("pods", 110))
     made = [Node(uid=f"n{i}", name=f"n{i}", allocatable=amounts) for i in range(nodes)]
-    table.set_nodes(range(1, nodes + 1), made)
-    kernel, sig = Kernel(), Signature(table, 1, spec_of(400, 1 * GI))
+    table.set_nodes(map(NodeId, range(1, nodes + 1)), made)
+    kernel, sig = Kernel(), Signature(table, SignatureId(1), spec_of(400, 1 * GI))
     kernel.place(table, sig, 2)
     start = process_time()
     picks = kernel.place(table, sig, 2 * nodes)

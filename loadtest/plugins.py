@@ -13,6 +13,7 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
+from shared.model.ids import NodeId, SignatureId
 from shared.model.objects import Node, PodSpec
 from shared.model.profile import DEFAULT_FILTERS, DEFAULT_SCORES, CustomPlugin, Profile
 from shared.scheduling.api.custom.plugin import HIGHER, Nodes, Plugin, Pod
@@ -102,7 +103,7 @@ def table_of(plugins: Plugins) -> NodeTable:
         )
         for number in range(NODES)
     ]
-    table.set_nodes(range(1, NODES + 1), nodes)
+    table.set_nodes(map(NodeId, range(1, NODES + 1)), nodes)
     return table
 
 
@@ -110,7 +111,7 @@ def microseconds(plugins: Plugins) -> float:
     """Return the microseconds of one cycle in one round."""
     table, kernel = table_of(plugins), Kernel()
     sigs = [
-        Signature(table, number, PodSpec(requests=(("cpu", number),)), plugins)
+        Signature(table, SignatureId(number), PodSpec(requests=(("cpu", number),)), plugins)
         for number in range(1, PODS + 1)
     ]
     began = time.perf_counter()

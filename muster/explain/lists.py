@@ -91,7 +91,7 @@ async def list_pods(run: Recorded, namespace: str) -> tuple[list[PodRow], int]:
         chunk = table.names[int(table.chunks[row])]
         if namespace not in ("", chunk.namespace):
             continue
-        pod, name = int(table.ids[row]), chunk.name_list()[int(table.places[row])]
+        pod, name = table.pod_at(row), chunk.name_list()[int(table.places[row])]
         answer = pods.standing(queue, binding, row, f"{chunk.namespace}/{name}")
         is_leaving = pod in leaving and answer.state == pods.STATES[Pod.BOUND]
         found.append(

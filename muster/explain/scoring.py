@@ -31,6 +31,7 @@ from shared.extenders.values import ExtenderError, Victims
 from shared.kubernetes.objects.affinity import selects
 from shared.kubernetes.objects.errors import WorldError
 from shared.model.columns import pack, unpack
+from shared.model.ids import NO_SIGNATURE, AskId, NodeId, PodId, SignatureId
 from shared.model.objects import Budget, PodSpec
 from shared.model.post_filter import NOT_FOUND, around
 from shared.model.profile import V1_35, Configuration
@@ -117,9 +118,9 @@ class _Shard:
         self._evolve(Configured({"placement": options}))
         self._state.table.counters.labels_of = dict(case.namespaces)
         self._state.table.storage = Storage(case.storage)
-        self._sigs: dict[PodSpec, int] = {}
+        self._sigs: dict[PodSpec, SignatureId] = {}
         self._names = [node.name for node in case.nodes]
-        ids = {name: number for number, name in enumerate(self._names, start=1)}
+        ids = {name: NodeId(number) for number, name in enumerate(self._names, start=1)}
         self._evolve(NodesSet(0, pack(list(ids.values())), case.nodes))
         self._placed = case.placed
         for number, placed in enumerate(self._placed, start=1):
@@ -128,10 +129,10 @@ class _Shard:
             if placed.pod.start_ms:
                 self._evolve(PodsStarted(0, pack([number]), pack([placed.pod.start_ms])))
         for ask, one in enumerate(case.nominated, start=1):
-            pod, sig = len(self._placed) + ask, self._sig(one.pod.spec)
-            nominate(self._state, Nominee(ask, pod, sig, ids[one.node]))
+            pod, sig = PodId(len(self._placed) + ask), self._sig(one.pod.spec)
+            nominate(self._state, Nominee(AskId(ask), pod, sig, ids[one.node]))
         self._state.start_index = case.start_index
-        self._asked = len(self._placed) + len(case.nominated) + 1
+        self._asked = PodId(len(self._placed) + len(case.nominated) + 1)
         self._left = tuple(
             BudgetLeft(number, budget.allowed)
             for number, budget in enumerate(case.budgets, start=1)
@@ -163,10 +164,10 @@ class _Shard:
         placed = enumerate(self._placed, start=1)
         return [number for number, one in placed if uid_of(one.pod) in uids]
 
-    def _sig(self, spec: PodSpec) -> int:
+    def _sig(self, spec: PodSpec) -> SignatureId:
         sig = self._sigs.get(spec)
         if sig is None:
-            sig = self._sigs[spec] = len(self._sigs) + 1
+            sig = self._sigs[spec] = SignatureId(len(self._sigs) + 1)
             self._evolve(SignatureDefined(sig, spec))
         return sig
 
@@ -309,7 +310,7 @@ class _Shard:
             return no_victims(NEVER)
         if self._is_waited_for(spec, node):
             return no_victims(STILL_LEAVING)
-        asked = DryRunAsked(1, self._asked, sig, self._left, named=self._counted)
+        asked = DryRunAsked(AskId(1), self._asked, sig, self._left, named=self._counted)
         answer = decide_all_candidates(self._state, asked)
         found: Sequence[Candidate] = answer.candidates
         if not found:
@@ -332,11 +333,11 @@ class _Shard:
         )
 
     def _judged(
-        self, found: Sequence[Candidate], names: Mapping[int, str], pod: Mapping[str, Any]
+        self, found: Sequence[Candidate], names: Mapping[NodeId, str], pod: Mapping[str, Any]
     ) -> list[Candidate]:
         """Return the candidates as the extenders left or changed them."""
         uids = [uid_of(one.pod) for one in self._placed]
-        numbers = {uid: number for number, uid in enumerate(uids, start=1)}
+        numbers = {uid: PodId(number) for number, uid in enumerate(uids, start=1)}
         uids_on: dict[str, list[str]] = {name: [] for name in self._names}
         for one, uid in zip(self._placed, uids, strict=True):
             uids_on[one.pod.node].append(uid)
@@ -363,10 +364,10 @@ class _Shard:
             if names[one.node] in left
         ]
 
-    def _victim(self, number: int) -> Victim:
+    def _victim(self, number: PodId) -> Victim:
         ledger = self._state.ledger
         start_ms = int(ledger.start_ms[number - ledger.base])
-        return Victim(number, 0, 0, self._placed[number - 1].pod.spec.priority, start_ms)
+        return Victim(number, NO_SIGNATURE, 0, self._placed[number - 1].pod.spec.priority, start_ms)
 
     def _is_waited_for(self, spec: PodSpec, node: str) -> bool:
         """Return whether victims of the pod are terminating on its nominated node, and preemption

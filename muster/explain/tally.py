@@ -34,7 +34,7 @@ from shared.machine.core import Cursor
 from shared.machine.reader import Reader
 from shared.machine.record import own_events
 from shared.model.columns import size, split, unpack
-from shared.model.ids import JournalName
+from shared.model.ids import NO_GANG, GangId, JournalName, SignatureId
 from shared.ports.bus import Bus
 
 
@@ -48,7 +48,7 @@ class PodFacts(Struct):
     bound_ms: int = -1
     answered_ms: int = -1
     device_mask: int = 0
-    gang: int = 0
+    gang: GangId = NO_GANG
 
 
 class Tally:
@@ -138,7 +138,7 @@ class Tally:
     def _queued(self, event: SignaturesQueued) -> None:
         self.gates.update(zip(unpack(event.sigs).tolist(), event.gates, strict=True))
 
-    def _gated(self, number: int, sig: int) -> None:
+    def _gated(self, number: int, sig: SignatureId) -> None:
         if self.gates.get(sig):
             self.gated[number] = sig
         else:

@@ -8,6 +8,7 @@ from services.binding.core.state import BindingState
 from shared.events.binding import ExtendersPreemptAsked
 from shared.extenders.port import NodeVictimRefs, VictimsLeft
 from shared.model.columns import pack, unpack
+from shared.model.ids import PodId
 from shared.model.victims import NodeVictims
 from shared.ports.cluster import PodRef
 
@@ -55,7 +56,7 @@ def number_victims(
     return tuple(found)
 
 
-def _refs(state: BindingState, ids: bytes) -> Iterator[tuple[int, PodRef]]:
+def _refs(state: BindingState, ids: bytes) -> Iterator[tuple[PodId, PodRef]]:
     table = state.table
     for pod in unpack(ids).tolist():
         row = table.find(pod)

@@ -11,6 +11,7 @@ from services.binding.core.pod_table import FACT, MAYBE, NAMED
 from services.binding.core.state import BindingState
 from services.binding.core.transitions import Phase
 from shared.model.columns import unpack
+from shared.model.ids import NodeId, PodId
 from shared.ports.cluster import PastBind, PodRef
 
 WITHIN_MS = 3_000_000
@@ -28,7 +29,7 @@ def newest(state: BindingState) -> list[PastBind]:
     return [bind for bind in found if bind is not None]
 
 
-def doubtful_binds(state: BindingState) -> dict[int, int]:
+def doubtful_binds(state: BindingState) -> dict[PodId, NodeId]:
     """Return pods with a bind that may have reached the cluster, and their nodes."""
     table = state.table
     phases, flags = table.phases[: table.used], table.flags[: table.used]
@@ -37,7 +38,7 @@ def doubtful_binds(state: BindingState) -> dict[int, int]:
     return dict(zip(table.ids[rows].tolist(), table.nodes[rows].tolist(), strict=True))
 
 
-def settle_doubts(state: BindingState, doubts: dict[int, int]) -> list[PastBind]:
+def settle_doubts(state: BindingState, doubts: dict[PodId, NodeId]) -> list[PastBind]:
     """Return the doubtful binds that were made; settled ones are removed from `doubts`."""
     table, made = state.table, []
     for pod, node in list(doubts.items()):
@@ -50,7 +51,7 @@ def settle_doubts(state: BindingState, doubts: dict[int, int]) -> list[PastBind]
     return [bind for bind in made if bind is not None]
 
 
-def _bind(state: BindingState, pod: int, node: int, at_ms: int) -> PastBind | None:
+def _bind(state: BindingState, pod: PodId, node: NodeId, at_ms: int) -> PastBind | None:
     """Return the bind, or None if the pod or the node is deleted."""
     table, row = state.table, state.table.find(pod)
     name = state.node_names.get(node, "")

@@ -47,6 +47,7 @@ from shared.extenders.values import Extender
 from shared.machine.runtime import OwnerPort
 from shared.model.api_outcome import Answer
 from shared.model.columns import I64, pack, unpack
+from shared.model.ids import EffectId, NodeId, PodId
 from shared.model.victims import NodeVictims
 from shared.ports.cluster import (
     SCHEDULER_ERROR,
@@ -113,7 +114,7 @@ class BindingShell:
         self._plugin_runner = BindPluginRunner(binders)
         self._judges = extender_calls
         # Pods that extenders or plugins report as bound, with their nodes.
-        self._bound_by_plugins: dict[int, int] = {}
+        self._bound_by_plugins: dict[PodId, NodeId] = {}
         # Pods evicted by this owner, by whether they were beyond their budgets.
         self.evictions = [0, 0]
 
@@ -127,7 +128,7 @@ class BindingShell:
         if doubts:
             self._keep(self._announce_when_made(doubts))
 
-    async def _announce_when_made(self, doubts: dict[int, int]) -> None:
+    async def _announce_when_made(self, doubts: dict[PodId, NodeId]) -> None:
         """Announce these binds once they are known to be made."""
         while doubts:
             await asyncio.sleep(DOUBT_S)
@@ -135,7 +136,7 @@ class BindingShell:
                 late_events.settle_doubts(self._state(), doubts), doubts is self._bound_by_plugins
             )
 
-    def effect(self, effect_id: int, effect: Event) -> None:
+    def effect(self, effect_id: EffectId, effect: Event) -> None:
         """Send the effect's pods chunk by chunk, in their order."""
         assert self._owner is not None
         match effect:
@@ -173,9 +174,9 @@ class BindingShell:
 
     def _start_chunks(
         self,
-        effect_id: int,
+        effect_id: EffectId,
         effect: Any,
-        send: Callable[[int, Any, I64], Awaitable[None]],
+        send: Callable[[EffectId, Any, I64], Awaitable[None]],
     ) -> None:
         pods = unpack(effect.ids)
         for start in range(0, len(pods), CHUNK_PODS):
@@ -195,17 +196,17 @@ class BindingShell:
 
     async def _in_turn(
         self,
-        effect_id: int,
+        effect_id: EffectId,
         effect: Any,
         pods: I64,
-        send: Callable[[int, Any, I64], Awaitable[None]],
+        send: Callable[[EffectId, Any, I64], Awaitable[None]],
     ) -> None:
         async with self._room.acquire(len(pods)):
             await send(effect_id, effect, pods)
 
     # ------------------------------------------------------------------------------- requests
 
-    async def _bind(self, effect_id: int, effect: BindsAsked, pods: I64) -> None:
+    async def _bind(self, effect_id: EffectId, effect: BindsAsked, pods: I64) -> None:
         state = self._state()
         rows = self._still(state, effect_id, pods, Phase.ASKED)
         if not len(rows):
@@ -216,13 +217,13 @@ class BindingShell:
                 return
         await self._post(effect_id, state, rows)
 
-    async def _post(self, effect_id: int, state: BindingState, rows: I64) -> None:
+    async def _post(self, effect_id: EffectId, state: BindingState, rows: I64) -> None:
         pods = state.table.ids[rows]
         requests = _requests(state, rows)
         answers = await self._answers(len(rows), self._cluster.bind(requests))
         self._submit_reads(effect_id, pods, answers, None)
 
-    def _without_plugin_binds(self, effect_id: int, state: BindingState, rows: I64) -> I64:
+    def _without_plugin_binds(self, effect_id: EffectId, state: BindingState, rows: I64) -> I64:
         """Return the rows that DefaultBinder binds; start the others' plugins or extenders."""
         ids = state.table.ids[rows].tolist()
         hooked, config = state.plugin_specs, state.config
@@ -233,17 +234,17 @@ class BindingShell:
         left: I64 = rows[~np.array(is_own, np.bool_)]
         return left
 
-    async def _bind_by_plugin(self, effect_id: int, pod: int) -> None:
+    async def _bind_by_plugin(self, effect_id: EffectId, pod: PodId) -> None:
         state = self._state()
         row = state.table.find(pod)
         if row < 0 or pod not in state.plugin_specs:
             return  # the pod is deleted, or its bind has ended
-        node = state.node_names.get(state.table.nodes.item(row), "")
+        node = state.node_names.get(state.table.node_at(row), "")
         spec = state.plugin_specs[pod]
         outcome = await self._plugin_runner.bind(state.config, spec, ref_at(state, row), node)
         column = np.array([pod], np.int64)
         if outcome.answer is Answer.ASSIGNED:
-            self._announce_later(pod, state.table.nodes.item(row))
+            self._announce_later(pod, state.table.node_at(row))
         if outcome.answer is not None:
             texts = (outcome.text,) if outcome.text else ()
             codes = bytes([outcome.answer])
@@ -254,24 +255,24 @@ class BindingShell:
             async with self._room.acquire(1):
                 await self._post(effect_id, state, rows)
 
-    def _announce_later(self, pod: int, node: int) -> None:
+    def _announce_later(self, pod: PodId, node: NodeId) -> None:
         is_first = not self._bound_by_plugins
         self._bound_by_plugins[pod] = node
         if is_first:
             self._keep(self._announce_when_made(self._bound_by_plugins))
 
-    def _is_asked(self, effect_id: int, pod: int) -> bool:
+    def _is_asked(self, effect_id: EffectId, pod: PodId) -> bool:
         """Return whether the plugins before the pod's bind are still to answer."""
         state = self._state()
         row = state.table.find(pod)
         return row >= 0 and pod in state.plugin_specs and state.table.effects.item(row) == effect_id
 
-    async def _permit(self, effect_id: int, pod: int) -> None:
+    async def _permit(self, effect_id: EffectId, pod: PodId) -> None:
         if not self._is_asked(effect_id, pod):
             return
         state = self._state()
         row = state.table.find(pod)
-        node = state.node_names.get(state.table.nodes.item(row), "")
+        node = state.node_names.get(state.table.node_at(row), "")
         asking = self._plugin_runner.permit(
             state.config, state.plugin_specs[pod], ref_at(state, row), node
         )
@@ -285,22 +286,22 @@ class BindingShell:
         finally:
             task.cancel()
 
-    async def _pre_bind(self, effect_id: int, pod: int) -> None:
+    async def _pre_bind(self, effect_id: EffectId, pod: PodId) -> None:
         if not self._is_asked(effect_id, pod):
             return
         state = self._state()
         row = state.table.find(pod)
-        node = state.node_names.get(state.table.nodes.item(row), "")
+        node = state.node_names.get(state.table.node_at(row), "")
         spec = state.plugin_specs[pod]
         found = await self._plugin_runner.pre_bind(state.config, spec, ref_at(state, row), node)
         self._answer(effect_id, pod, found)
 
-    def _answer(self, effect_id: int, pod: int, found: Refusal) -> None:
+    def _answer(self, effect_id: EffectId, pod: PodId, found: Refusal) -> None:
         plugins = (found.plugin,) if found.plugin else ()
         errors = (True,) if found.error else ()
         self._submit(PreBindAnswers(effect_id, pack([pod]), (found.text,), plugins, errors))
 
-    async def _post_bind(self, effect_id: int, pod: int) -> None:
+    async def _post_bind(self, effect_id: EffectId, pod: PodId) -> None:
         state = self._state()
         row, found = state.table.find(pod), state.post_binds.get(pod)
         if row >= 0 and found is not None and found.effect == effect_id:
@@ -308,7 +309,7 @@ class BindingShell:
             await self._plugin_runner.post_bind(state.config, found.spec, ref_at(state, row), node)
         self._submit(PostBindAnswers(effect_id, pack([pod])))
 
-    async def _read(self, effect_id: int, _effect: ReadsAsked, pods: I64) -> None:
+    async def _read(self, effect_id: EffectId, _effect: ReadsAsked, pods: I64) -> None:
         state = self._state()
         rows = self._still(state, effect_id, pods, Phase.READING)
         if not len(rows):
@@ -317,7 +318,7 @@ class BindingShell:
         answers = await self._answers(len(rows), self._cluster.read(_refs(state, rows)))
         self._submit_reads(effect_id, pods, answers, targets)
 
-    async def _fence(self, effect_id: int, _effect: FencesAsked, pods: I64) -> None:
+    async def _fence(self, effect_id: EffectId, _effect: FencesAsked, pods: I64) -> None:
         state = self._state()
         table = state.table
         if effect_id in state.patching:
@@ -340,7 +341,7 @@ class BindingShell:
         answers = await self._answers(len(rows), writing)
         self._submit_reads(effect_id, ids, answers, targets)
 
-    async def _bind_volumes(self, effect_id: int, _effect: VolumesAsked, pods: I64) -> None:
+    async def _bind_volumes(self, effect_id: EffectId, _effect: VolumesAsked, pods: I64) -> None:
         state = self._state()
         rows = self._still(state, effect_id, pods, Phase.WRITING)
         ids = state.table.ids[rows].tolist()
@@ -362,7 +363,7 @@ class BindingShell:
             return Answer.UNKNOWN
         return next((one for one in answers if one is not Answer.DONE), Answer.DONE)
 
-    async def _ask_extenders(self, effect_id: int, effect: ExtendersPreemptAsked) -> None:
+    async def _ask_extenders(self, effect_id: EffectId, effect: ExtendersPreemptAsked) -> None:
         state = self._state()
         extenders = state.config.preempters
         named = extender_victims.name_candidates(state, effect)
@@ -388,7 +389,7 @@ class BindingShell:
             log.warning("preemption extender call failed: %r", error)
             return VictimsLeft(error=repr(error))
 
-    async def _evict(self, effect_id: int, effect: EvictionsAsked, pods: I64) -> None:
+    async def _evict(self, effect_id: EffectId, effect: EvictionsAsked, pods: I64) -> None:
         state = self._state()
         eviction = state.evictions.get(effect.ask)
         open_ = [
@@ -423,7 +424,7 @@ class BindingShell:
     # -------------------------------------------------------------------------------- answers
 
     def _submit_reads(
-        self, effect_id: int, pods: I64, reads: Sequence[PodRead], targets: list[int] | None
+        self, effect_id: EffectId, pods: I64, reads: Sequence[PodRead], targets: list[NodeId] | None
     ) -> None:
         """Submit read answers. `targets` only if an answer shows the pod's node."""
         codes = bytes([read.answer for read in reads])
@@ -448,7 +449,7 @@ class BindingShell:
         state: BindingState = self._owner.state
         return state
 
-    def _still(self, state: BindingState, effect_id: int, pods: I64, phase: Phase) -> I64:
+    def _still(self, state: BindingState, effect_id: EffectId, pods: I64, phase: Phase) -> I64:
         """Return the rows of pods of an effect that still wait for its answer."""
         table = state.table
         rows = table.find_all(pods)
@@ -479,7 +480,7 @@ def _refs(state: BindingState, rows: I64) -> list[PodRef]:
     return [ref_at(state, row) for row in rows.tolist()]
 
 
-def _why(state: BindingState, effect: int, pods: list[int]) -> tuple[list[str], list[str]]:
+def _why(state: BindingState, effect: EffectId, pods: list[PodId]) -> tuple[list[str], list[str]]:
     """Return the messages and reasons that fences write. A given-up bind is an error."""
     if effect not in state.patching:
         messages = [state.bind_errors.get(pod, FENCE_MESSAGE) for pod in pods]
@@ -503,7 +504,7 @@ def _preemptor(state: BindingState, effect: EvictionsAsked) -> PodRef | None:
     return ref_at(state, row)
 
 
-def node_shown(state: BindingState, pod: int, name: str, target: int) -> int:
+def node_shown(state: BindingState, pod: PodId, name: str, target: NodeId) -> NodeId:
     """Return the number of the node that an answer shows: the target, if the node has the name that
     the bind was sent to.
     """

@@ -26,6 +26,7 @@ from shared.events.observed import (
     WorldOpened,
 )
 from shared.machine.runtime import SUBMISSIONS_MAX, OwnerPort
+from shared.model.ids import EffectId
 from shared.ports.cluster import OBJECTS, Cluster, Gone, Marks, Restored, Watched
 
 PODS_PER_TURN = 32_768
@@ -66,7 +67,7 @@ class IngestShell:
             self._asked[OBJECTS] = True
         self._task = asyncio.get_running_loop().create_task(self._run())
 
-    def effect(self, effect_id: int, effect: Event) -> None:
+    def effect(self, effect_id: EffectId, effect: Event) -> None:
         """List the kinds that the core requests; the watch rests meanwhile."""
         assert isinstance(effect, ListAsked), f"effect {effect_id}: {effect}"
         self._asked[effect.kind] = True

@@ -10,6 +10,7 @@ from shared.extenders.port import ExtenderCalls, NodesLeft
 from shared.extenders.values import name_of
 from shared.machine.runtime import OwnerPort
 from shared.model.columns import pack, unpack
+from shared.model.ids import EffectId
 
 log = logging.getLogger("muster.placement")
 
@@ -29,7 +30,7 @@ class PlacementShell:
         """Start; open calls follow through `effect`."""
         self._owner = owner
 
-    def effect(self, effect_id: int, effect: Event) -> None:
+    def effect(self, effect_id: EffectId, effect: Event) -> None:
         """Call extenders about one pod and drop the call before."""
         assert isinstance(effect, ExtendersAsked), f"effect {effect_id}: {effect}"
         if self._task is not None:

@@ -1,6 +1,7 @@
 """Events of binding's journal: requests to the API and their definite outcomes."""
 
 from shared.events.base import Event
+from shared.model.ids import AskId, EffectId, NodeId, PodId
 from shared.model.victims import NodeVictims
 from shared.model.volumes import Choice
 
@@ -8,7 +9,7 @@ from shared.model.volumes import Choice
 class BindsAsked(Event, frozen=True, gc=False):
     """Effect `effect`: bind each pod to its node under (uid, revision) preconditions."""
 
-    effect: int
+    effect: EffectId
     ids: bytes
     nodes: bytes
     revisions: bytes
@@ -17,21 +18,21 @@ class BindsAsked(Event, frozen=True, gc=False):
 class ReadsAsked(Event, frozen=True, gc=False):
     """Effect: read these pods back (after ASSIGNED or STALE)."""
 
-    effect: int
+    effect: EffectId
     ids: bytes
 
 
 class FencesAsked(Event, frozen=True, gc=False):
     """Effect: raise these pods' resourceVersions by a status patch, so no older bind can land."""
 
-    effect: int
+    effect: EffectId
     ids: bytes
 
 
 class VolumesAsked(Event, frozen=True, gc=False):
     """Effect: write the chosen volumes for the claims of these pods."""
 
-    effect: int
+    effect: EffectId
     ids: bytes
 
 
@@ -43,7 +44,7 @@ class VolumesGranted(Event, frozen=True, gc=False):
 
     number: int
     shard: int
-    pod: int
+    pod: PodId
     node: str
     volumes: tuple[Choice, ...]
 
@@ -56,8 +57,8 @@ class VolumesTaken(Event, frozen=True, gc=False):
     and tried again after its backoff.
     """
 
-    pod: int
-    node: int
+    pod: PodId
+    node: NodeId
     reason: str
 
 
@@ -78,14 +79,14 @@ class PermitsAsked(Event, frozen=True, gc=False):
     may have been asked before.
     """
 
-    effect: int
+    effect: EffectId
     ids: bytes
 
 
 class PreBindsAsked(Event, frozen=True, gc=False):
     """Effect: run users' PreBind plugins for these pods; they may have run before."""
 
-    effect: int
+    effect: EffectId
     ids: bytes
 
 
@@ -94,8 +95,8 @@ class PreBindFailed(Event, frozen=True, gc=False):
     to be tried again. `plugin`: the Permit plugin that rejected it.
     """
 
-    pod: int
-    node: int
+    pod: PodId
+    node: NodeId
     reason: str
     plugin: str = ""
     error: bool = False
@@ -104,32 +105,32 @@ class PreBindFailed(Event, frozen=True, gc=False):
 class PostBindsAsked(Event, frozen=True, gc=False):
     """Effect: run users' PostBind plugins for these bound pods."""
 
-    effect: int
+    effect: EffectId
     ids: bytes
 
 
 class EvictionsAsked(Event, frozen=True, gc=False):
     """Effect: delete these pods (uid precondition)."""
 
-    effect: int
-    ask: int
+    effect: EffectId
+    ask: AskId
     ids: bytes
 
 
 class ExtendersPreemptAsked(Event, frozen=True, gc=False):
     """Effect `effect`: ask extenders for the victims of `pod`."""
 
-    effect: int
-    ask: int
-    pod: int
+    effect: EffectId
+    ask: AskId
+    pod: PodId
     candidates: tuple[NodeVictims, ...]
 
 
 class VictimsJudged(Event, frozen=True, gc=False):
     """The candidates of an ask that extenders left, with their victims; `error` if they failed."""
 
-    ask: int
-    pod: int
+    ask: AskId
+    pod: PodId
     candidates: tuple[NodeVictims, ...] = ()
     error: str = ""
 
@@ -174,7 +175,7 @@ class BindFailed(Event, frozen=True, gc=False):
 class Evicted(Event, frozen=True, gc=False):
     """The API accepted the delete (or the pod was deleted already)."""
 
-    ask: int
+    ask: AskId
     ids: bytes
 
     def to(self) -> tuple[str, ...]:
@@ -184,7 +185,7 @@ class Evicted(Event, frozen=True, gc=False):
 class EvictionFailed(Event, frozen=True, gc=False):
     """The API refused to delete, or the eviction was recalled before it was sent."""
 
-    ask: int
+    ask: AskId
     ids: bytes
     reason: str
 

@@ -13,6 +13,7 @@ from shared.events.base import Configured, Event
 from shared.events.names import Names, Subject, column_of
 from shared.model.api_outcome import Answer
 from shared.model.columns import size, split, unpack_totals
+from shared.model.ids import NodeId, PodId
 from shared.model.text import counted, snake_case
 
 NAMED_MAX = 3
@@ -25,12 +26,12 @@ class View:
     names: Names
     subject: Subject | None = None
 
-    def pods(self, ids: list[int]) -> str:
+    def pods(self, ids: list[PodId]) -> str:
         """Return pods by name, the subject first, many as a number."""
         subjects = [self.names.pod(pod) for pod in ids if self._is_subject("pod", pod)]
         return named(subjects, [self.names.pod(pod) for pod in ids], "pod")
 
-    def nodes(self, ids: list[int]) -> str:
+    def nodes(self, ids: list[NodeId]) -> str:
         """Return nodes by name, the subject first, many as a number."""
         subjects = [self.names.node(node) for node in ids if self._is_subject("node", node)]
         return named(subjects, [self.names.node(node) for node in ids], "node")
@@ -39,7 +40,7 @@ class View:
         """Return objects of the cluster by name, the subject first, many as a number."""
         return named([name for name in names if self._is_called(name)], names, noun)
 
-    def placed(self, ids: list[int], nodes: list[int]) -> str:
+    def placed(self, ids: list[PodId], nodes: list[NodeId]) -> str:
         """Return pods with their nodes: the subject's own, or those on the subject."""
         pairs = list(zip(ids, nodes, strict=False))
         subjects = [pair for pair in pairs if self._is_subject("pod", pair[0])]
@@ -49,7 +50,7 @@ class View:
         place = self.names.node(on[0]) if len(on) == 1 else counted(len(on), "node")
         return f"{self.pods([pod for pod, _node in shown])} on {place}"
 
-    def row(self, ids: list[int], nodes: list[int] | None = None) -> int:
+    def row(self, ids: list[PodId], nodes: list[NodeId] | None = None) -> int:
         """Return the subject's row in the columns beside `ids`, or the first row."""
         subject_rows = (row for row, pod in enumerate(ids) if self._is_subject("pod", pod))
         here = (row for row, node in enumerate(nodes or ()) if self._is_subject("node", node))
@@ -523,7 +524,12 @@ def _field(name: str, value: object, event: Event, view: View) -> str:
         case "sig", _:
             return f"signature {value}"
         case "pod" | "node" | "gang" as kind, int(number):
-            called = {"pod": view.names.pod, "node": view.names.node, "gang": view.names.gang}
+            names = view.names
+            called: dict[str, Callable[[Any], str]] = {
+                "pod": names.pod,
+                "node": names.node,
+                "gang": names.gang,
+            }
             return called[kind](number)
         case _, True:
             return name

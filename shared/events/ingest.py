@@ -4,14 +4,14 @@ them.
 
 from shared.events.base import Event
 from shared.model.cluster_objects import ClusterObject, Pairs, StorageObject
-from shared.model.ids import placement
+from shared.model.ids import NO_GANG, EffectId, GangId, SignatureId, placement
 from shared.model.objects import Node, PodSpec
 
 
 class SignatureDefined(Event, frozen=True, gc=False):
     """From here on `sig` means `spec`."""
 
-    sig: int
+    sig: SignatureId
     spec: PodSpec
 
     def to(self) -> tuple[str, ...]:
@@ -37,7 +37,7 @@ class SignaturesQueued(Event, frozen=True, gc=False):
 class SignatureRetired(Event, frozen=True, gc=False):
     """No live pod has this signature any more."""
 
-    sig: int
+    sig: SignatureId
 
     def to(self) -> tuple[str, ...]:
         return ("queueing", "placement", "permit", "preemption")
@@ -50,9 +50,9 @@ class PodsPending(Event, frozen=True, gc=False):
     Sent again for a known pod when its signature, gang or gates changed.
     """
 
-    sig: int
+    sig: SignatureId
     ids: bytes
-    gang: int = 0
+    gang: GangId = NO_GANG
     ordered_ms: int = 0
     gated: bool = False
     key: str = ""
@@ -199,7 +199,7 @@ class BudgetCovers(Event, frozen=True, gc=False):
 class GangSet(Event, frozen=True, gc=False):
     """A pod group exists; `version` rises with each change of it."""
 
-    gang: int
+    gang: GangId
     key: str
     min_count: int
     timeout_ms: int
@@ -212,7 +212,7 @@ class GangSet(Event, frozen=True, gc=False):
 class GangGone(Event, frozen=True, gc=False):
     """A pod group was deleted."""
 
-    gang: int
+    gang: GangId
 
     def to(self) -> tuple[str, ...]:
         return ("queueing", "permit")
@@ -312,7 +312,7 @@ class ListDoubted(Event, frozen=True, gc=False):
 class ListAsked(Event, frozen=True, gc=False):
     """Effect `effect`: list all objects of one kind again; its outcome is a complete list."""
 
-    effect: int
+    effect: EffectId
     kind: str
 
 

@@ -4,8 +4,10 @@ subject.
 For reading journals (story, replay, explain); no service uses it.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from itertools import zip_longest
+from typing import Any
 
 import msgspec
 
@@ -15,6 +17,7 @@ from shared.events.observed import GangsSeen, InputRejected, NodesDeletedSeen, N
 from shared.events.placement import CandidatesFound, PlacesFound
 from shared.events.preemption import DryRunAsked, GangNominateAsked, NominateAsked
 from shared.model.columns import pack, split, unpack
+from shared.model.ids import NO_ASK, NO_GANG, NO_POD, AskId, GangId, NodeId, PodId
 
 KINDS = ("pod", "gang", "node")
 REJECTED = {"pod": ("Pod",), "gang": ("PodGroup", "Workload"), "node": ("Node",)}
@@ -42,14 +45,14 @@ class Subject:
 class Names:
     """The names of the numbers."""
 
-    pods: dict[int, str] = field(default_factory=dict)
-    uids: dict[int, str] = field(default_factory=dict)
-    nodes: dict[int, str] = field(default_factory=dict)
-    node_uids: dict[int, str] = field(default_factory=dict)
-    gangs: dict[int, str] = field(default_factory=dict)
+    pods: dict[PodId, str] = field(default_factory=dict)
+    uids: dict[PodId, str] = field(default_factory=dict)
+    nodes: dict[NodeId, str] = field(default_factory=dict)
+    node_uids: dict[NodeId, str] = field(default_factory=dict)
+    gangs: dict[GangId, str] = field(default_factory=dict)
     budgets: dict[int, str] = field(default_factory=dict)
-    gang_of: dict[int, int] = field(default_factory=dict)
-    asks: dict[int, int] = field(default_factory=dict)
+    gang_of: dict[PodId, GangId] = field(default_factory=dict)
+    asks: dict[AskId, PodId] = field(default_factory=dict)
     rejected: dict[str, None] = field(default_factory=dict)
 
     def learn(self, event: Event) -> None:
@@ -76,15 +79,15 @@ class Names:
             case GangNominateAsked():
                 self.asks.update((one.ask, one.pod) for one in event.nominees)
 
-    def pod(self, pod: int) -> str:
+    def pod(self, pod: PodId) -> str:
         """Return a pod's name, or its number."""
         return self.pods.get(pod, f"pod {pod}")
 
-    def node(self, node: int) -> str:
+    def node(self, node: NodeId) -> str:
         """Return a node's name, or its number."""
         return self.nodes.get(node, f"node {node}")
 
-    def gang(self, gang: int) -> str:
+    def gang(self, gang: GangId) -> str:
         """Return a gang's key, or its number."""
         return self.gangs.get(gang, f"gang {gang}")
 
@@ -94,8 +97,7 @@ class Names:
 
     def subject(self, kind: str, number: int) -> Subject:
         """Return the subject with this number."""
-        table = {"pod": self.pods, "gang": self.gangs, "node": self.nodes}[kind]
-        uids = {"pod": self.uids, "gang": self.gangs, "node": self.node_uids}[kind]
+        table, uids = self._tables(kind)
         known = frozenset([uids[number]]) if number in uids else frozenset[str]()
         return Subject(kind, table.get(number, str(number)), frozenset([number]), known)
 
@@ -109,8 +111,7 @@ class Names:
         if kind not in KINDS or not name:
             raise NoSuchName(f"{words}: must be pod/NAME, gang/NAME or node/NAME")
         inside = f"{namespace}/" if namespace and kind != "node" else ""
-        table = {"pod": self.pods, "gang": self.gangs, "node": self.nodes}[kind]
-        uids = {"pod": self.uids, "gang": self.gangs, "node": self.node_uids}[kind]
+        table, uids = self._tables(kind)
         ids = [number for number, known in table.items() if is_named(known, name, inside)]
         alike = sorted({table[number] for number in ids})
         if len(alike) > 1:
@@ -120,6 +121,16 @@ class Names:
             raise NoSuchName(f"{words}: no {kind} of this name{within} in the world journal")
         known_uids = frozenset(uids[one] for one in ids)
         return Subject(kind, alike[0] if alike else name, frozenset(ids), known_uids)
+
+    def _tables(self, kind: str) -> tuple[Mapping[Any, str], Mapping[Any, str]]:
+        """Return the names and the uids (of gangs: keys) of one kind, by number."""
+        match kind:
+            case "pod":
+                return self.pods, self.uids
+            case "gang":
+                return self.gangs, self.gangs
+            case _:
+                return self.nodes, self.node_uids
 
 
 def differing(first: Event | None, second: Event | None, names: Names) -> Subject | None:
@@ -142,7 +153,7 @@ def differing(first: Event | None, second: Event | None, names: Names) -> Subjec
             number = getattr(event, kind, 0)
             if number:
                 return names.subject(kind, number)
-        ask = names.asks.get(getattr(event, "ask", 0), 0)
+        ask = names.asks.get(getattr(event, "ask", NO_ASK), NO_POD)
         if ask:
             return names.subject("pod", ask)
     return None
@@ -213,10 +224,10 @@ def _concerns_pod(event: Event, subject: Subject, names: Names) -> bool:
         return not subject.uids.isdisjoint(split(column))
     fields = event.__struct_fields__
     if "gang" in fields and not {"ids", "members", "pod"} & set(fields):
-        gangs = {names.gang_of.get(pod, 0) for pod in subject.ids} - {0}
+        gangs = {names.gang_of.get(PodId(pod), NO_GANG) for pod in subject.ids} - {NO_GANG}
         return getattr(event, "gang", 0) in gangs
     if "ask" in fields and not {"ids", "pod"} & set(fields):
-        return names.asks.get(getattr(event, "ask", 0), 0) in subject.ids
+        return names.asks.get(getattr(event, "ask", NO_ASK), NO_POD) in subject.ids
     return False
 
 
@@ -243,7 +254,7 @@ def _concerns_node(event: Event, subject: Subject) -> bool:
     return holds(nodes, subject.ids)
 
 
-def column_of(event: msgspec.Struct, name: str) -> list[int]:
+def column_of(event: msgspec.Struct, name: str) -> list[Any]:
     """Return the numbers of a packed column, [] if it is empty."""
-    numbers: list[int] = unpack(getattr(event, name)).tolist()
+    numbers: list[Any] = unpack(getattr(event, name)).tolist()
     return numbers

@@ -6,6 +6,7 @@ Columns run over pods in parallel (`uids`, `names`, ... joined; `revisions` pack
 
 from shared.events.base import Event
 from shared.model.cluster_objects import ClusterObject
+from shared.model.ids import NO_POD, AskId, EffectId, PodId
 from shared.model.objects import Budget, Gang, Node, PodSpec
 from shared.model.victims import NodeVictims
 
@@ -161,7 +162,7 @@ class BindAnswers(Event, frozen=True, gc=False):
     them.
     """
 
-    effect: int
+    effect: EffectId
     ids: bytes
     codes: bytes
     revisions: bytes = b""
@@ -172,7 +173,7 @@ class BindAnswers(Event, frozen=True, gc=False):
 class VolumeAnswers(Event, frozen=True, gc=False):
     """Answers to the writes of volumes, one for all of a pod."""
 
-    effect: int
+    effect: EffectId
     ids: bytes
     codes: bytes
 
@@ -183,7 +184,7 @@ class PreBindAnswers(Event, frozen=True, gc=False):
     rejected it, and `errors` whether the plugin failed instead. All run parallel to `ids`.
     """
 
-    effect: int
+    effect: EffectId
     ids: bytes
     texts: tuple[str, ...]
     plugins: tuple[str, ...] = ()
@@ -193,14 +194,14 @@ class PreBindAnswers(Event, frozen=True, gc=False):
 class PostBindAnswers(Event, frozen=True, gc=False):
     """Users' PostBind plugins were called for these pods."""
 
-    effect: int
+    effect: EffectId
     ids: bytes
 
 
 class EvictAnswers(Event, frozen=True, gc=False):
     """Answers to evictions (deletes with uid precondition), by pod id."""
 
-    effect: int
+    effect: EffectId
     ids: bytes
     codes: bytes
 
@@ -210,9 +211,9 @@ class ExtendersPreempted(Event, frozen=True, gc=False):
     an extender failed that may not be ignored.
     """
 
-    effect: int
-    ask: int
-    pod: int
+    effect: EffectId
+    ask: AskId
+    pod: PodId
     candidates: tuple[NodeVictims, ...] = ()
     error: str = ""
 
@@ -224,10 +225,10 @@ class ExtendersAnswered(Event, frozen=True, gc=False):
     extender failed that may not be ignored.
     """
 
-    ask: int
+    ask: EffectId
     nodes: bytes = b""
     scores: bytes = b""
     failed: tuple[tuple[str, int], ...] = ()
     resolvable: int = 0
     error: str = ""
-    pod: int = 0
+    pod: PodId = NO_POD

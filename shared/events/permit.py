@@ -3,7 +3,7 @@
 from shared.events.base import Event
 from shared.events.placement import Shown
 from shared.events.queueing import Members
-from shared.model.ids import placement
+from shared.model.ids import AttemptId, GangId, placement
 
 
 class OfferAsked(Event, frozen=True, gc=False):
@@ -11,8 +11,8 @@ class OfferAsked(Event, frozen=True, gc=False):
     could leave for the rest.
     """
 
-    gang: int
-    attempt: int
+    gang: GangId
+    attempt: AttemptId
     members: tuple[Members, ...]
     preempts: bool = False
 
@@ -23,8 +23,8 @@ class OfferAsked(Event, frozen=True, gc=False):
 class HoldAsked(Event, frozen=True, gc=False):
     """Hold all of these members on one shard, or none of them."""
 
-    gang: int
-    attempt: int
+    gang: GangId
+    attempt: AttemptId
     shard: int
     members: tuple[Members, ...]
 
@@ -37,8 +37,8 @@ class GangCommitted(Event, frozen=True, gc=False):
     `with_volumes`, which wait for their shards' VolumesChosen. `shown` is as in GangHeld.
     """
 
-    gang: int
-    attempt: int
+    gang: GangId
+    attempt: AttemptId
     ids: bytes
     nodes: bytes
     shards: int = 1
@@ -56,8 +56,8 @@ class GangReleased(Event, frozen=True, gc=False):
     is no failure. `preemptible`: a shard says that preemption could help.
     """
 
-    gang: int
-    attempt: int
+    gang: GangId
+    attempt: AttemptId
     reasons: tuple[tuple[str, int], ...]
     nodes: int
     stale: bool = False
@@ -72,8 +72,8 @@ class GangReleased(Event, frozen=True, gc=False):
 class GangTimedOut(Event, frozen=True, gc=False):
     """The permit timeout ended: all holds are released, the members wait for another attempt."""
 
-    gang: int
-    attempt: int
+    gang: GangId
+    attempt: AttemptId
 
     def to(self) -> tuple[str, ...]:
         return ("queueing", "placement")

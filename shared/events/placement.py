@@ -3,6 +3,7 @@
 from msgspec import Struct
 
 from shared.events.base import Event
+from shared.model.ids import AskId, AttemptId, EffectId, GangId, NodeId, PodId, SignatureId
 from shared.model.objects import PodSpec
 from shared.model.post_filter import FIRST, around
 from shared.model.victims import Nominee
@@ -22,8 +23,8 @@ class Reserved(Event, frozen=True, gc=False):
     """
 
     shard: int
-    attempt: int
-    sig: int
+    attempt: AttemptId
+    sig: SignatureId
     ids: bytes
     nodes: bytes
     totals: bytes
@@ -46,14 +47,14 @@ class ExtendersAsked(Event, frozen=True, gc=False):
     pod is a member of this gang (else -1), and `attempt` the gang's.
     """
 
-    ask: int
-    attempt: int
-    sig: int
-    pod: int
+    ask: EffectId
+    attempt: AttemptId
+    sig: SignatureId
+    pod: PodId
     nodes: bytes
     examined: int = 0
     alone: bool = False
-    gang: int = -1
+    gang: GangId = GangId(-1)
 
 
 class VolumesChosen(Event, frozen=True, gc=False):
@@ -87,8 +88,8 @@ class VolumesBound(Event, frozen=True, gc=False):
 class VolumesFailed(Event, frozen=True, gc=False):
     """The claims of a reserved pod were not bound, and why: the pod must be given up."""
 
-    pod: int
-    node: int
+    pod: PodId
+    node: NodeId
     reason: str
 
     def to(self) -> tuple[str, ...]:
@@ -107,8 +108,8 @@ class Refused(Event, frozen=True, gc=False):
     """
 
     shard: int
-    attempt: int
-    sig: int
+    attempt: AttemptId
+    sig: SignatureId
     ids: bytes
     reasons: tuple[tuple[str, int], ...]
     nodes: int
@@ -158,8 +159,8 @@ class GangOffered(Event, frozen=True, gc=False):
     """
 
     shard: int
-    gang: int
-    attempt: int
+    gang: GangId
+    attempt: AttemptId
     counts: tuple[int, ...]
     reasons: tuple[tuple[str, int], ...] = ()
     nodes: int = 0
@@ -179,7 +180,7 @@ class Shown(Struct, frozen=True, gc=False, array_like=True):
 class MemberVolumes(Struct, frozen=True, gc=False, array_like=True):
     """A gang member's volume choices with its node; `spec` is as in Reserved."""
 
-    pod: int
+    pod: PodId
     choices: tuple[Choice, ...]
     spec: PodSpec | None = None
 
@@ -191,8 +192,8 @@ class GangHeld(Event, frozen=True, gc=False):
     """
 
     shard: int
-    gang: int
-    attempt: int
+    gang: GangId
+    attempt: AttemptId
     ids: bytes
     sigs: bytes
     nodes: bytes
@@ -212,8 +213,8 @@ class GangRefused(Event, frozen=True, gc=False):
     """
 
     shard: int
-    gang: int
-    attempt: int
+    gang: GangId
+    attempt: AttemptId
     reasons: tuple[tuple[str, int], ...]
     nodes: int
     world: int
@@ -234,7 +235,7 @@ class Candidate(Struct, frozen=True, gc=False, array_like=True):
     `earliest_start_ms` are the keys of kube-scheduler's pickOneNodeForPreemption.
     """
 
-    node: int
+    node: NodeId
     victims: bytes
     violations: int
     highest: int
@@ -265,8 +266,8 @@ class CandidatesFound(Event, frozen=True, gc=False):
     """
 
     shard: int
-    ask: int
-    pod: int
+    ask: AskId
+    pod: PodId
     candidates: tuple[Candidate, ...]
     reasons: tuple[tuple[str, int], ...] = ()
     nodes: int = 0
@@ -284,10 +285,10 @@ class Nominated(Event, frozen=True, gc=False):
     """The shard validated and charged the nomination; the victims may be evicted now."""
 
     shard: int
-    ask: int
-    pod: int
-    sig: int
-    node: int
+    ask: AskId
+    pod: PodId
+    sig: SignatureId
+    node: NodeId
     victims: bytes
 
     def to(self) -> tuple[str, ...]:
@@ -300,8 +301,8 @@ class NominationStale(Event, frozen=True, gc=False):
     """
 
     shard: int
-    ask: int
-    pod: int
+    ask: AskId
+    pod: PodId
     freed: bool = False
 
     def to(self) -> tuple[str, ...]:
@@ -323,8 +324,8 @@ class PlacesFound(Event, frozen=True, gc=False):
     """
 
     shard: int
-    ask: int
-    gang: int
+    ask: AskId
+    gang: GangId
     places: tuple[Place, ...]
     reasons: tuple[tuple[str, int], ...] = ()
     nodes: int = 0
@@ -339,8 +340,8 @@ class GangNominated(Event, frozen=True, gc=False):
     """
 
     shard: int
-    ask: int
-    gang: int
+    ask: AskId
+    gang: GangId
     nominees: tuple[Nominee, ...]
 
     def to(self) -> tuple[str, ...]:
@@ -351,8 +352,8 @@ class GangNominationStale(Event, frozen=True, gc=False):
     """The nodes changed so that these places do not exist together any more: none is charged."""
 
     shard: int
-    ask: int
-    gang: int
+    ask: AskId
+    gang: GangId
 
     def to(self) -> tuple[str, ...]:
         return ("preemption",)
@@ -362,9 +363,9 @@ class NominationReady(Event, frozen=True, gc=False):
     """The last victim left: the preemptor should be tried on this shard now."""
 
     shard: int
-    ask: int
-    pod: int
-    node: int
+    ask: AskId
+    pod: PodId
+    node: NodeId
 
     def to(self) -> tuple[str, ...]:
         return ("queueing", "preemption")
@@ -376,8 +377,8 @@ class NominationLost(Event, frozen=True, gc=False):
     """
 
     shard: int
-    ask: int
-    pod: int
+    ask: AskId
+    pod: PodId
     reason: str
     refused: bool = False
 

@@ -4,7 +4,7 @@ from msgspec import Struct
 
 from shared.events.base import Event
 from shared.events.queueing import Members
-from shared.model.ids import placement
+from shared.model.ids import AskId, GangId, NodeId, PodId, SignatureId, placement
 from shared.model.victims import NodeVictims, Nominee
 
 
@@ -27,9 +27,9 @@ class DryRunAsked(Event, frozen=True, gc=False):
     `others` are pods of the same signature that want a node each after `pod`, in this order.
     """
 
-    ask: int
-    pod: int
-    sig: int
+    ask: AskId
+    pod: PodId
+    sig: SignatureId
     budgets: tuple[BudgetLeft, ...] = ()
     taken: bytes = b""
     others: bytes = b""
@@ -42,8 +42,8 @@ class DryRunAsked(Event, frozen=True, gc=False):
 class VictimsAsked(Event, frozen=True, gc=False):
     """Extenders choose the victims: these are the candidates that the shards found."""
 
-    ask: int
-    pod: int
+    ask: AskId
+    pod: PodId
     candidates: tuple[NodeVictims, ...]
 
     def to(self) -> tuple[str, ...]:
@@ -53,11 +53,11 @@ class VictimsAsked(Event, frozen=True, gc=False):
 class NominateAsked(Event, frozen=True, gc=False):
     """The chosen candidate; the owning shard validates it in one step."""
 
-    ask: int
-    pod: int
-    sig: int
+    ask: AskId
+    pod: PodId
+    sig: SignatureId
     shard: int
-    node: int
+    node: NodeId
     victims: bytes
 
     def to(self) -> tuple[str, ...]:
@@ -69,8 +69,8 @@ class GangDryRunAsked(Event, frozen=True, gc=False):
     other. The other fields are as in DryRunAsked.
     """
 
-    ask: int
-    gang: int
+    ask: AskId
+    gang: GangId
     needed: int
     members: tuple[Members, ...]
     budgets: tuple[BudgetLeft, ...] = ()
@@ -86,8 +86,8 @@ class GangNominateAsked(Event, frozen=True, gc=False):
     parts of one step are as many as are needed.
     """
 
-    ask: int
-    gang: int
+    ask: AskId
+    gang: GangId
     shard: int
     nominees: tuple[Nominee, ...]
 
@@ -98,8 +98,8 @@ class GangNominateAsked(Event, frozen=True, gc=False):
 class GangRoomMade(Event, frozen=True, gc=False):
     """The last victim of all members has left: the gang should be tried now."""
 
-    ask: int
-    gang: int
+    ask: AskId
+    gang: GangId
 
     def to(self) -> tuple[str, ...]:
         return ("queueing",)
@@ -108,8 +108,8 @@ class GangRoomMade(Event, frozen=True, gc=False):
 class GangPreemptionClosed(Event, frozen=True, gc=False):
     """No preemption (any more) for this gang; `message` as in PreemptionClosed."""
 
-    ask: int
-    gang: int
+    ask: AskId
+    gang: GangId
     message: str
 
     def to(self) -> tuple[str, ...]:
@@ -119,8 +119,8 @@ class GangPreemptionClosed(Event, frozen=True, gc=False):
 class NominationCleared(Event, frozen=True, gc=False):
     """Release the nomination's charge."""
 
-    ask: int
-    pod: int
+    ask: AskId
+    pod: PodId
     shard: int
 
     def to(self) -> tuple[str, ...]:
@@ -132,9 +132,9 @@ class EvictAsked(Event, frozen=True, gc=False):
     that their budgets did not allow when they were chosen.
     """
 
-    ask: int
-    pod: int
-    node: int
+    ask: AskId
+    pod: PodId
+    node: NodeId
     victims: bytes
     beyond: bytes = b""
 
@@ -145,7 +145,7 @@ class EvictAsked(Event, frozen=True, gc=False):
 class EvictRecalled(Event, frozen=True, gc=False):
     """Do not send those of the ask's evictions that have not been sent yet."""
 
-    ask: int
+    ask: AskId
 
     def to(self) -> tuple[str, ...]:
         return ("binding",)
@@ -154,9 +154,9 @@ class EvictRecalled(Event, frozen=True, gc=False):
 class PreemptionOpened(Event, frozen=True, gc=False):
     """The pod waits for its victims to leave."""
 
-    ask: int
-    pod: int
-    node: int
+    ask: AskId
+    pod: PodId
+    node: NodeId
     victims: bytes
 
     def to(self) -> tuple[str, ...]:
@@ -166,8 +166,8 @@ class PreemptionOpened(Event, frozen=True, gc=False):
 class PreemptionClosed(Event, frozen=True, gc=False):
     """No preemption (any more) for this pod; `message` is the postFilter part of its message."""
 
-    ask: int
-    pod: int
+    ask: AskId
+    pod: PodId
     message: str
 
     def to(self) -> tuple[str, ...]:

@@ -3,13 +3,13 @@
 from msgspec import Struct
 
 from shared.events.base import Event
-from shared.model.ids import placement
+from shared.model.ids import AttemptId, GangId, PodId, SignatureId, placement
 
 
 class Members(Struct, frozen=True, gc=False, array_like=True):
     """Gang members of one signature."""
 
-    sig: int
+    sig: SignatureId
     ids: bytes
 
 
@@ -19,9 +19,9 @@ class Dispatched(Event, frozen=True, gc=False):
     `urgent` marks leftovers of another shard and preemptors with a freed nomination.
     """
 
-    attempt: int
+    attempt: AttemptId
     shard: int
-    sig: int
+    sig: SignatureId
     ids: bytes
     urgent: bool = False
 
@@ -34,8 +34,8 @@ class GangDispatched(Event, frozen=True, gc=False):
     lower priority may be evicted for it.
     """
 
-    attempt: int
-    gang: int
+    attempt: AttemptId
+    gang: GangId
     version: int
     min_count: int
     members: tuple[Members, ...]
@@ -52,9 +52,9 @@ class PreemptAsked(Event, frozen=True, gc=False):
     helped after it one by one. Asks with higher `priority` are served first.
     """
 
-    pod: int
-    sig: int
-    attempt: int
+    pod: PodId
+    sig: SignatureId
+    attempt: AttemptId
     others: bytes = b""
     priority: int = 0
 
@@ -67,7 +67,7 @@ class GangPreemptAsked(Event, frozen=True, gc=False):
     none.
     """
 
-    gang: int
+    gang: GangId
     needed: int
     members: tuple[Members, ...]
 
@@ -78,7 +78,7 @@ class GangPreemptAsked(Event, frozen=True, gc=False):
 class GangPreemptRecalled(Event, frozen=True, gc=False):
     """The group changed or was deleted: its preemption is void."""
 
-    gang: int
+    gang: GangId
 
     def to(self) -> tuple[str, ...]:
         return ("preemption",)
@@ -87,7 +87,7 @@ class GangPreemptRecalled(Event, frozen=True, gc=False):
 class Parked(Event, frozen=True, gc=False):
     """Pods that fit on no shard now, with kube-scheduler's message (summed over shards)."""
 
-    sig: int
+    sig: SignatureId
     ids: bytes
     message: str
 
@@ -98,7 +98,7 @@ class Parked(Event, frozen=True, gc=False):
 class TryFailed(Event, frozen=True, gc=False):
     """Trying these pods ended in this error: they are tried again after a backoff."""
 
-    sig: int
+    sig: SignatureId
     ids: bytes
     message: str
 
@@ -111,7 +111,7 @@ class ReasonsAsked(Event, frozen=True, gc=False):
     pods).
     """
 
-    sig: int
+    sig: SignatureId
 
     def to(self) -> tuple[str, ...]:
         return ("placement",)
@@ -120,7 +120,7 @@ class ReasonsAsked(Event, frozen=True, gc=False):
 class Confirmed(Event, frozen=True, gc=False):
     """Pods that still wait, with the reasons that all shards have just confirmed."""
 
-    sig: int
+    sig: SignatureId
     ids: bytes
     message: str
 
@@ -131,7 +131,7 @@ class Confirmed(Event, frozen=True, gc=False):
 class Woken(Event, frozen=True, gc=False):
     """Parked pods of a signature move to active, or to backoff until `until_ms` (packed)."""
 
-    sig: int
+    sig: SignatureId
     ids: bytes
     until_ms: bytes = b""
     reason: str = ""
@@ -146,24 +146,24 @@ class Activated(Event, frozen=True, gc=False):
 class Settled(Event, frozen=True, gc=False):
     """An attempt ended: every pod of it is reserved, refused or deleted."""
 
-    attempt: int
+    attempt: AttemptId
 
 
 class GangWaits(Event, frozen=True, gc=False):
     """Why a gang's members are not tried: kube-scheduler's gate message."""
 
-    gang: int
+    gang: GangId
     message: str
 
 
 class LaneTaken(Event, frozen=True, gc=False):
     """A gang that failed twice has the lane until `until_ms`."""
 
-    gang: int
+    gang: GangId
     until_ms: int
 
 
 class LaneFreed(Event, frozen=True, gc=False):
     """The lane is open again."""
 
-    gang: int
+    gang: GangId

@@ -15,7 +15,7 @@ from typing import Any, Protocol, TypeVar
 from msgspec import Struct
 
 from shared.events.base import Event
-from shared.model.ids import JournalName
+from shared.model.ids import EffectId, JournalName
 
 
 class Cursor(Struct, gc=False):
@@ -57,7 +57,7 @@ class Core(Protocol[S]):
     def due_ms(self, state: S) -> int | None:
         """Return when `decide` has something to do without new input, ms; None: never."""
 
-    def effects(self, state: S) -> Mapping[int, Event]:
+    def effects(self, state: S) -> Mapping[EffectId, Event]:
         """Return the effects without a definite outcome, by ascending id; ids are never reused."""
 
     def dump(self, state: S) -> Any:

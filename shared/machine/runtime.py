@@ -35,7 +35,7 @@ from shared.machine.record import (
     slice_events,
 )
 from shared.machine.snapshots import SnapshotPolicy, Snapshots
-from shared.model.ids import JournalName
+from shared.model.ids import EffectId, JournalName
 from shared.ports.bus import Bus, WrongPosition
 from shared.ports.clock import Clock
 from shared.ports.snapshots import SnapshotStore
@@ -81,7 +81,7 @@ class Shell(Protocol):
     def start(self, owner: "OwnerPort") -> None:
         """Begin ownership: resume from `owner.state`."""
 
-    def effect(self, effect_id: int, effect: Event) -> None:
+    def effect(self, effect_id: EffectId, effect: Event) -> None:
         """Carry out one effect and submit its outcome, whatever it is."""
 
     async def stop(self) -> None:
@@ -109,7 +109,7 @@ class QuietShell:
     def start(self, owner: "OwnerPort") -> None:
         """Do nothing."""
 
-    def effect(self, effect_id: int, effect: Event) -> None:
+    def effect(self, effect_id: EffectId, effect: Event) -> None:
         """Never called: cores with this shell have no effects."""
         raise AssertionError(f"effect {effect_id} without a shell: {effect}")
 

@@ -32,6 +32,7 @@ from typing import (
     Any,
     Literal,
     NamedTuple,
+    NewType,
     TypeVar,
     Union,
     get_args,
@@ -136,6 +137,8 @@ def _is_marked(kind: Any, mark: str) -> bool:
 @cache
 def _codec(kind: Any) -> _Codec:
     """Return how a type is saved. Raises TypeError if nothing here says how."""
+    if isinstance(kind, NewType):
+        return _codec(kind.__supertype__)
     if _is_marked(kind, _SHARED):
         return _shared(get_args(kind)[0])
     if _is_marked(kind, _ORDERED):
@@ -193,6 +196,8 @@ def _is_struct(kind: Any) -> bool:
 @cache
 def _is_plain(kind: Any) -> bool:
     """Return whether the encoding knows this type, and its values never change."""
+    if isinstance(kind, NewType):
+        return _is_plain(kind.__supertype__)
     origin, args = get_origin(kind), get_args(kind)
     if origin is Annotated:
         return _is_plain(args[0])
@@ -231,7 +236,7 @@ def _dict(kind: Any, pairs: Change) -> _Codec:
         keys = _codec(key).loads()
         return _Codec(in_order, lambda saved: dict.fromkeys(map(keys, saved)))
     values = _codec(of)
-    if key in _SCALARS and values == _Codec():
+    if _codec(key) == _Codec() == values:
         return _Codec(pairs, dict)
     if _is_plain(key) and _is_plain(of):
         whole = list[tuple[key, of]]  # type: ignore[valid-type]

@@ -37,7 +37,7 @@ def unpack(column: bytes) -> I64:
     return np.frombuffer(column, INT64)
 
 
-def as_numbers(column: bytes) -> Sequence[int]:
+def as_numbers(column: bytes) -> Sequence[Any]:
     """Return the values of a column as plain numbers: up to FEW_MAX of them cost a quarter of an
     array.
     """

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shared.model.columns import I64
+from shared.model.ids import PodId
 
 PAGE = 4096
 Marks = NDArray[np.bool_]
@@ -69,7 +70,7 @@ class PodSet:
         marks = self.partial.get(page)
         return self._is_full(page) if marks is None else bool(marks[place])
 
-    def outside(self, ids: list[int]) -> list[int]:
+    def outside(self, ids: list[PodId]) -> list[PodId]:
         """Return the ids that are not in the set, in the same order."""
         return [pod for pod in ids if pod not in self]
 

@@ -4,6 +4,8 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
+from shared.model.ids import AskId, NodeId, PodId, SignatureId
+
 PRIORITY_BASE = 1 << 31  # makes every priority positive before adding, as in kube-scheduler
 
 
@@ -12,7 +14,7 @@ class NodeVictims(Struct, frozen=True, gc=False, array_like=True):
     there that could leave in their place.
     """
 
-    node: int
+    node: NodeId
     victims: bytes
     violations: int
     others: bytes = b""
@@ -23,10 +25,10 @@ class Nominee(Struct, frozen=True, gc=False, array_like=True):
     room, or if other members make it.
     """
 
-    ask: int
-    pod: int
-    sig: int
-    node: int
+    ask: AskId
+    pod: PodId
+    sig: SignatureId
+    node: NodeId
     victims: bytes = b""
 
 

@@ -8,6 +8,7 @@ from functools import cached_property
 import numpy as np
 from msgspec import structs
 
+from shared.model.ids import NodeId
 from shared.model.objects import (
     NO_EXECUTE,
     NO_SCHEDULE,
@@ -43,7 +44,7 @@ class DaemonNodes:
     def _table(self) -> NodeTable:
         """Return the table of nodes, made when the first DaemonSet needs it."""
         table = NodeTable(seed=0)
-        table.set_nodes(range(len(self._nodes)), self._nodes)
+        table.set_nodes(map(NodeId, range(len(self._nodes))), self._nodes)
         return table
 
     def specs(self, spec: PodSpec, on_host_network: bool) -> Iterator[tuple[str, PodSpec]]:

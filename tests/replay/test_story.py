@@ -24,6 +24,7 @@ from shared.machine.core import Cursor
 from shared.machine.reader import Reader
 from shared.machine.record import own_events
 from shared.model.columns import pack, size, unpack
+from shared.model.ids import GangId, PodId
 from shared.model.objects import Node
 from shared.replay.causal import causal
 from shared.replay.story import read_names, story
@@ -65,7 +66,7 @@ class PodsStuck(Event, frozen=True):
 
 
 def test_an_event_without_a_line_is_described_by_its_fields():
-    names = Names(pods={1: "default/web-1"}, gangs={4: "default/huge"})
+    names = Names(pods={PodId(1): "default/web-1"}, gangs={GangId(4): "default/huge"})
     event = PodsStuck(3, pack([1, 2]), gang=4, node=5, reason="no room", again=True)
     said = "signature 3, default/web-1, pod 2, default/huge, node 5, reason no room, again"
     assert describe(event, View(names)) == f"pods stuck: {said}"

@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 from msgspec import Struct
 
 from shared.events.describe import View, describe
-from shared.model.ids import JournalName
+from shared.model.ids import JournalName, PodId
 from shared.replay.newest_record import Found
 from shared.scheduling.cycle.report import NodeReport
 
@@ -97,7 +97,7 @@ class Answer(Struct, kw_only=True):
 class Member(Struct, frozen=True):
     """A member of a gang with its place in the queue, and its node if it has one."""
 
-    number: int
+    number: PodId
     pod: str
     state: str
     node: str = ""

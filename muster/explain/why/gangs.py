@@ -22,7 +22,7 @@ from shared.events.ingest import GangSet, PodsNamed
 from shared.events.names import Names, Subject, is_named
 from shared.events.permit import GangCommitted
 from shared.events.queueing import GangDispatched, GangWaits
-from shared.model.ids import INGEST, PERMIT, QUEUEING
+from shared.model.ids import INGEST, NO_NODE, NO_POD, PERMIT, QUEUEING, GangId
 from shared.model.text import counted
 from shared.replay.newest_record import Found
 
@@ -61,7 +61,7 @@ async def _live(journals: Journals, ingest: IngestState, key: str) -> GangAnswer
     waiting = oldest_waiting(answer)
     named = await journals.holding(INGEST, PodsNamed, waiting) if waiting else None
     answer.since_ms = -1 if named is None else named.time_ms
-    answer.evictions = await evictions_for(journals, 0, number)
+    answer.evictions = await evictions_for(journals, NO_POD, number)
     found = await _decision(journals, number)
     if found is not None:
         pods = {one.number: one.pod for one in answer.members}
@@ -99,7 +99,7 @@ async def _members(
     ingest: IngestState,
     queue: QueueingState,
     binding: BindingState,
-    gang: int,
+    gang: GangId,
 ) -> tuple[Member, ...]:
     """Return the live pods of the gang, by number."""
     table = ingest.pods
@@ -109,7 +109,7 @@ async def _members(
         zip(table.ids[slots].tolist(), table.nodes[slots].tolist(), strict=True)
     ):
         row = binding.table.find(pod)
-        node = node if node > 0 else int(binding.table.nodes[row]) if row >= 0 else 0
+        node = node if node > 0 else binding.table.node_at(row) if row >= 0 else NO_NODE
         code = queue.pods.state_of(pod)
         name = await journals.node_name(node) if node else ""
         state = STATES[Pod.BOUND] if node and code not in STATES else STATES.get(code, "just seen")
@@ -150,7 +150,7 @@ def _next(queue: QueueingState, gang: Gang) -> str:
     return "it is tried in its turn, by priority and age"
 
 
-async def _decision(journals: Journals, gang: int) -> Found | None:
+async def _decision(journals: Journals, gang: GangId) -> Found | None:
     """Return the newest record that brought the gang where it is."""
 
     def is_it(event: Event) -> bool:

@@ -12,7 +12,7 @@ from shared.events.names import Names, Subject, column_of, holds
 from shared.events.observed import PodsSeen
 from shared.events.preemption import EvictAsked, GangNominateAsked, NominateAsked
 from shared.model.columns import size, split
-from shared.model.ids import BINDING, INGEST, PREEMPTION
+from shared.model.ids import BINDING, INGEST, NO_GANG, PREEMPTION, GangId, PodId, SignatureId
 from shared.replay.newest_record import Found
 
 EVICTING = "being evicted"
@@ -41,7 +41,7 @@ async def gone_answer(journals: Journals, name: str, named: Found) -> Answer:
     return answer
 
 
-async def add_eviction(journals: Journals, answer: Answer, pod: int) -> None:
+async def add_eviction(journals: Journals, answer: Answer, pod: PodId) -> None:
     """Add the eviction of a pod that preemption is evicting."""
     if pod not in (await journals.preemption()).victims:
         return
@@ -52,7 +52,7 @@ async def add_eviction(journals: Journals, answer: Answer, pod: int) -> None:
         answer.decided = decided_by(found[1], view)
 
 
-async def eviction_view(journals: Journals, asked: Found, name: str, pod: int) -> View:
+async def eviction_view(journals: Journals, asked: Found, name: str, pod: PodId) -> View:
     """Return the view of a victim on the record that decided its eviction."""
     event = cast(EvictAsked, asked.event)
     names = Names(pods={pod: name, event.pod: await journals.pod_name(event.pod)})
@@ -60,7 +60,7 @@ async def eviction_view(journals: Journals, asked: Found, name: str, pod: int) -
     return View(names, Subject("pod", name, frozenset([pod])))
 
 
-async def _eviction(journals: Journals, pod: int) -> tuple[Eviction, Found] | None:
+async def _eviction(journals: Journals, pod: PodId) -> tuple[Eviction, Found] | None:
     """Return the pod's last eviction, and the record that decided it; None if the pod left by
     itself, or the eviction failed or was recalled.
     """
@@ -94,7 +94,7 @@ async def _eviction(journals: Journals, pod: int) -> tuple[Eviction, Found] | No
     return eviction, asked
 
 
-async def evictions_for(journals: Journals, pod: int, gang: int) -> tuple[Victim, ...]:
+async def evictions_for(journals: Journals, pod: PodId, gang: GangId) -> tuple[Victim, ...]:
     """Return the pods that were evicted for this pod, or for its gang (0: none)."""
     types = (EvictAsked, GangNominateAsked)
     found = [one.event for one in await journals.every(PREEMPTION, types)]
@@ -118,7 +118,7 @@ async def evictions_for(journals: Journals, pod: int, gang: int) -> tuple[Victim
     return tuple([Victim(await journals.pod_name(victim), victim in beyond) for victim in gone])
 
 
-async def _preemptor(journals: Journals, asked: EvictAsked) -> tuple[int, int, int]:
+async def _preemptor(journals: Journals, asked: EvictAsked) -> tuple[SignatureId, GangId, int]:
     """Return the preemptor's signature, its gang (0: none), and the number of victims."""
     choices = await journals.every(PREEMPTION, (NominateAsked, GangNominateAsked))
     parts = []
@@ -126,7 +126,7 @@ async def _preemptor(journals: Journals, asked: EvictAsked) -> tuple[int, int, i
         if isinstance(choice, GangNominateAsked):
             parts.append(choice)
         elif isinstance(choice, NominateAsked) and choice.ask == asked.ask:
-            return choice.sig, 0, size(asked.victims)
+            return choice.sig, NO_GANG, size(asked.victims)
     sigs = {one.ask: (one.sig, part) for part in parts for one in part.nominees}
     sig, own = sigs[asked.ask]
     asks = {one.ask for part in parts if part.ask == own.ask for one in part.nominees}
@@ -136,7 +136,7 @@ async def _preemptor(journals: Journals, asked: EvictAsked) -> tuple[int, int, i
     return sig, own.gang, sum(size(one.victims) for one in evictions if one.ask in asks)
 
 
-async def _last_node(journals: Journals, pod: int) -> str:
+async def _last_node(journals: Journals, pod: PodId) -> str:
     """Return the node on which the pod was last; empty if it never had one."""
     for journal, kind in ((INGEST, PodsAssigned), (BINDING, Bound)):
         found = await journals.holding(journal, kind, pod)

@@ -19,7 +19,18 @@ from shared.machine.fold import Folded, InputFeed, begin_step, fold, own_records
 from shared.machine.reader import Reader
 from shared.machine.record import all_events, events_for, own_events
 from shared.model.columns import split
-from shared.model.ids import BINDING, INGEST, PREEMPTION, QUEUEING, JournalName, placement
+from shared.model.ids import (
+    BINDING,
+    INGEST,
+    PREEMPTION,
+    QUEUEING,
+    GangId,
+    JournalName,
+    NodeId,
+    PodId,
+    SignatureId,
+    placement,
+)
 from shared.model.objects import PodSpec
 from shared.replay.newest_record import Found, Holds, newest
 from shared.replay.start_points import reader_at
@@ -128,7 +139,7 @@ class Journals:
                 rows[known] = max(rows.get(known, -1), int(here[-1]))
         return rows
 
-    async def pod_name(self, pod: int) -> str:
+    async def pod_name(self, pod: PodId) -> str:
         """Return NAMESPACE/NAME of a live or past pod, or its number."""
         table = (await self.binding()).table
         row = table.find(pod)
@@ -141,7 +152,7 @@ class Journals:
         event = cast(PodsNamed, named.event)
         return f"{event.namespace}/{split(event.names)[column_of(event, 'ids').index(pod)]}"
 
-    async def node_name(self, node: int) -> str:
+    async def node_name(self, node: NodeId) -> str:
         """Return the name of a node that exists or existed, or its number."""
         known = (await self.binding()).node_names.get(node)
         found = None if known else await self.holding(INGEST, NodesSet, node)
@@ -150,7 +161,7 @@ class Journals:
         event = cast(NodesSet, found.event)
         return event.nodes[column_of(event, "ids").index(node)].name
 
-    async def gang_name(self, gang: int) -> str:
+    async def gang_name(self, gang: GangId) -> str:
         """Return the key of a gang that exists or existed, or its number."""
 
         def is_it(event: Event) -> bool:
@@ -159,7 +170,7 @@ class Journals:
         found = await self.newest(INGEST, is_it)
         return f"gang {gang}" if found is None else cast(GangSet, found.event).key
 
-    async def spec(self, sig: int) -> PodSpec | None:
+    async def spec(self, sig: SignatureId) -> PodSpec | None:
         """Return what a signature stands for; None if its definition was cut."""
 
         def is_it(event: Event) -> bool:

@@ -15,7 +15,7 @@ from shared.events.describe import View
 from shared.events.ingest import NodesGone, NodesSet
 from shared.events.names import Names, Subject, column_of, is_called
 from shared.events.observed import InputRejected
-from shared.model.ids import INGEST
+from shared.model.ids import INGEST, NO_NODE, NodeId
 from shared.model.objects import CPU, EPHEMERAL_STORAGE, GPU, MEMORY, PODS, Node, PodSpec
 
 STATES = {
@@ -34,7 +34,7 @@ async def why_node(run: Recorded, name: str) -> OneNodeAnswer:
     """
     journals = Journals(run)
     answer = OneNodeAnswer(node=name, state="")
-    number = 0
+    number = NO_NODE
     for shard in await journals.placements():
         for one, node in shard.nodes.items():
             if node.name == name:
@@ -45,7 +45,9 @@ async def why_node(run: Recorded, name: str) -> OneNodeAnswer:
     return answer
 
 
-async def _add_decision(journals: Journals, answer: OneNodeAnswer, name: str, number: int) -> None:
+async def _add_decision(
+    journals: Journals, answer: OneNodeAnswer, name: str, number: NodeId
+) -> None:
     """Add the newest record about the node, and the state of one that no shard has. Raises
     UsageFault.
     """
@@ -78,7 +80,7 @@ async def _add_decision(journals: Journals, answer: OneNodeAnswer, name: str, nu
 
 
 async def _add(
-    journals: Journals, answer: OneNodeAnswer, shard: PlacementState, number: int, node: Node
+    journals: Journals, answer: OneNodeAnswer, shard: PlacementState, number: NodeId, node: Node
 ) -> None:
     """Add what a shard knows of its node."""
     answer.state = state_of(node)

@@ -22,6 +22,7 @@ from shared.events.names import column_of
 from shared.events.placement import GangHeld, Reserved
 from shared.machine.fold import NeedsReset
 from shared.model.columns import I64, unpack_totals
+from shared.model.ids import NodeId, PodId, SignatureId
 from shared.replay.newest_record import Found
 from shared.scheduling.api.custom.plugin import PluginMissing
 from shared.scheduling.cycle.report import explain
@@ -33,8 +34,8 @@ class Picked(NamedTuple):
 
     found: Found
     row: int
-    sig: int
-    node: int
+    sig: SignatureId
+    node: NodeId
     total: int
 
     @property
@@ -43,7 +44,9 @@ class Picked(NamedTuple):
         return cast(Reserved | GangHeld, self.found.event)
 
 
-async def pick_of(journals: Journals, pod: int, node: int) -> tuple[Pick, tuple[NodeAnswer, ...]]:
+async def pick_of(
+    journals: Journals, pod: PodId, node: NodeId
+) -> tuple[Pick, tuple[NodeAnswer, ...]]:
     """Return why the pod got this node, and the answers of all nodes at that moment: none if they
     cannot be computed again. Raises LookupError if no shard picked the node.
     """
@@ -71,7 +74,7 @@ async def pick_of(journals: Journals, pod: int, node: int) -> tuple[Pick, tuple[
     return pick, nodes
 
 
-async def _picked(journals: Journals, pod: int, node: int) -> Picked:
+async def _picked(journals: Journals, pod: PodId, node: NodeId) -> Picked:
     answers = []
     for journal in journals.shards:
         found = [await journals.holding(journal, kind, pod) for kind in (Reserved, GangHeld)]
@@ -87,7 +90,7 @@ async def _picked(journals: Journals, pod: int, node: int) -> Picked:
     raise LookupError(pod)
 
 
-def _nodes_then(state: PlacementState, picked: Picked, pod: int) -> tuple[NodeAnswer, ...]:
+def _nodes_then(state: PlacementState, picked: Picked, pod: PodId) -> tuple[NodeAnswer, ...]:
     """Return the answers of all nodes before the pick; none if they do not give the recorded score.
     Charges the earlier picks of its event to the state.
     """

@@ -48,7 +48,18 @@ from shared.events.queueing import (
     Woken,
 )
 from shared.model.columns import as_numbers, split
-from shared.model.ids import BINDING, INGEST, PERMIT, PREEMPTION, QUEUEING, JournalName
+from shared.model.ids import (
+    BINDING,
+    INGEST,
+    PERMIT,
+    PREEMPTION,
+    QUEUEING,
+    GangId,
+    JournalName,
+    NodeId,
+    PodId,
+    SignatureId,
+)
 from shared.replay.newest_record import Holds
 from shared.scheduling.cycle.report import explain
 
@@ -122,7 +133,7 @@ class _Asking:
     async def _live(self, row: int, node: str) -> Answer:
         journals = self._journals
         binding, queue = await journals.binding(), await journals.queueing()
-        pod = int(binding.table.ids[row])
+        pod = binding.table.pod_at(row)
         answer = standing(queue, binding, row, self._name)
         view = View(
             _names(queue, binding, pod, self._name), Subject("pod", self._name, frozenset([pod]))
@@ -131,7 +142,7 @@ class _Asking:
         if answer.state == STATES[Pod.BOUND]:
             await add_eviction(journals, answer, pod)
         if binding.table.nodes[row] and answer.node:
-            await self._picked(answer, pod, int(binding.table.nodes[row]), node)
+            await self._picked(answer, pod, binding.table.node_at(row), node)
         elif node:
             answer.nodes = (await self._node(queue, pod, node),)
         if answer.node == "" and queue.pods.state_of(pod) in (Pod.PREEMPTING, Pod.NOMINATED):
@@ -140,7 +151,7 @@ class _Asking:
             answer.evictions = await evictions_for(journals, pod, _number(queue, pod, "gang"))
         return answer
 
-    async def _picked(self, answer: Answer, pod: int, node: int, other: str) -> None:
+    async def _picked(self, answer: Answer, pod: PodId, node: NodeId, other: str) -> None:
         """Add why the pod got its node, and the answer of another node then. Raises UsageFault."""
         try:
             answer.pick, nodes = await pick_of(self._journals, pod, node)
@@ -195,7 +206,7 @@ class _Asking:
         )
 
     async def _find_decision(
-        self, answer: Answer, queue: QueueingState, pod: int, view: View
+        self, answer: Answer, queue: QueueingState, pod: PodId, view: View
     ) -> None:
         """Find the newest record that brought the pod where it is, and the shards' last checks."""
         code = queue.pods.state_of(pod)
@@ -223,7 +234,7 @@ class _Asking:
             name for key in by for name in (shards if key == "placement" else [JournalName(key)])
         ]
 
-    async def _looks(self, sig: int, view: View) -> tuple[Decided, ...]:
+    async def _looks(self, sig: SignatureId, view: View) -> tuple[Decided, ...]:
         looks = []
         for journal in self._journals.shards:
 
@@ -234,13 +245,13 @@ class _Asking:
             looks += [decided_by(one, view)] if one is not None else []
         return tuple(looks)
 
-    async def _nominated(self, answer: Answer, pod: int) -> None:
+    async def _nominated(self, answer: Answer, pod: PodId) -> None:
         for shard in await self._journals.placements():
             for one in shard.nominations.values():
                 if one.pod == pod:
                     answer.node = shard.nodes[one.node].name
 
-    async def _node(self, queue: QueueingState, pod: int, name: str) -> NodeAnswer:
+    async def _node(self, queue: QueueingState, pod: PodId, name: str) -> NodeAnswer:
         """Return Filter's and Score's present answer for a node. Raises UsageFault."""
         sig = _number(queue, pod, "sig")
         for shard in await self._journals.placements():
@@ -250,7 +261,9 @@ class _Asking:
         raise UsageFault(f"--node {name}: no node of this name is known")
 
 
-def node_answer(shard: PlacementState, sig: int, pod: int, name: str) -> NodeAnswer | None:
+def node_answer(
+    shard: PlacementState, sig: SignatureId, pod: PodId, name: str
+) -> NodeAnswer | None:
     """Return the shard's present answer about a node; None if it has none of this name."""
     if any(node.name == name for node in shard.withheld.values()):
         text = f"made again while {shard.unsettled_on[name]} binds to its name may be on their way"
@@ -265,7 +278,7 @@ def node_answer(shard: PlacementState, sig: int, pod: int, name: str) -> NodeAns
     return next((node_answer_of(one) for one in reports if one.name == name), None)
 
 
-def _number(queue: QueueingState, pod: int, column: str) -> int:
+def _number(queue: QueueingState, pod: PodId, column: str) -> Any:
     """Return a pod's signature or gang; 0 if queueing does not know the pod."""
     pods = queue.pods
     if not pods.base <= pod < pods.top:
@@ -275,12 +288,12 @@ def _number(queue: QueueingState, pod: int, column: str) -> int:
 
 def standing(queue: QueueingState, binding: BindingState, row: int, name: str) -> Answer:
     """Return where a pod stands from the states alone; `row` is its row in binding's table."""
-    answer = _standing(queue, int(binding.table.ids[row]), name)
+    answer = _standing(queue, binding.table.pod_at(row), name)
     _bind_standing(answer, binding, row)
     return answer
 
 
-def _standing(queue: QueueingState, pod: int, name: str) -> Answer:
+def _standing(queue: QueueingState, pod: PodId, name: str) -> Answer:
     """Return the answer from queueing's state."""
     code = queue.pods.state_of(pod)
     answer = Answer(pod=name, state=STATES.get(code, "bound"))
@@ -309,7 +322,7 @@ def _standing(queue: QueueingState, pod: int, name: str) -> Answer:
 def _bind_standing(answer: Answer, binding: BindingState, row: int) -> None:
     """Add the node and the state of the bind from binding's state."""
     table = binding.table
-    phase, node = Phase(int(table.phases[row])), int(table.nodes[row])
+    phase, node = Phase(int(table.phases[row])), table.node_at(row)
     name = binding.node_names.get(node, f"node {node}")
     if int(table.flags[row]) & FACT:
         answer.state, answer.node = STATES[Pod.BOUND], name
@@ -324,7 +337,7 @@ def _bind_standing(answer: Answer, binding: BindingState, row: int) -> None:
             answer.detail = "reserved: waits until the permit plugins of its profile agree"
 
 
-def _about(pod: int, gang: int, types: tuple[type[Event], ...]) -> Holds:
+def _about(pod: PodId, gang: GangId, types: tuple[type[Event], ...]) -> Holds:
     """Return a predicate for events of these types about the pod or its gang."""
     ids = frozenset([pod])
 
@@ -340,6 +353,6 @@ def _about(pod: int, gang: int, types: tuple[type[Event], ...]) -> Holds:
     return is_about
 
 
-def _names(queue: QueueingState, binding: BindingState, pod: int, name: str) -> Names:
+def _names(queue: QueueingState, binding: BindingState, pod: PodId, name: str) -> Names:
     gangs = {number: gang.key for number, gang in queue.gangs.items() if gang.key}
     return Names(pods={pod: name}, nodes=dict(binding.node_names), gangs=gangs)

@@ -15,6 +15,7 @@ from shared.events.base import Event
 from shared.events.binding import PermitsAsked, PostBindsAsked, PreBindFailed, PreBindsAsked
 from shared.events.observed import PostBindAnswers, PreBindAnswers
 from shared.model.columns import pack, unpack
+from shared.model.ids import EffectId
 from shared.model.objects import PodSpec
 
 EFFECT_PODS = 1_024
@@ -63,14 +64,16 @@ def on_pre_bind_answers(state: BindingState, event: PreBindAnswers) -> None:
 def decide_pre_bind_failed(state: BindingState) -> Iterator[Event]:
     """Yield the pods that a plugin keeps from being bound."""
     for pod, text in sorted(state.pre_bind_rejections.items()):
-        node = state.table.nodes.item(state.table.row(pod))
+        node = state.table.node_at(state.table.row(pod))
         yield PreBindFailed(pod, node, text, *state.pre_bind_rejectors.get(pod, ()))
 
 
 def decide_post_binds(state: BindingState) -> Iterator[Event]:
     """Yield the bound pods for PostBind plugins."""
     while state.post_new:
-        yield PostBindsAsked(state.next_effect, pack(sorted(state.post_new)[:EFFECT_PODS]))
+        yield PostBindsAsked(
+            EffectId(state.next_effect), pack(sorted(state.post_new)[:EFFECT_PODS])
+        )
 
 
 def on_pre_bind_failed(state: BindingState, event: PreBindFailed) -> None:

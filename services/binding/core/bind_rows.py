@@ -14,6 +14,7 @@ from services.binding.core.status_patches import forget_messages
 from services.binding.core.transitions import FOR_PERMIT, FOR_VOLUMES, TRANSITIONS, Phase
 from services.binding.core.transitions import OUT as PHASES_OUT
 from shared.model.columns import I64
+from shared.model.ids import EffectId, NodeId, PodId
 
 IDLE, WAITING, QUEUED = int(Phase.IDLE), int(Phase.UNRESOLVED), int(Phase.QUEUED)
 BOUND, FOREIGN = int(Phase.BOUND), int(Phase.FOREIGN)
@@ -35,7 +36,7 @@ def move(state: BindingState, row: int, event: str) -> Phase:
     make it idle.
     """
     table = state.table
-    pod = table.ids.item(row)
+    pod = table.pod_at(row)
     before = table.phases.item(row)
     after = TRANSITIONS.get((before, event))  # type: ignore[arg-type]  # ints are faster
     if after is None:
@@ -44,7 +45,7 @@ def move(state: BindingState, row: int, event: str) -> Phase:
             f"{Phase(before).name}"
         )
     if before in OUT:
-        leave_effect(state, table.effects.item(row), 1)
+        leave_effect(state, EffectId(table.effects.item(row)), 1)
     elif before == WAITING:
         del state.unresolved[pod]
     elif before == IDLE:
@@ -66,18 +67,18 @@ def move(state: BindingState, row: int, event: str) -> Phase:
     return after
 
 
-def _report(state: BindingState, row: int, pod: int, end: Phase) -> None:
+def _report(state: BindingState, row: int, pod: PodId, end: Phase) -> None:
     table = state.table
     reason = REPORTS[end]
     if end == Phase.ABANDONED and pod in state.bind_errors:
         reason = "failed"
     column = state.reports[reason]
     column.ids.append(pod)
-    column.nodes.append(table.nodes.item(row))
+    column.nodes.append(table.node_at(row))
     state.has_reports = True
     state.open -= 1
     if state.plugin_specs:
-        _drop_spec(state, pod, table.nodes.item(row), end)
+        _drop_spec(state, pod, table.node_at(row), end)
     if state.lost_names:
         state.lost_names.pop(pod, None)
     table.tries[row] = 0
@@ -89,19 +90,19 @@ def _report(state: BindingState, row: int, pod: int, end: Phase) -> None:
         table.unneeded_one(row)
 
 
-def has_pre_bind(state: BindingState, pod: int) -> bool:
+def has_pre_bind(state: BindingState, pod: PodId) -> bool:
     """Return whether PreBind plugins run for the pod."""
     spec = state.plugin_specs.get(pod)
     return spec is not None and spec.scheduler in state.config.pre_bind
 
 
-def has_permit(state: BindingState, pod: int) -> bool:
+def has_permit(state: BindingState, pod: PodId) -> bool:
     """Return whether Permit plugins run for the pod."""
     spec = state.plugin_specs.get(pod)
     return spec is not None and spec.scheduler in state.config.permit
 
 
-def _drop_spec(state: BindingState, pod: int, node: int, end: Phase) -> None:
+def _drop_spec(state: BindingState, pod: PodId, node: NodeId, end: Phase) -> None:
     """Drop the spec of a finished bind; PostBind plugins may want a bound pod."""
     state.pre_bind_rejections.pop(pod, None)
     state.pre_bind_rejectors.pop(pod, None)
@@ -119,7 +120,7 @@ def settle_rows(state: BindingState, rows: I64, end: Phase) -> None:
     before = Phase(table.phases.item(rows[0]))
     if before in OUT:
         effects = table.effects[rows]
-        first = int(effects[0])
+        first = EffectId(effects.item(0))
         if (effects == first).all():
             leave_effect(state, first, len(rows))
         else:
@@ -145,18 +146,18 @@ def settle_rows(state: BindingState, rows: I64, end: Phase) -> None:
         table.unneeded(rows)
 
 
-def is_where_sent(state: BindingState, row: int, node: int) -> bool:
+def is_where_sent(state: BindingState, row: int, node: NodeId) -> bool:
     """Return whether a node is the one that the pod's bind names: the chosen node, or a new one of
     its name. A bind names its node, so it may land on either.
     """
     table = state.table
     if table.nodes.item(row) == node:
         return True
-    name = state.lost_names.get(table.ids.item(row)) if state.lost_names else None
+    name = state.lost_names.get(table.pod_at(row)) if state.lost_names else None
     return name is not None and state.node_names.get(node) == name
 
 
-def leave_effect(state: BindingState, effect: int, pods: int) -> None:
+def leave_effect(state: BindingState, effect: EffectId, pods: int) -> None:
     """Count pods of an effect that no longer wait for its answer; the last one closes
     the effect.
     """
@@ -174,7 +175,7 @@ def schedule_repeat(state: BindingState, row: int, is_first_free: bool = False) 
     tries = table.tries.item(row)
     table.tries[row] = min(tries + 1, 30)
     delay_ms = 0 if is_first_free and not tries else backoff_ms(config, tries)
-    state.due[table.ids.item(row)] = state.now_ms + delay_ms
+    state.due[table.pod_at(row)] = state.now_ms + delay_ms
 
 
 def backoff_ms(config: Config, tries: int) -> int:

@@ -33,11 +33,12 @@ from shared.events.binding import (
 from shared.events.observed import BindAnswers
 from shared.model.api_outcome import Answer
 from shared.model.columns import I64, pack, unpack
+from shared.model.ids import EffectId, NodeId, PodId
 
 ONE = 8  # bytes of a column with one value
 FEW = 4
 QUEUED, ASKED = int(Phase.QUEUED), int(Phase.ASKED)
-UNASSIGNED, OTHER = -1, -2
+UNASSIGNED, OTHER = NodeId(-1), NodeId(-2)
 """Values in an answer's `nodes`: the pod has no node; it has one that is not ours."""
 EFFECT_PODS_SLOW = 1_024
 DONE_ONE = bytes([Answer.DONE])
@@ -47,7 +48,8 @@ WORDS = {answer: answer.name.lower() for answer in Answer}
 def reserve(state: BindingState, ids: bytes, nodes: bytes, is_hooked: bool = False) -> None:
     """Start the binds of reserved or committed pods; `is_hooked`: plugins may act at them."""
     if len(ids) == ONE:
-        _reserve_one(state, int.from_bytes(ids, "little"), int.from_bytes(nodes, "little"))
+        pod, node = PodId(int.from_bytes(ids, "little")), NodeId(int.from_bytes(nodes, "little"))
+        _reserve_one(state, pod, node)
         return
     pods, targets = unpack(ids), unpack(nodes)
     if len(pods) > FEW and not is_hooked and _queue_all(state, pods, targets):
@@ -74,7 +76,7 @@ def _queue_all(state: BindingState, pods: I64, targets: I64) -> bool:
     return True
 
 
-def _reserve_one(state: BindingState, pod: int, target: int) -> None:
+def _reserve_one(state: BindingState, pod: PodId, target: NodeId) -> None:
     table = state.table
     row = table.row(pod)
     if row < 0:
@@ -108,22 +110,22 @@ def _reserve_one(state: BindingState, pod: int, target: int) -> None:
 def start_bind(state: BindingState, row: int) -> None:
     """Continue an unresolved bind if its pod and node are known by now."""
     table = state.table
-    mark = state.node_mark(table.nodes.item(row))
+    mark = state.node_mark(table.node_at(row))
     if mark == NODE_GONE:
         move(state, row, "node_gone_unsent")
     elif state.is_restoring:
         move(state, row, "restored_unsent")
     elif mark == NODE_LIVE and table.flags.item(row) & NAMED:
-        if has_permit(state, table.ids.item(row)):
+        if has_permit(state, table.pod_at(row)):
             move(state, row, "known_to_ask_permit")
-            state.due[table.ids.item(row)] = state.now_ms
+            state.due[table.pod_at(row)] = state.now_ms
         else:
             continue_permitted(state, row)
 
 
 def continue_permitted(state: BindingState, row: int) -> None:
     """Continue a permitted bind: its volumes first, then PreBind plugins, then the bind."""
-    pod = state.table.ids.item(row)
+    pod = state.table.pod_at(row)
     if pod in state.volumes:
         move(state, row, "known_with_volumes")
         state.due[pod] = state.now_ms
@@ -135,7 +137,7 @@ def continue_permitted(state: BindingState, row: int) -> None:
         state.queued.append(pod)
 
 
-def recheck(state: BindingState, pods: list[int]) -> None:
+def recheck(state: BindingState, pods: list[PodId]) -> None:
     """Continue unresolved binds of these pods after names or nodes became known."""
     for pod in pods:
         if pod in state.unresolved:
@@ -161,12 +163,13 @@ def decide_binds(state: BindingState) -> Iterator[Event]:
         yield _decide_many_binds(state, pods[0] if len(pods) == 1 else np.concatenate(pods))
 
 
-def _decide_few_binds(state: BindingState, pods: list[int]) -> BindsAsked:
+def _decide_few_binds(state: BindingState, pods: list[PodId]) -> BindsAsked:
     table = state.table
     rows = [row for row in map(table.row, pods) if row >= 0 and table.phases.item(row) == QUEUED]
     columns = (table.ids, table.nodes, table.revisions)
     return BindsAsked(
-        state.next_effect, *(pack([column.item(row) for row in rows]) for column in columns)
+        EffectId(state.next_effect),
+        *(pack([column.item(row) for row in rows]) for column in columns),
     )
 
 
@@ -176,7 +179,7 @@ def _decide_many_binds(state: BindingState, pods: I64) -> BindsAsked:
     rows = rows[rows >= 0]
     rows = rows[table.phases[rows] == Phase.QUEUED]
     return BindsAsked(
-        state.next_effect,
+        EffectId(state.next_effect),
         pack(table.ids[rows]),
         pack(table.nodes[rows]),
         pack(table.revisions[rows]),
@@ -186,7 +189,7 @@ def _decide_many_binds(state: BindingState, pods: I64) -> BindsAsked:
 def decide_due(state: BindingState) -> Iterator[Event]:
     """Yield the repeats, reads, fences, volume writes and plugin calls that are due, by pod id."""
     table = state.table
-    groups: dict[Phase, list[int]] = {phase: [] for phase in (*SLOW, Phase.WRITTEN)}
+    groups: dict[Phase, list[PodId]] = {phase: [] for phase in (*SLOW, Phase.WRITTEN)}
     for pod in state.due.until(state.now_ms):
         row = table.row(pod)
         phase = Phase(table.phases.item(row))
@@ -196,7 +199,7 @@ def decide_due(state: BindingState) -> Iterator[Event]:
         for start in range(0, len(pods), EFFECT_PODS_SLOW):
             part = np.array(pods[start : start + EFFECT_PODS_SLOW], np.int64)
             rows = table.rows(part)
-            ids, effect = pack(part), state.next_effect
+            ids, effect = pack(part), EffectId(state.next_effect)
             if phase is Phase.REPEAT:
                 yield BindsAsked(effect, ids, pack(table.nodes[rows]), pack(table.revisions[rows]))
             elif phase is Phase.READ:
@@ -216,7 +219,7 @@ def on_binds_asked(state: BindingState, event: BindsAsked) -> None:
     open_effect(state, event.effect, event)
     table = state.table
     if len(event.ids) == ONE:
-        row = table.row(int.from_bytes(event.ids, "little"))
+        row = table.row(PodId(int.from_bytes(event.ids, "little")))
         move(state, row, "bind_asked")
         table.effects[row] = event.effect
         return
@@ -263,7 +266,7 @@ def on_fences_asked(state: BindingState, event: FencesAsked) -> None:
             status_patches.note_patch_asked(state, event.effect, pod)
 
 
-def open_effect(state: BindingState, effect: int, event: EffectAsked) -> None:
+def open_effect(state: BindingState, effect: EffectId, event: EffectAsked) -> None:
     """Open a new effect; its pods wait for answers."""
     assert effect >= state.next_effect, f"effect {effect} was used before"
     state.next_effect = effect + 1
@@ -280,7 +283,7 @@ def on_bind_answers(state: BindingState, event: BindAnswers) -> None:
     if effect is None:
         return
     if event.codes == DONE_ONE and isinstance(effect, BindsAsked):
-        row = state.table.row(int.from_bytes(event.ids, "little"))
+        row = state.table.row(PodId(int.from_bytes(event.ids, "little")))
         if row >= 0 and state.table.effects.item(row) == event.effect:
             _apply_answer(state, row, Answer.DONE, 0, UNASSIGNED)
         return
@@ -301,7 +304,7 @@ def on_bind_answers(state: BindingState, event: BindAnswers) -> None:
             _apply_answer(state, row, Answer(code), revision, node)
 
 
-def _finish_all(state: BindingState, effect: int, pods: I64) -> None:
+def _finish_all(state: BindingState, effect: EffectId, pods: I64) -> None:
     table = state.table
     rows = table.rows(pods)
     rows = rows[rows >= 0]
@@ -312,7 +315,9 @@ def _finish_all(state: BindingState, effect: int, pods: I64) -> None:
         settle_rows(state, rows, Phase.BOUND)
 
 
-def _apply_answer(state: BindingState, row: int, answer: Answer, revision: int, node: int) -> None:
+def _apply_answer(
+    state: BindingState, row: int, answer: Answer, revision: int, node: NodeId
+) -> None:
     table = state.table
     phase = table.phases.item(row)
     if phase == ASKED:
@@ -333,20 +338,22 @@ def _apply_answer(state: BindingState, row: int, answer: Answer, revision: int, 
     else:
         return
     if after in (Phase.READ, Phase.FENCE) and phase == Phase.ASKED:
-        state.due[table.ids.item(row)] = state.now_ms
+        state.due[table.pod_at(row)] = state.now_ms
     elif after is Phase.REPEAT:
         schedule_repeat(state, row, is_first_free=phase == Phase.READING)
     elif after in (Phase.READ, Phase.FENCE):
         schedule_repeat(state, row)
 
 
-def _shown_event(target: int, node: int) -> str:
+def _shown_event(target: int, node: NodeId) -> str:
     if node == UNASSIGNED:
         return "shown_unassigned"
     return "shown_ours" if node == target else "shown_other"
 
 
-def _finish_patch(state: BindingState, effect: int, pod: int, row: int, revision: int) -> None:
+def _finish_patch(
+    state: BindingState, effect: EffectId, pod: PodId, row: int, revision: int
+) -> None:
     """Note that a parked pod's message was written or lost; either way the next one may follow."""
     message = state.messages.pop(pod, None)
     if message is None:

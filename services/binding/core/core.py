@@ -37,7 +37,7 @@ from shared.machine.core import Core
 from shared.machine.handlers import handlers
 from shared.machine.saved import load, save
 from shared.model.columns import gathered, pack, unpack
-from shared.model.ids import BINDING, INGEST, PERMIT, PREEMPTION, QUEUEING, placement
+from shared.model.ids import BINDING, INGEST, PERMIT, PREEMPTION, QUEUEING, EffectId, placement
 from shared.model.options import read_options
 
 FAILURES = ("gone", "foreign", "abandoned", "failed", "refused")
@@ -113,7 +113,7 @@ class BindingCore(Core[BindingState]):
                 due_ms = other_ms if due_ms is None else min(due_ms, other_ms)
         return due_ms
 
-    def effects(self, state: BindingState) -> Mapping[int, Event]:
+    def effects(self, state: BindingState) -> Mapping[EffectId, Event]:
         """Return the requests without a definite answer, by ascending number."""
         return state.effects
 

@@ -7,21 +7,23 @@ the first one.
 from collections.abc import Iterable
 from heapq import heappop, heappush
 
+from shared.model.ids import PodId
 
-class Due(dict[int, int]):
+
+class Due(dict[PodId, int]):
     """Pod -> time in ms. Set times pod by pod; removed pods are skipped when they come up."""
 
     __slots__ = ("_pods", "_times")
 
-    def __init__(self, times: Iterable[tuple[int, int]] = ()) -> None:
+    def __init__(self, times: Iterable[tuple[PodId, int]] = ()) -> None:
         """`times` are (pod, ms)."""
         super().__init__()
-        self._pods: dict[int, list[int]] = {}  # by time
+        self._pods: dict[int, list[PodId]] = {}  # by time
         self._times: list[int] = []  # a heap
         for pod, at_ms in times:
             self[pod] = at_ms
 
-    def __setitem__(self, pod: int, at_ms: int) -> None:
+    def __setitem__(self, pod: PodId, at_ms: int) -> None:
         super().__setitem__(pod, at_ms)
         pods = self._pods.get(at_ms)
         if pods is None:
@@ -30,12 +32,12 @@ class Due(dict[int, int]):
         else:
             pods.append(pod)
 
-    def dump(self) -> list[tuple[int, int]]:
+    def dump(self) -> list[tuple[PodId, int]]:
         """Return (pod, ms), by pod."""
         return sorted(self.items())
 
     @classmethod
-    def load(cls, saved: Iterable[tuple[int, int]]) -> "Due":
+    def load(cls, saved: Iterable[tuple[PodId, int]]) -> "Due":
         """Restore what `dump` returned."""
         return cls(saved)
 
@@ -51,7 +53,7 @@ class Due(dict[int, int]):
             del self._pods[heappop(self._times)]
         return None
 
-    def until(self, now_ms: int) -> list[int]:
+    def until(self, now_ms: int) -> list[PodId]:
         """Return the pods that are due, ascending."""
         first_ms = self.first_ms()
         if first_ms is None or first_ms > now_ms:

@@ -12,6 +12,7 @@ from shared.events.observed import EvictAnswers
 from shared.events.preemption import EvictAsked, EvictRecalled
 from shared.model.api_outcome import Answer
 from shared.model.columns import as_numbers, pack
+from shared.model.ids import AskId, EffectId, PodId
 
 EVICTED = ""
 OUT_OR_HELD = (Evicting.PENDING, Evicting.ASKED, Evicting.REPEAT)
@@ -38,13 +39,13 @@ def on_evict_recalled(state: BindingState, event: EvictRecalled) -> None:
         _recall(state, event.ask, eviction)
 
 
-def _recall(state: BindingState, ask: int, eviction: Eviction) -> None:
+def _recall(state: BindingState, ask: AskId, eviction: Eviction) -> None:
     for victim in eviction.victims:
         if eviction.phases[victim] is Evicting.PENDING:
             _move(state, ask, victim, "recalled")
 
 
-def note_victims_gone(state: BindingState, pods: list[int]) -> None:
+def note_victims_gone(state: BindingState, pods: list[PodId]) -> None:
     """Note deleted pods, some of which may be victims."""
     for pod in pods:
         ask = state.victims.get(pod)
@@ -57,10 +58,10 @@ def decide_evictions(state: BindingState) -> Iterator[Event]:
     for ask in sorted(state.evictions):
         ready = _ready(state, state.evictions[ask])
         if ready:
-            yield EvictionsAsked(state.next_effect, ask, pack(ready))
+            yield EvictionsAsked(EffectId(state.next_effect), ask, pack(ready))
 
 
-def _ready(state: BindingState, eviction: Eviction) -> list[int]:
+def _ready(state: BindingState, eviction: Eviction) -> list[PodId]:
     phases, table = eviction.phases, state.table
     last = eviction.victims[-1]
     others_end = all(
@@ -116,7 +117,7 @@ def on_evict_answers(state: BindingState, event: EvictAnswers) -> None:
         _move(state, effect.ask, pod, answer.name.lower() if definite else "unknown")
 
 
-def _move(state: BindingState, ask: int, victim: int, event: str) -> None:
+def _move(state: BindingState, ask: AskId, victim: PodId, event: str) -> None:
     eviction = state.evictions[ask]
     before = eviction.phases[victim]
     after = evicting(before, event, victim, ask)

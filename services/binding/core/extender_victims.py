@@ -8,6 +8,7 @@ from services.binding.core.state import BindingState
 from shared.events.binding import ExtendersPreemptAsked, VictimsJudged
 from shared.events.observed import ExtendersPreempted
 from shared.events.preemption import VictimsAsked
+from shared.model.ids import EffectId
 
 
 def on_victims_asked(state: BindingState, event: VictimsAsked) -> None:
@@ -18,7 +19,9 @@ def on_victims_asked(state: BindingState, event: VictimsAsked) -> None:
 def decide_extenders_preempt(state: BindingState) -> Iterator[ExtendersPreemptAsked]:
     """Yield one effect for each ask."""
     for number, event in sorted(state.victims_to_ask.items()):
-        yield ExtendersPreemptAsked(state.next_effect, number, event.pod, event.candidates)
+        yield ExtendersPreemptAsked(
+            EffectId(state.next_effect), number, event.pod, event.candidates
+        )
 
 
 def on_extenders_preempt_asked(state: BindingState, event: ExtendersPreemptAsked) -> None:

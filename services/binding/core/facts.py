@@ -19,13 +19,14 @@ from shared.events.ingest import (
     WorldRestored,
 )
 from shared.model.columns import I64, join, split, unpack
+from shared.model.ids import NodeId, PodId
 
 
 def on_pods_named(state: BindingState, event: PodsNamed) -> None:
     """Add the names of new pods and newer revisions of known ones."""
     table = state.table
     if len(event.ids) == binds.ONE:
-        pod = int.from_bytes(event.ids, "little")
+        pod = PodId(int.from_bytes(event.ids, "little"))
         row, revision = table.row(pod), int.from_bytes(event.revisions, "little")
         if row < 0:
             return
@@ -77,9 +78,9 @@ def on_pods_assigned(state: BindingState, event: PodsAssigned) -> None:
     """Note the nodes on which the cluster shows these pods."""
     table = state.table
     if len(event.ids) == binds.ONE:
-        row = table.row(int.from_bytes(event.ids, "little"))
+        row = table.row(PodId(int.from_bytes(event.ids, "little")))
         if row >= 0:
-            _settle_assigned_one(state, row, int.from_bytes(event.nodes, "little"))
+            _settle_assigned_one(state, row, NodeId(int.from_bytes(event.nodes, "little")))
         return
     pods, nodes = unpack(event.ids), unpack(event.nodes)
     if len(pods) <= binds.FEW:
@@ -119,7 +120,7 @@ def _settle_assigned(
     return rows[idle], nodes[idle]
 
 
-def _settle_assigned_one(state: BindingState, row: int, node: int) -> None:
+def _settle_assigned_one(state: BindingState, row: int, node: NodeId) -> None:
     table = state.table
     if table.phases.item(row) != Phase.IDLE:
         move(state, row, "fact_ours" if is_where_sent(state, row, node) else "fact_other")
@@ -129,7 +130,7 @@ def _settle_assigned_one(state: BindingState, row: int, node: int) -> None:
     if flags & NEEDED:
         table.unneeded_one(row)
     if state.has_messages:
-        forget_messages(state, [table.ids.item(row)])
+        forget_messages(state, [table.pod_at(row)])
 
 
 def on_pods_gone(state: BindingState, event: PodsGone) -> None:
@@ -168,7 +169,7 @@ def on_nodes_gone(state: BindingState, event: NodesGone) -> None:
     ids = unpack(event.ids)
     ids = ids[ids <= state.last_node]
     state.node_marks[ids] = NODE_GONE
-    names: dict[int, str] = {}
+    names: dict[NodeId, str] = {}
     for node in ids.tolist():
         names[node] = name = state.node_names.pop(node, "")
         if state.node_ids.get(name) == node:
@@ -178,11 +179,11 @@ def on_nodes_gone(state: BindingState, event: NodesGone) -> None:
     table, used = state.table, state.table.used
     lost = (table.phases[:used] != Phase.IDLE) & np.isin(table.nodes[:used], ids)
     for row in np.flatnonzero(lost).tolist():
-        _drop_node(state, row, names[table.nodes.item(row)])
+        _drop_node(state, row, names[table.node_at(row)])
 
 
 def _drop_node(state: BindingState, row: int, name: str) -> None:
-    pod = state.table.ids.item(row)
+    pod = state.table.pod_at(row)
     _give_up(state, row, "node_gone")
     if state.table.phases.item(row):
         state.lost_names[pod] = name
@@ -197,7 +198,7 @@ def _give_up(state: BindingState, row: int, event: str) -> None:
     elif phase not in (Phase.FENCE, Phase.FENCING):
         move(state, row, event)
         table.flags[row] |= MAYBE
-        state.due[table.ids.item(row)] = state.now_ms
+        state.due[table.pod_at(row)] = state.now_ms
 
 
 def on_world_restored(state: BindingState, event: WorldRestored) -> None:

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shared.model.columns import I64, join, split, unpack
+from shared.model.ids import NodeId, PodId
 
 I32 = NDArray[np.int32]
 
@@ -157,13 +158,13 @@ class BindTable:
             grown[: self.used] = getattr(self, name)[: self.used]
             setattr(self, name, grown)
 
-    def row(self, pod: int) -> int:
+    def row(self, pod: PodId) -> int:
         """Return the row of one pod, -1 if deleted; unknown later ids get a row."""
         if pod > self.last:
             self.extend(pod)
         return self.find(pod)
 
-    def find(self, pod: int) -> int:
+    def find(self, pod: PodId) -> int:
         """Return the row of one pod, -1 if it has none; adds no row."""
         if pod > self.last:
             return -1
@@ -174,6 +175,14 @@ class BindTable:
             if row == self.used or self.ids[row] != pod:
                 return -1
         return -1 if row < 0 or self.flags.item(row) & DEAD else row
+
+    def pod_at(self, row: int) -> PodId:
+        """Return the pod of a row."""
+        return PodId(self.ids.item(row))
+
+    def node_at(self, row: int) -> NodeId:
+        """Return the node in a row."""
+        return NodeId(self.nodes.item(row))
 
     def rows(self, ids: I64) -> I64:
         """Return the rows of pods, -1 for deleted ones; unknown later ids get a row."""

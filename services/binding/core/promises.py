@@ -13,14 +13,15 @@ from shared.events.base import Event
 from shared.events.binding import VolumesGranted, VolumesOver, VolumesTaken
 from shared.events.placement import Reserved, VolumesChosen
 from shared.model.columns import pack
+from shared.model.ids import NodeId, PodId
 from shared.model.volumes import Choice
 
 PRE_BIND = 'running PreBind plugin "VolumeBinding": '
 
 
-def promise_volumes(state: BindingState, pod: int, event: Reserved | VolumesChosen) -> None:
+def promise_volumes(state: BindingState, pod: PodId, event: Reserved | VolumesChosen) -> None:
     """Promise the volumes that a shard chose for a pod, unless they are promised already."""
-    node = int.from_bytes(event.nodes, "little")
+    node = NodeId(int.from_bytes(event.nodes, "little"))
     why = _contradiction(state, node, event.volumes)
     if why:
         state.promise_conflicts[pod] = why
@@ -31,7 +32,7 @@ def promise_volumes(state: BindingState, pod: int, event: Reserved | VolumesChos
     index(state, pod, promise)
 
 
-def _contradiction(state: BindingState, node: int, choices: tuple[Choice, ...]) -> str:
+def _contradiction(state: BindingState, node: NodeId, choices: tuple[Choice, ...]) -> str:
     """Return why these choices contradict an open promise; empty if they do not."""
     for choice in choices:
         claim = choice.namespace, choice.claim
@@ -44,7 +45,7 @@ def _contradiction(state: BindingState, node: int, choices: tuple[Choice, ...]) 
     return ""
 
 
-def index(state: BindingState, pod: int, promise: Promise) -> None:
+def index(state: BindingState, pod: PodId, promise: Promise) -> None:
     """Index a promise by its claims and volumes."""
     if not promise.is_announced:
         state.unannounced[pod] = True
@@ -59,7 +60,7 @@ def _about(choice: Choice) -> list[tuple[str, str]]:
     return [claim, ("", choice.volume)] if choice.volume else [claim]
 
 
-def end_promise(state: BindingState, pod: int, world: int = 0) -> None:
+def end_promise(state: BindingState, pod: PodId, world: int = 0) -> None:
     """End a promise; from position `world` on, facts show that the pod has its volumes."""
     state.promise_conflicts.pop(pod, None)
     promise = state.promises.pop(pod, None)
@@ -88,7 +89,7 @@ def decide_promises(state: BindingState) -> Iterator[Event]:
         if name is not None:
             yield VolumesGranted(one.number, one.shard, pod, name, one.choices)
     for pod, why in sorted(state.promise_conflicts.items()):
-        yield VolumesTaken(pod, state.table.nodes.item(state.table.row(pod)), PRE_BIND + why)
+        yield VolumesTaken(pod, state.table.node_at(state.table.row(pod)), PRE_BIND + why)
 
 
 def on_volumes_granted(state: BindingState, event: VolumesGranted) -> None:

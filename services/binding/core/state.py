@@ -28,7 +28,16 @@ from shared.events.preemption import VictimsAsked
 from shared.machine.core import MachineState
 from shared.machine.saved import Derived, Shared
 from shared.model.columns import I64
-from shared.model.ids import JournalName, service_of
+from shared.model.ids import (
+    NO_EFFECT,
+    NO_POD,
+    AskId,
+    EffectId,
+    JournalName,
+    NodeId,
+    PodId,
+    service_of,
+)
 from shared.model.objects import PodSpec
 from shared.model.volumes import Choice
 
@@ -43,8 +52,8 @@ NODE_UNSEEN, NODE_LIVE, NODE_GONE = 0, 1, 2
 class Column:
     """Pod ids and nodes to report, gathered one by one or as whole columns."""
 
-    ids: list[int | I64] = field(default_factory=list)
-    nodes: list[int | I64] = field(default_factory=list)
+    ids: list[PodId | I64] = field(default_factory=list)
+    nodes: list[NodeId | I64] = field(default_factory=list)
 
     def clear(self) -> None:
         """Clear the column after its report."""
@@ -57,21 +66,21 @@ class Eviction(Struct):
     `beyond`: those beyond their budgets.
     """
 
-    victims: list[int]
-    phases: dict[int, Evicting] = {}
-    due: dict[int, int] = {}
-    effects: dict[int, int] = {}
+    victims: list[PodId]
+    phases: dict[PodId, Evicting] = {}
+    due: dict[PodId, int] = {}
+    effects: dict[PodId, EffectId] = {}
     tries: int = 0
-    pod: int = 0
-    beyond: list[int] = []
+    pod: PodId = NO_POD
+    beyond: list[PodId] = []
 
 
 class PostBind(Struct):
     """A bound pod for PostBind plugins; effect 0: not sent yet."""
 
     spec: PodSpec
-    node: int
-    effect: int = 0
+    node: NodeId
+    effect: EffectId = NO_EFFECT
 
 
 class Promise(Struct):
@@ -79,7 +88,7 @@ class Promise(Struct):
 
     number: int
     shard: int
-    node: int
+    node: NodeId
     choices: tuple[Choice, ...]
     is_announced: bool = False
 
@@ -98,60 +107,64 @@ class BindingState(MachineState):
     sources: InitVar[tuple[JournalName, ...]]
     config: Config = field(default_factory=Config)
     table: BindTable = field(default_factory=BindTable)
-    node_names: dict[int, str] = field(default_factory=dict)
+    node_names: dict[NodeId, str] = field(default_factory=dict)
     node_marks: NDArray[np.int8] = field(default_factory=lambda: np.zeros(64, np.int8))
-    lost_names: dict[int, str] = field(default_factory=dict)  # pod -> its deleted node's name
+    lost_names: dict[PodId, str] = field(default_factory=dict)  # pod -> its deleted node's name
     is_restoring: bool = False  # the cluster was restored and is not fully listed yet
-    unresolved: dict[int, bool] = field(default_factory=dict)
-    volumes: dict[int, tuple[Choice, ...]] = field(default_factory=dict)  # to bind before the pods
-    promises: dict[int, Promise] = field(default_factory=dict)  # by pod; only with several shards
+    unresolved: dict[PodId, bool] = field(default_factory=dict)
+    volumes: dict[PodId, tuple[Choice, ...]] = field(
+        default_factory=dict
+    )  # to bind before the pods
+    promises: dict[PodId, Promise] = field(default_factory=dict)  # by pod; only with several shards
     # Numbers, and the position of their facts.
     promises_over: list[tuple[int, int]] = field(default_factory=list)
     last_promise: int = 0
     # Pods whose volumes are promised to others -> why.
-    promise_conflicts: dict[int, str] = field(default_factory=dict)
+    promise_conflicts: dict[PodId, str] = field(default_factory=dict)
     # Open binds with users' plugins.
-    plugin_specs: Shared[dict[int, PodSpec]] = field(default_factory=dict)
-    pre_bind_rejections: dict[int, str] = field(default_factory=dict)  # rejected by a plugin -> why
+    plugin_specs: Shared[dict[PodId, PodSpec]] = field(default_factory=dict)
+    pre_bind_rejections: dict[PodId, str] = field(
+        default_factory=dict
+    )  # rejected by a plugin -> why
     # Pod -> (Permit plugin, whether it failed).
-    pre_bind_rejectors: dict[int, tuple[str, bool]] = field(default_factory=dict)
+    pre_bind_rejectors: dict[PodId, tuple[str, bool]] = field(default_factory=dict)
     # Given up -> the Permit plugin to report.
-    permit_rejectors: dict[int, str] = field(default_factory=dict)
+    permit_rejectors: dict[PodId, str] = field(default_factory=dict)
     # Pods that their plugin or extender did not bind -> why.
-    bind_errors: dict[int, str] = field(default_factory=dict)
-    post_binds: dict[int, PostBind] = field(default_factory=dict)
+    bind_errors: dict[PodId, str] = field(default_factory=dict)
+    post_binds: dict[PodId, PostBind] = field(default_factory=dict)
     # By ask: extenders must be asked, and what they said must be sent to preemption.
-    victims_to_ask: dict[int, VictimsAsked] = field(default_factory=dict)
-    victim_answers: dict[int, ExtendersPreempted] = field(default_factory=dict)
-    queued: deque[int | I64] = field(default_factory=deque)
+    victims_to_ask: dict[AskId, VictimsAsked] = field(default_factory=dict)
+    victim_answers: dict[AskId, ExtendersPreempted] = field(default_factory=dict)
+    queued: deque[PodId | I64] = field(default_factory=deque)
     due: Due = field(default_factory=Due)
     next_effect: int = 1
-    effects: dict[int, EffectAsked] = field(default_factory=dict)
-    pods_left: dict[int, int] = field(default_factory=dict)
+    effects: dict[EffectId, EffectAsked] = field(default_factory=dict)
+    pods_left: dict[EffectId, int] = field(default_factory=dict)
     reports: dict[str, Column] = field(default_factory=_no_reports)
-    evictions: dict[int, Eviction] = field(default_factory=dict)
-    victims: dict[int, int] = field(default_factory=dict)
-    evict_reports: dict[tuple[int, str], list[int]] = field(default_factory=dict)
-    patches: Shared[dict[int, str]] = field(default_factory=dict)
-    patching: dict[int, bool] = field(default_factory=dict)
-    messages: Shared[dict[int, str]] = field(default_factory=dict)
-    refreshes: Shared[dict[int, str]] = field(default_factory=dict)
+    evictions: dict[AskId, Eviction] = field(default_factory=dict)
+    victims: dict[PodId, AskId] = field(default_factory=dict)
+    evict_reports: dict[tuple[AskId, str], list[PodId]] = field(default_factory=dict)
+    patches: Shared[dict[PodId, str]] = field(default_factory=dict)
+    patching: dict[EffectId, bool] = field(default_factory=dict)
+    messages: Shared[dict[PodId, str]] = field(default_factory=dict)
+    refreshes: Shared[dict[PodId, str]] = field(default_factory=dict)
     refresh_ms: int = 0
     # The newest binds: when, which pods, which nodes.
     recent: deque[tuple[int, bytes, bytes]] = field(default_factory=deque)
     # Pod -> (message, when it was written).
-    written: Shared[dict[int, tuple[str, int]]] = field(default_factory=dict)
-    errors: Shared[dict[int, str]] = field(default_factory=dict)  # pod -> its message if an error
+    written: Shared[dict[PodId, tuple[str, int]]] = field(default_factory=dict)
+    errors: Shared[dict[PodId, str]] = field(default_factory=dict)  # pod -> its message if an error
 
     shards: Derived[int] = 0
-    node_ids: Derived[dict[str, int]] = field(default_factory=dict)
+    node_ids: Derived[dict[str, NodeId]] = field(default_factory=dict)
     last_node: Derived[int] = 0
     open: Derived[int] = 0
-    unannounced: Derived[dict[int, bool]] = field(default_factory=dict)  # shards do not know them
+    unannounced: Derived[dict[PodId, bool]] = field(default_factory=dict)  # shards do not know them
     promised: Derived[dict[tuple[str, str], list[tuple[Promise, Choice]]]] = field(
         default_factory=dict
     )
-    post_new: Derived[dict[int, bool]] = field(default_factory=dict)  # not sent yet
+    post_new: Derived[dict[PodId, bool]] = field(default_factory=dict)  # not sent yet
     has_reports: Derived[bool] = False
     recent_bytes: Derived[int] = 0
 
@@ -164,6 +177,6 @@ class BindingState(MachineState):
         """Return whether there are messages of waiting pods, written or to be written."""
         return bool(self.written or self.patches or self.refreshes or self.errors)
 
-    def node_mark(self, node: int) -> int:
+    def node_mark(self, node: NodeId) -> int:
         """Return whether a node is live, deleted or not seen yet."""
         return int(self.node_marks[node]) if node <= self.last_node else NODE_UNSEEN

@@ -16,6 +16,7 @@ from shared.events.base import Event
 from shared.events.binding import FencesAsked
 from shared.events.queueing import Confirmed, Parked, TryFailed
 from shared.model.columns import pack, unpack
+from shared.model.ids import EffectId, PodId
 
 EFFECT_PODS = 256
 REFRESHES_PER_S = 40
@@ -31,7 +32,7 @@ def on_message(state: BindingState, event: Parked | Confirmed | TryFailed) -> No
 
 
 def set_message(
-    state: BindingState, pod: int, message: str, is_new: bool = True, is_error: bool = False
+    state: BindingState, pod: PodId, message: str, is_new: bool = True, is_error: bool = False
 ) -> None:
     """Queue a waiting pod's message: at once if it is new or the first one. A confirmed message
     whose predecessor is unknown is not new: a new owner has only forgotten it.
@@ -48,7 +49,7 @@ def set_message(
         lane[pod] = message
 
 
-def may_write(state: BindingState, pod: int) -> bool:
+def may_write(state: BindingState, pod: PodId) -> bool:
     """Return whether the pod waits, as far as binding knows."""
     table, row = state.table, state.table.find(pod)
     if row < 0 or table.phases.item(row) != Phase.IDLE:
@@ -61,12 +62,12 @@ def decide_patches(state: BindingState) -> Iterator[Event]:
     if state.patching:
         return
     if state.patches:
-        yield FencesAsked(state.next_effect, pack(sorted(state.patches)[:EFFECT_PODS]))
+        yield FencesAsked(EffectId(state.next_effect), pack(sorted(state.patches)[:EFFECT_PODS]))
     elif state.refreshes and state.refresh_ms <= state.now_ms:
         # The pod written longest ago comes first.
         ages = ((state.written.get(pod, ("", 0))[1], pod) for pod in state.refreshes)
         oldest = nsmallest(REFRESHES_PER_S, ages)
-        yield FencesAsked(state.next_effect, pack(sorted(pod for _ms, pod in oldest)))
+        yield FencesAsked(EffectId(state.next_effect), pack(sorted(pod for _ms, pod in oldest)))
 
 
 def due_ms(state: BindingState) -> int | None:
@@ -78,7 +79,7 @@ def due_ms(state: BindingState) -> int | None:
     return max(state.refresh_ms, state.now_ms) if state.refreshes else None
 
 
-def note_patch_asked(state: BindingState, effect: int, pod: int) -> None:
+def note_patch_asked(state: BindingState, effect: EffectId, pod: PodId) -> None:
     """Note that the pod's message is sent. Older journals send messages of pods that no longer
     wait.
     """
@@ -91,14 +92,14 @@ def note_patch_asked(state: BindingState, effect: int, pod: int) -> None:
     state.patching[effect] = True
 
 
-def note_written(state: BindingState, pod: int, message: str) -> None:
+def note_written(state: BindingState, pod: PodId, message: str) -> None:
     """Note that the message was written, possibly for a pod that has a node by now."""
     row = state.table.find(pod)
     if row >= 0 and not state.table.flags.item(row) & FACT:
         state.written[pod] = (message, state.now_ms)
 
 
-def forget_messages(state: BindingState, pods: list[int]) -> None:
+def forget_messages(state: BindingState, pods: list[PodId]) -> None:
     """Forget the messages of pods that have nodes or are deleted."""
     for column in (state.patches, state.refreshes, state.written, state.errors):
         if column:

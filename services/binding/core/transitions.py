@@ -6,6 +6,8 @@ never definite: the POST may still land, so it is repeated, or fenced before it 
 
 from enum import IntEnum
 
+from shared.model.ids import AskId, PodId
+
 
 class Phase(IntEnum):
     """The phase of a bind. The last five are ends: they are reported and the pod is IDLE again, so
@@ -140,7 +142,7 @@ EVICTIONS: dict[tuple[Evicting, str], Evicting] = {
 }
 
 
-def evicting(phase: Evicting, event: str, victim: int, ask: int) -> Evicting:
+def evicting(phase: Evicting, event: str, victim: PodId, ask: AskId) -> Evicting:
     """Return the phase after `event`. Raises AssertionError naming the victim if there is none."""
     after = EVICTIONS.get((phase, event))
     assert after is not None, (

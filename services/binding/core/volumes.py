@@ -16,6 +16,7 @@ from shared.events.observed import VolumeAnswers
 from shared.events.placement import Reserved, VolumesBound, VolumesChosen, VolumesFailed
 from shared.model.api_outcome import Answer
 from shared.model.columns import unpack
+from shared.model.ids import NodeId, PodId
 
 REWRITE_MS = 30_000
 """How often the choice is written again: a provisioner removes the node from a claim after a
@@ -28,7 +29,7 @@ WORDS = {Answer.DONE: "done", Answer.UNKNOWN: "unknown", Answer.BUSY: "busy"}
 
 def note_choices(state: BindingState, event: Reserved | VolumesChosen) -> None:
     """Keep the volumes to bind before the reserved pods."""
-    pod = int.from_bytes(event.ids, "little")
+    pod = PodId(int.from_bytes(event.ids, "little"))
     if state.table.row(pod) >= 0:
         state.volumes[pod] = event.volumes
         if state.shards > 1:
@@ -99,7 +100,7 @@ def on_volumes_taken(state: BindingState, event: VolumesTaken) -> None:
         set_message(state, event.pod, event.reason)
 
 
-def _row(state: BindingState, pod: int, node: int) -> int:
+def _row(state: BindingState, pod: PodId, node: NodeId) -> int:
     """Return the pod's row if it waits for volumes on this node, else -1."""
     row = state.table.find(pod)
     if row < 0 or state.table.nodes.item(row) != node or pod not in state.volumes:

@@ -49,7 +49,7 @@ from shared.machine.core import Core
 from shared.machine.handlers import handlers
 from shared.machine.saved import load, save
 from shared.model.columns import split
-from shared.model.ids import INGEST, SHARDS_MAX, JournalName
+from shared.model.ids import INGEST, SHARDS_MAX, EffectId, JournalName
 from shared.model.options import read_options
 
 RECORD_FACTS_BYTES_MAX = 4 << 20
@@ -96,7 +96,7 @@ class IngestCore(Core[IngestState]):
         )
         return state.now_ms if waiting else None
 
-    def effects(self, state: IngestState) -> Mapping[int, ListAsked]:
+    def effects(self, state: IngestState) -> Mapping[EffectId, ListAsked]:
         """Return the requested lists that are not applied yet."""
         return state.effects
 

@@ -16,6 +16,7 @@ from services.ingest.core.state import OVERFLOW, IngestState, NodeRecord, Unknow
 from shared.events.ingest import NodesGone, NodesSet, PodsAssigned
 from shared.model.cluster_event_kinds import NODE_ADD, NODE_DELETE, node_changes
 from shared.model.columns import pack
+from shared.model.ids import NodeId
 from shared.model.objects import Node
 
 ZONE = "topology.kubernetes.io/zone"
@@ -71,14 +72,14 @@ def _replace(state: IngestState, fresh: list[Node]) -> None:
     not be observed yet (an unconfirmed list shows additions before deletions).
     """
     old = (state.node_names.get(node.name) for node in fresh)
-    gone = [state.node_by_id[key >> SHARD_BITS].node.uid for key in old if key is not None]
+    gone = [state.node_by_id[NodeId(key >> SHARD_BITS)].node.uid for key in old if key is not None]
     if gone:
         remove_nodes(state, gone)
 
 
 def remove_nodes(state: IngestState, uids: list[str]) -> None:
     """Delete nodes. Pods still assigned to such a name wait for the next node of that name."""
-    published: dict[int, list[int]] = {}
+    published: dict[int, list[NodeId]] = {}
     lost: list[NodeRecord] = []
     images: list[int] = []
     for uid in uids:
@@ -126,7 +127,7 @@ def waiting_code(state: IngestState, name: str) -> int:
 
 
 def _add(state: IngestState, node: Node) -> NodeRecord:
-    known = NodeRecord(state.next_node, _route(state, node), node)
+    known = NodeRecord(NodeId(state.next_node), _route(state, node), node)
     state.next_node += 1
     state.nodes[node.uid] = known
     state.node_by_id[known.id] = known
@@ -212,7 +213,7 @@ def _orphan(state: IngestState, known: NodeRecord) -> None:
         return
     successor = state.node_names.get(known.node.name)
     if successor is not None:
-        _publish_assigned(state, state.node_by_id[successor >> SHARD_BITS], known.id)
+        _publish_assigned(state, state.node_by_id[NodeId(successor >> SHARD_BITS)], known.id)
         return
     code = waiting_code(state, known.node.name)
     table.nodes[slots] = code

@@ -9,6 +9,7 @@ import numpy as np
 from services.ingest.core.state import IngestState, Signature
 from shared.events.ingest import PodsPending, SignaturesQueued
 from shared.model.columns import I64, pack
+from shared.model.ids import GangId, PodId, SignatureId
 from shared.model.objects import PodSpec
 from shared.scheduling.api.custom.queue import QueuePlugins
 
@@ -42,7 +43,7 @@ def publish_queued(state: IngestState, held: Signature, spec: PodSpec) -> None:
 def requeue(state: IngestState) -> None:
     """Publish the signatures and pods that a new configuration changes."""
     choose_plugins(state)
-    changed: list[tuple[int, int, str]] = []
+    changed: list[tuple[SignatureId, int, str]] = []
     regated = []
     for key, held in sorted(state.sigs.items(), key=lambda item: item[1].sig):
         spec = _decoder.decode(key)
@@ -66,7 +67,7 @@ def _publish_pending(state: IngestState, sigs: I64) -> None:
     is_waiting = (table.nodes[slots] == 0) & (table.is_published[slots] == 0)
     slots = slots[is_waiting & np.isin(table.sigs[slots], sigs)]
     columns = (table.sigs[slots], table.gangs[slots], table.gated[slots])
-    groups: dict[tuple[int, int, int], list[int]] = {}
+    groups: dict[tuple[SignatureId, GangId, int], list[PodId]] = {}
     alike = zip(*(column.tolist() for column in columns), strict=True)
     for key, pod in zip(alike, table.ids[slots].tolist(), strict=True):
         groups.setdefault(key, []).append(pod)

@@ -11,6 +11,7 @@ from services.ingest.core.pods.table import I32
 from services.ingest.core.queue_plugins import publish_queued
 from services.ingest.core.state import GangRecord, IngestState, Labels, LabelSet, Signature
 from shared.events.ingest import SignatureDefined, SignatureRetired
+from shared.model.ids import NO_GANG, GangId, SignatureId
 from shared.model.objects import Budget, PodSpec
 from shared.model.selectors import holds
 
@@ -22,12 +23,12 @@ def spec_key(spec: PodSpec) -> bytes:
     return _encoder.encode(spec)
 
 
-def acquire_sig(state: IngestState, spec: PodSpec, key: bytes, pods: int) -> int:
+def acquire_sig(state: IngestState, spec: PodSpec, key: bytes, pods: int) -> SignatureId:
     """Return the signature's number, defined now if it is new; `pods` more pods use it."""
     found = state.sigs.get(key)
     if found is None:
         images = numbers_named(state, spec)
-        found = state.sigs[key] = Signature(state.next_sig, images=images)
+        found = state.sigs[key] = Signature(SignatureId(state.next_sig), images=images)
         if fresh := add_named(state, images):
             publish_counts(state, fresh)
         state.sig_keys[found.sig] = key
@@ -41,7 +42,7 @@ def acquire_sig(state: IngestState, spec: PodSpec, key: bytes, pods: int) -> int
     return found.sig
 
 
-def release_sig(state: IngestState, sig: int, pods: int) -> None:
+def release_sig(state: IngestState, sig: SignatureId, pods: int) -> None:
     """Release the signature for `pods` pods; the last one retires it."""
     key = state.sig_keys[sig]
     found = state.sigs[key]
@@ -96,20 +97,20 @@ def release_labels(state: IngestState, number: int, pods: int) -> None:
             del state.labelsets_in[found.namespace]
 
 
-def acquire_gang(state: IngestState, key: str, pods: int) -> int:
+def acquire_gang(state: IngestState, key: str, pods: int) -> GangId:
     """Return the gang's number, given by its first member or its object; 0 for no gang."""
     if not key:
-        return 0
+        return NO_GANG
     found = state.gangs.get(key)
     if found is None:
-        found = state.gangs[key] = GangRecord(state.next_gang)
+        found = state.gangs[key] = GangRecord(GangId(state.next_gang))
         state.gang_keys[found.id] = key
         state.next_gang += 1
     found.pods += pods
     return found.id
 
 
-def release_gang(state: IngestState, gang: int, pods: int) -> None:
+def release_gang(state: IngestState, gang: GangId, pods: int) -> None:
     """Release the gang for `pods` members; it is forgotten without members and object."""
     key = state.gang_keys[gang]
     found = state.gangs[key]

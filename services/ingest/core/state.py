@@ -13,6 +13,7 @@ from shared.machine.core import MachineState
 from shared.machine.saved import Derived, Ordered
 from shared.model.cluster_objects import ClusterObject
 from shared.model.default_spread import Spreaders
+from shared.model.ids import EffectId, GangId, NodeId, SignatureId
 from shared.model.objects import Budget, Gang, Node, Selector
 from shared.scheduling.api.custom.queue import QueuePlugins
 
@@ -37,7 +38,7 @@ class Signature(Struct):
     users' queue plugins if they change any.
     """
 
-    sig: int
+    sig: SignatureId
     pods: int = 0
     images: tuple[int, ...] = ()
     queued: tuple[int, str] | None = None
@@ -60,7 +61,7 @@ class LabelSet(Struct):
 class NodeRecord(Struct):
     """A live node and the shard it was routed to."""
 
-    id: int
+    id: NodeId
     shard: int
     node: Node
 
@@ -90,7 +91,7 @@ class BudgetRecord(Struct):
 class GangRecord(Struct):
     """A gang with an object, live members, or both."""
 
-    id: int
+    id: GangId
     pods: int = 0
     version: int = 0
     gang: Gang | None = None
@@ -135,7 +136,7 @@ class IngestState(MachineState):
     next_labelset: int = 1
     # See the module `identity`.
     interest: dict[str, frozenset[str]] = field(default_factory=dict)
-    node_by_id: dict[int, NodeRecord] = field(default_factory=dict)
+    node_by_id: dict[NodeId, NodeRecord] = field(default_factory=dict)
     node_names: dict[str, int] = field(default_factory=dict)
     images: dict[int, ImageRecord] = field(default_factory=dict)  # by number
     waiting: dict[str, UnknownNode] = field(default_factory=dict)
@@ -147,7 +148,7 @@ class IngestState(MachineState):
     gangs: dict[str, GangRecord] = field(default_factory=dict)
     objects: dict[str, ClusterObject] = field(default_factory=dict)
     # Signature -> selector of its default spread.
-    spread_sigs: dict[int, Selector] = field(default_factory=dict)
+    spread_sigs: dict[SignatureId, Selector] = field(default_factory=dict)
     brackets: dict[str, Bracket] = field(default_factory=dict)
     broken_off: dict[str, bool] = field(default_factory=dict)  # kinds whose list broke off
     mark: int = 0
@@ -155,18 +156,18 @@ class IngestState(MachineState):
     unlisted: list[str] = field(default_factory=list)  # kinds whose first list is not applied yet
     listed_pods: int = 0
     listed_objects: int = 0
-    effects: dict[int, ListAsked] = field(default_factory=dict)
+    effects: dict[EffectId, ListAsked] = field(default_factory=dict)
     outbox: deque[Fact] = field(default_factory=deque)
     events_to_publish: dict[str, None] = field(default_factory=dict)  # kinds of events
 
     queue_plugins: Derived[QueuePlugins | None] = None  # as configured
-    sig_keys: Derived[dict[int, bytes]] = field(default_factory=dict)
+    sig_keys: Derived[dict[SignatureId, bytes]] = field(default_factory=dict)
     labelsets: Derived[dict[tuple[str, Labels, str], LabelSet]] = field(default_factory=dict)
     labelsets_in: Derived[dict[str, dict[int, LabelSet]]] = field(default_factory=dict)
     nodes: Derived[dict[str, NodeRecord]] = field(default_factory=dict)
     zone_nodes: Derived[dict[str, int]] = field(default_factory=dict)
     shard_nodes: Derived[list[int]] = field(default_factory=list)
-    gang_keys: Derived[dict[int, str]] = field(default_factory=dict)
+    gang_keys: Derived[dict[GangId, str]] = field(default_factory=dict)
     spreaders: Derived[Spreaders] = field(default_factory=Spreaders)  # of the objects
 
     def __post_init__(self, placements: int) -> None:

@@ -19,7 +19,7 @@ from typing import Any, assert_never
 import numpy as np
 
 from services.permit.core.config import Config
-from services.permit.core.plan import make_plan
+from services.permit.core.plan import Group, make_plan
 from services.permit.core.state import Attempt, Hold, PermitState, PermitTimeout, ShardOffer
 from services.permit.core.transitions import Phase
 from shared.events.base import Configured, Event
@@ -30,7 +30,7 @@ from shared.events.queueing import GangDispatched, Members
 from shared.machine.core import Core
 from shared.machine.saved import load, save
 from shared.model.columns import pack, unpack
-from shared.model.ids import BINDING, INGEST, PERMIT, QUEUEING, JournalName, placement
+from shared.model.ids import BINDING, INGEST, PERMIT, QUEUEING, EffectId, JournalName, placement
 from shared.model.options import read_options
 
 
@@ -98,7 +98,7 @@ class PermitCore(Core[PermitState]):
             return state.now_ms
         return state.timers[0][0] if state.timers else None
 
-    def effects(self, _state: PermitState) -> Mapping[int, Event]:
+    def effects(self, _state: PermitState) -> Mapping[EffectId, Event]:
         """Return nothing: permit has no effects."""
         return {}
 
@@ -147,7 +147,7 @@ class PermitCore(Core[PermitState]):
                 )
 
 
-def _members(groups: list[tuple[int, list[int]]]) -> tuple[Members, ...]:
+def _members(groups: list[Group]) -> tuple[Members, ...]:
     return tuple(Members(sig, pack(ids)) for sig, ids in groups if ids)
 
 
@@ -170,7 +170,7 @@ def _shown(attempt: Attempt) -> tuple[Shown, ...]:
     return tuple(Shown(pack(ids), spec) for ids, spec in held if ids)
 
 
-def _plan_holds(attempt: Attempt) -> dict[int, list[tuple[int, list[int]]]]:
+def _plan_holds(attempt: Attempt) -> dict[int, list[Group]]:
     """Return shard -> members to hold, for members without a hold and shards not asked before (a
     shard is asked to hold once).
     """
@@ -258,7 +258,7 @@ def _on_gang_dispatched(state: PermitState, event: GangDispatched) -> None:
             (timeout.start_ms, timeout.races) if timeout is not None else (state.now_ms, 0)
         )
         state.set_timeout(gang, PermitTimeout(start_ms, event.timeout_ms, event.attempt, races))
-    groups = [
+    groups: list[Group] = [
         (members.sig, state.settled.outside(unpack(members.ids).tolist()))
         for members in event.members
     ]

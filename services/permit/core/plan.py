@@ -11,7 +11,9 @@ elsewhere, as many as it offered: it holds all of them or none.
 
 from collections.abc import Mapping, Sequence
 
-Group = tuple[int, list[int]]
+from shared.model.ids import PodId, SignatureId
+
+Group = tuple[SignatureId, list[PodId]]
 """(signature, pods)"""
 
 

@@ -12,14 +12,15 @@ from dataclasses import InitVar, dataclass, field
 from msgspec import Struct
 
 from services.permit.core.config import Config
+from services.permit.core.plan import Group
 from services.permit.core.transitions import Phase, following
 from shared.machine.core import MachineState
 from shared.machine.saved import Derived
-from shared.model.ids import JournalName
+from shared.model.ids import AttemptId, GangId, JournalName, NodeId, PodId
 from shared.model.objects import PodSpec
 from shared.model.podset import PodSet
 
-Key = tuple[int, int]
+Key = tuple[GangId, AttemptId]
 """(gang, attempt)"""
 Reasons = tuple[tuple[str, int], ...]
 
@@ -38,7 +39,7 @@ class ShardOffer(Struct):
 class Hold(Struct, frozen=True, gc=False):
     """A member's place, charged in the shard's ledger until this journal ends the hold."""
 
-    node: int
+    node: NodeId
     shard: int
 
 
@@ -49,7 +50,7 @@ class PermitTimeout(Struct):
 
     start_ms: int
     timeout_ms: int
-    attempt: int
+    attempt: AttemptId
     races: int = 0
 
     @property
@@ -65,20 +66,20 @@ class Attempt(Struct):
     chosen volumes. `preempts`: as dispatched; `preemptible`: a shard says that preemption may help.
     """
 
-    gang: int
-    attempt: int
+    gang: GangId
+    attempt: AttemptId
     version: int
     min_count: int
-    groups: list[tuple[int, list[int]]]
+    groups: list[Group]
     phase: Phase = Phase.NEW
     plans: int = 0
     stale: bool = False
     offers: dict[int, ShardOffer] = {}
-    asked: dict[int, list[int]] = {}
+    asked: dict[int, list[PodId]] = {}
     open_shards: list[int] = []
-    held: dict[int, Hold] = {}
-    bind_plugin_specs: list[tuple[list[int], PodSpec]] = []
-    with_volumes: list[int] = []
+    held: dict[PodId, Hold] = {}
+    bind_plugin_specs: list[tuple[list[PodId], PodSpec]] = []
+    with_volumes: list[PodId] = []
     preempts: bool = False
     preemptible: bool = False
 
@@ -112,7 +113,7 @@ class Attempt(Struct):
         )
         self.phase = following(self.phase, event, story)
 
-    def drop(self, pod: int) -> None:
+    def drop(self, pod: PodId) -> None:
         """Remove a member that is deleted or has a node by other means."""
         for _sig, ids in self.groups:
             if pod in ids:
@@ -130,16 +131,16 @@ class PermitState(MachineState):
 
     sources: InitVar[Sequence[JournalName]]
     config: Config = field(default_factory=Config)
-    versions: dict[int, int] = field(default_factory=dict)
-    timeouts: dict[int, PermitTimeout] = field(default_factory=dict)
+    versions: dict[GangId, int] = field(default_factory=dict)
+    timeouts: dict[GangId, PermitTimeout] = field(default_factory=dict)
     attempts: dict[Key, Attempt] = field(default_factory=dict)
     settled: PodSet = field(default_factory=PodSet)
     # Groups, not pods; attempts for them may be under way.
     deleted: PodSet = field(default_factory=PodSet)
 
-    member_of: Derived[dict[int, Key]] = field(default_factory=dict)
+    member_of: Derived[dict[PodId, Key]] = field(default_factory=dict)
     undecided: Derived[set[Key]] = field(default_factory=set)
-    timers: Derived[list[tuple[int, int]]] = field(default_factory=list)
+    timers: Derived[list[tuple[int, GangId]]] = field(default_factory=list)
 
     def __post_init__(self, sources: Sequence[JournalName]) -> None:
         super().__init__(sources)
@@ -170,13 +171,13 @@ class PermitState(MachineState):
         else:
             self.undecided.discard(attempt.key)
 
-    def set_timeout(self, gang: int, timeout: PermitTimeout) -> None:
+    def set_timeout(self, gang: GangId, timeout: PermitTimeout) -> None:
         """Start or change a permit timeout."""
         self.end_timeout(gang)
         self.timeouts[gang] = timeout
         insort(self.timers, (timeout.due_ms, gang))
 
-    def end_timeout(self, gang: int) -> None:
+    def end_timeout(self, gang: GangId) -> None:
         """End a permit timeout, if it runs."""
         timeout = self.timeouts.pop(gang, None)
         if timeout is not None:
@@ -191,7 +192,7 @@ class PermitState(MachineState):
             return False
         return timeout.attempt == attempt.attempt and timeout.races < RACES_MAX
 
-    def latest(self, gang: int) -> Attempt | None:
+    def latest(self, gang: GangId) -> Attempt | None:
         """Return the gang's newest open attempt (older ones are stale)."""
         timeout = self.timeouts.get(gang)
         return self.attempts.get((gang, timeout.attempt)) if timeout is not None else None

@@ -48,7 +48,7 @@ from shared.machine.core import Core
 from shared.machine.handlers import handlers
 from shared.machine.saved import load, save
 from shared.model.columns import size, unpack
-from shared.model.ids import JournalName, placement
+from shared.model.ids import EffectId, JournalName, placement
 from shared.model.options import read_options
 from shared.model.victims import Nominee
 
@@ -154,7 +154,7 @@ class PlacementCore(Core[PlacementState]):
         """Return when there is something to decide without new input, ms."""
         return decisions.due_ms(state)
 
-    def effects(self, state: PlacementState) -> Mapping[int, Event]:
+    def effects(self, state: PlacementState) -> Mapping[EffectId, Event]:
         """Return the open extender calls by effect number."""
         work_queue = state.work_queue
         asked = work_queue.member_call

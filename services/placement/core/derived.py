@@ -8,9 +8,10 @@ from services.placement.core.state import PlacementState
 from services.placement.core.transitions import State
 from services.placement.core.volumes import other_shards, reservations
 from shared.model.columns import I64
+from shared.model.ids import GangAttempt
 
 
-def held(state: PlacementState) -> dict[tuple[int, int], I64]:
+def held(state: PlacementState) -> dict[GangAttempt, I64]:
     """Return the pods of each hold that are still held."""
     found = {}
     for key, ids in state.holds.items():

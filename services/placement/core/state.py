@@ -22,7 +22,22 @@ from shared.machine.core import MachineState
 from shared.machine.saved import Derived
 from shared.model.cluster_objects import Pairs
 from shared.model.columns import I64
-from shared.model.ids import BINDING, INGEST, PERMIT, PREEMPTION, QUEUEING
+from shared.model.ids import (
+    BINDING,
+    INGEST,
+    NO_ATTEMPT,
+    NO_GANG,
+    PERMIT,
+    PREEMPTION,
+    QUEUEING,
+    AskId,
+    AttemptId,
+    GangAttempt,
+    GangId,
+    NodeId,
+    PodId,
+    SignatureId,
+)
 from shared.model.objects import Node, PodSpec
 from shared.model.profile import V1_35, Profile
 from shared.model.volumes import Choice
@@ -45,15 +60,15 @@ class Nomination(Struct):
     `gang`: the space belongs to the whole gang; `is_used` while it is held for a member.
     """
 
-    ask: int
-    pod: int
-    sig: int
-    node: int
+    ask: AskId
+    pod: PodId
+    sig: SignatureId
+    node: NodeId
     mask: int
-    victims: list[int]
+    victims: list[PodId]
     announced: bool = False
     lost: str = ""
-    gang: int = 0
+    gang: GangId = NO_GANG
     is_used: bool = False
 
     @property
@@ -74,8 +89,8 @@ class TableMark(Struct, frozen=True):
 class Deferred(Struct):
     """A dispatched pod that this shard still charges for an older decision."""
 
-    attempt: int
-    sig: int
+    attempt: AttemptId
+    sig: SignatureId
     urgent: bool
 
 
@@ -85,9 +100,9 @@ class Unsettled(Struct):
     """
 
     name: str
-    node: int
-    gang: int = 0
-    attempt: int = 0
+    node: NodeId
+    gang: GangId = NO_GANG
+    attempt: AttemptId = NO_ATTEMPT
 
 
 class VolumeWait(Struct):
@@ -96,7 +111,7 @@ class VolumeWait(Struct):
     that node.
     """
 
-    node: int
+    node: NodeId
     name: str
     choices: tuple[Choice, ...]
     until_ms: int | None
@@ -106,7 +121,7 @@ class VolumeWait(Struct):
 class MemberChoice(Struct, frozen=True):
     """A gang member's volumes on its node; `spec` is set if plugins act at its bind."""
 
-    node: int
+    node: NodeId
     choices: tuple[Choice, ...]
     spec: PodSpec | None
 
@@ -136,78 +151,82 @@ class PlacementState(MachineState):
     shard: Derived[int]
     shards: Derived[int] = 1
     config: Config = field(default_factory=Config)
-    nodes: dict[int, Node] = field(default_factory=dict)
+    nodes: dict[NodeId, Node] = field(default_factory=dict)
     spread: Spread | None = None  # image counts of the cluster; only with several shards
     # Labels by name; only once a rule selects by them.
     namespaces: dict[str, Pairs] = field(default_factory=dict)
     storage: Storage = field(default_factory=Storage)
-    volume_waits: dict[int, VolumeWait] = field(default_factory=dict)
+    volume_waits: dict[PodId, VolumeWait] = field(default_factory=dict)
     # Pods that wait no longer -> why, if it failed.
-    volumes_over: dict[int, str] = field(default_factory=dict)
+    volumes_over: dict[PodId, str] = field(default_factory=dict)
     # By open attempt, and of committed members.
-    member_choices: dict[tuple[int, int], dict[int, MemberChoice]] = field(default_factory=dict)
-    choices_to_report: dict[int, MemberChoice] = field(default_factory=dict)
+    member_choices: dict[GangAttempt, dict[PodId, MemberChoice]] = field(default_factory=dict)
+    choices_to_report: dict[PodId, MemberChoice] = field(default_factory=dict)
     # By number of the promise.
     other_shard_volumes: dict[int, OtherShardVolumes] = field(default_factory=dict)
-    specs: dict[int, PodSpec] = field(default_factory=dict)
-    orders: dict[int, int] = field(default_factory=dict)  # signature -> order by a user's QueueSort
-    retired: set[int] = field(default_factory=set)
+    specs: dict[SignatureId, PodSpec] = field(default_factory=dict)
+    orders: dict[SignatureId, int] = field(
+        default_factory=dict
+    )  # signature -> order by a user's QueueSort
+    retired: set[SignatureId] = field(default_factory=set)
     last_sig: int = 0
     ledger: Ledger = field(default_factory=Ledger)
-    budgets_more: dict[int, tuple[int, ...]] = field(default_factory=dict)
-    gone: deque[int] = field(default_factory=deque)
+    budgets_more: dict[PodId, tuple[int, ...]] = field(default_factory=dict)
+    gone: deque[PodId] = field(default_factory=deque)
     work_queue: WorkQueue = field(default_factory=WorkQueue)
-    deferred: dict[int, Deferred] = field(default_factory=dict)
-    failed: dict[int, None] = field(default_factory=dict)
-    holds: dict[tuple[int, int], I64] = field(default_factory=dict)
-    nominations: dict[int, Nomination] = field(default_factory=dict)
-    unsettled: dict[int, Unsettled] = field(default_factory=dict)
-    withheld: dict[int, Node] = field(default_factory=dict)
-    refused: set[int] = field(default_factory=set)
-    hopeless: set[int] = field(default_factory=set)  # refused, and preemption does not help them
-    improved_nodes: set[int] = field(default_factory=set)
+    deferred: dict[PodId, Deferred] = field(default_factory=dict)
+    failed: dict[PodId, None] = field(default_factory=dict)
+    holds: dict[GangAttempt, I64] = field(default_factory=dict)
+    nominations: dict[AskId, Nomination] = field(default_factory=dict)
+    unsettled: dict[PodId, Unsettled] = field(default_factory=dict)
+    withheld: dict[NodeId, Node] = field(default_factory=dict)
+    refused: set[SignatureId] = field(default_factory=set)
+    hopeless: set[SignatureId] = field(
+        default_factory=set
+    )  # refused, and preemption does not help them
+    improved_nodes: set[NodeId] = field(default_factory=set)
     extender_asks: int = 0  # number of extender calls so far
     # (Gang, attempt) of open attempts -> extenders' answers about members, by signature.
-    member_answers: dict[tuple[int, int], dict[int, ExtendersAnswered]] = field(
+    member_answers: dict[GangAttempt, dict[SignatureId, ExtendersAnswered]] = field(
         default_factory=dict
     )
     # Refused by extenders: signature -> when to retry, and the last refusal.
-    extender_retry_ms: dict[int, int] = field(default_factory=dict)
-    extender_refusals: dict[int, Refused] = field(default_factory=dict)
+    extender_retry_ms: dict[SignatureId, int] = field(default_factory=dict)
+    extender_refusals: dict[SignatureId, Refused] = field(default_factory=dict)
     # (Signature, node) -> until when preemption avoids the node: extenders refused it, ms.
-    extender_vetoes: dict[tuple[int, int], int] = field(default_factory=dict)
+    extender_vetoes: dict[tuple[SignatureId, NodeId], int] = field(default_factory=dict)
     # Refused signatures whose reasons queueing asked for.
-    reasons_wanted: dict[int, None] = field(default_factory=dict)
+    reasons_wanted: dict[SignatureId, None] = field(default_factory=dict)
     tree: NodeTree | None = None  # the order of nodes; only if searches end early
     start_index: int = 0
     digest: tuple[int, int, int, int] = (0, 0, 0, 0)
     digest_ms: int = 0
 
     # By claim or volume, and those that a fact may end.
-    waits_on: Derived[dict[tuple[str, str], list[int]]] = field(default_factory=dict)
+    waits_on: Derived[dict[tuple[str, str], list[PodId]]] = field(default_factory=dict)
     ended_other_shard_volumes: Derived[list[int]] = field(default_factory=list)
     plugins: Derived[dict[str, Plugins]] = field(init=False)
     plugins_else: Derived[Plugins] = field(init=False)
     table: Derived[NodeTable] = field(init=False)
     kernel: Derived[Kernel] = field(init=False)
-    sigs: Derived[dict[int, Signature]] = field(init=False)
-    loads: Derived[dict[int, tuple[int, int, int]]] = field(init=False)
+    sigs: Derived[dict[SignatureId, Signature]] = field(init=False)
+    loads: Derived[dict[SignatureId, tuple[int, int, int]]] = field(init=False)
     row_by_node: Derived[I64] = field(init=False)
     row_by_node_of: Derived[int] = field(init=False)
-    sig_pods: Derived[dict[int, int]] = field(init=False)
-    strays: Derived[dict[int, int]] = field(init=False)
+    sig_pods: Derived[dict[SignatureId, int]] = field(init=False)
+    strays: Derived[dict[NodeId, int]] = field(init=False)
     unsettled_on: Derived[dict[str, int]] = field(init=False)
     has_latest_sigs: Derived[bool] = field(init=False)  # the ledger may have latest signatures
     levels: Derived[dict[int, NDArray[np.int32]]] = field(init=False)
     capacity: Derived[Totals] = field(init=False)
     used: Derived[Totals] = field(init=False)
-    nomination_of_pod: Derived[dict[int, int]] = field(init=False)
+    nomination_of_pod: Derived[dict[PodId, AskId]] = field(init=False)
     # Node, gang or victim -> asks, ascending.
-    nominations_on: Derived[dict[int, list[int]]] = field(init=False)
-    nominations_of: Derived[dict[int, list[int]]] = field(init=False)
-    victims_of: Derived[dict[int, list[int]]] = field(init=False)
+    nominations_on: Derived[dict[NodeId, list[AskId]]] = field(init=False)
+    nominations_of: Derived[dict[GangId, list[AskId]]] = field(init=False)
+    victims_of: Derived[dict[PodId, list[AskId]]] = field(init=False)
     # Nodes whose nominations changed since the last check.
-    changed_nomination_nodes: Derived[set[int]] = field(init=False)
+    changed_nomination_nodes: Derived[set[NodeId]] = field(init=False)
     table_mark: Derived[TableMark] = field(init=False)
 
     def __post_init__(self) -> None:

@@ -13,6 +13,7 @@ import numpy as np
 from shared.events.ingest import BudgetSet
 from shared.events.preemption import BudgetLeft, BudgetNamed
 from shared.model.columns import I64, pack, unpack
+from shared.model.ids import PodId
 
 
 class Coverage:
@@ -20,7 +21,7 @@ class Coverage:
 
     def __init__(self) -> None:
         """Create an empty coverage."""
-        self._budgets: dict[int, tuple[int, ...]] = {}  # by pod, ascending
+        self._budgets: dict[PodId, tuple[int, ...]] = {}  # by pod, ascending
 
     def add(self, budget: int, ids: I64) -> None:
         """Add pods to a budget."""
@@ -30,7 +31,7 @@ class Coverage:
             if budget not in before:
                 known[pod] = tuple(sorted((*before, budget)))
 
-    def of(self, pod: int) -> tuple[int, ...]:
+    def of(self, pod: PodId) -> tuple[int, ...]:
         """Return the budgets of a pod, ascending."""
         return self._budgets.get(pod, ())
 
@@ -75,12 +76,12 @@ class Budgets:
     def __init__(self) -> None:
         """Create a state without budgets."""
         self.allowed: dict[int, int] = {}
-        self.disrupted: dict[int, set[int]] = {}
+        self.disrupted: dict[int, set[PodId]] = {}
         self.coverage = Coverage()
         # budget -> victim -> whether a status came after its eviction was accepted
-        self.charges: dict[int, dict[int, bool]] = {}
+        self.charges: dict[int, dict[PodId, bool]] = {}
 
-    def set(self, event: BudgetSet, victims: dict[int, bool]) -> None:
+    def set(self, event: BudgetSet, victims: dict[PodId, bool]) -> None:
         """Apply a budget's status. `victims`: victims still there -> whether their eviction was
         accepted.
         """
@@ -94,7 +95,7 @@ class Budgets:
             elif victims[pod]:
                 charged[pod] = True
 
-    def cover(self, budget: int, ids: I64, victims: dict[int, bool]) -> None:
+    def cover(self, budget: int, ids: I64, victims: dict[PodId, bool]) -> None:
         """Add pods to a budget; some may be victims already."""
         self.coverage.add(budget, ids)
         for pod in ids.tolist() if victims else ():
@@ -108,18 +109,18 @@ class Budgets:
         self.charges.pop(budget, None)
         self.coverage.drop(budget)
 
-    def charge(self, pod: int) -> None:
+    def charge(self, pod: PodId) -> None:
         """Count a chosen victim."""
         for budget in self.coverage.of(pod):
             if pod not in self.disrupted.get(budget, ()):
                 self.charges.setdefault(budget, {}).setdefault(pod, False)
 
-    def release(self, pod: int) -> None:
+    def release(self, pod: PodId) -> None:
         """Stop counting a pod that is no victim after all."""
         for budget in sorted(self.charges):
             self.charges[budget].pop(pod, None)
 
-    def forget_victim(self, pod: int) -> None:
+    def forget_victim(self, pod: PodId) -> None:
         """Stop counting a deleted victim in budgets whose status has come since its eviction."""
         for budget in sorted(self.charges):
             if self.charges[budget].get(pod, False):
@@ -133,7 +134,7 @@ class Budgets:
         """Return the allowance of every budget, by number."""
         return tuple(BudgetLeft(budget, self.allowance(budget)) for budget in sorted(self.allowed))
 
-    def counted_pods(self, victims: Container[int]) -> tuple[BudgetNamed, ...]:
+    def counted_pods(self, victims: Container[PodId]) -> tuple[BudgetNamed, ...]:
         """Return the pods still there, without our victims, that a budget's status counts as
         disrupted.
         """
@@ -145,11 +146,11 @@ class Budgets:
                 found.append(BudgetNamed(budget, pack(ids)))
         return tuple(found)
 
-    def violations(self, victims: Sequence[int]) -> int:
+    def violations(self, victims: Sequence[PodId]) -> int:
         """Return the number of victims beyond their budgets' allowances."""
         return len(self.beyond(victims))
 
-    def beyond(self, victims: Sequence[int]) -> list[int]:
+    def beyond(self, victims: Sequence[PodId]) -> list[PodId]:
         """Return the victims beyond their budgets' allowances (filterPodsWithPDBViolation)."""
         left: dict[int, int] = {}
         found = []

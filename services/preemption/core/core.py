@@ -52,7 +52,19 @@ from shared.events.queueing import GangPreemptAsked, GangPreemptRecalled, Preemp
 from shared.machine.core import Core
 from shared.machine.saved import load, save
 from shared.model.columns import as_numbers, pack
-from shared.model.ids import BINDING, INGEST, PREEMPTION, QUEUEING, JournalName, placement
+from shared.model.ids import (
+    BINDING,
+    INGEST,
+    NO_ASK,
+    PREEMPTION,
+    QUEUEING,
+    AskId,
+    EffectId,
+    JournalName,
+    PodId,
+    SignatureId,
+    placement,
+)
 from shared.model.options import read_options
 
 
@@ -132,7 +144,7 @@ class PreemptionCore(Core[PreemptionState]):
             return state.now_ms
         return state.timers[0][0] if state.timers else None
 
-    def effects(self, _state: PreemptionState) -> Mapping[int, Event]:
+    def effects(self, _state: PreemptionState) -> Mapping[EffectId, Event]:
         """Return nothing: evictions are effects of binding."""
         return {}
 
@@ -175,7 +187,7 @@ def _decide_choices(state: PreemptionState) -> Iterator[Event]:
     them for other signatures. If an ask does not get the candidate that its dry run found, its
     equals counted on that in vain and search again.
     """
-    chosen: int | None = None
+    chosen: SignatureId | None = None
     for ask in state.in_turn():
         if not ask.found or chosen not in (None, ask.sig):
             continue
@@ -200,7 +212,7 @@ def _decide_dry_runs(state: PreemptionState) -> Iterator[Event]:
     for ask in state.in_turn():
         if ask.phase is Phase.NEW:
             yield from _decide_out_of_rounds(state, ask)
-    wanting: dict[int, list[Ask]] = {}
+    wanting: dict[SignatureId, list[Ask]] = {}
     for ask in state.in_turn():
         wanting.setdefault(ask.sig, []).append(ask)
     most = min(max(1, state.fruitless_dry_runs), KINDS_MAX)
@@ -253,16 +265,16 @@ def _decide_close(state: PreemptionState, ask: Ask) -> Iterator[Event]:
         yield PreemptionClosed(number, pod, "")
 
 
-def _on_preempt_asked(state: PreemptionState, pod: int, event: PreemptAsked) -> None:
+def _on_preempt_asked(state: PreemptionState, pod: PodId, event: PreemptAsked) -> None:
     """Open an ask for a pod; its open one is void."""
-    before = state.asks.get(state.by_pod.get(pod, 0))
+    before = state.asks.get(state.by_pod.get(pod, NO_ASK))
     if before is not None and before.phase in SEARCHING:
         before.follow("superseded")
         state.close(before)
     elif before is not None:
         state.finish(before, SUPERSEDED)
     state.last_ask += 1
-    ask = Ask(state.last_ask, pod, event.sig, priority=event.priority)
+    ask = Ask(AskId(state.last_ask), pod, event.sig, priority=event.priority)
     if pod in state.gone or pod in state.placed:
         ask.end = LEFT
     state.open(ask)

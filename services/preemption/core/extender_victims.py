@@ -10,6 +10,7 @@ from shared.events.binding import VictimsJudged
 from shared.events.placement import AS_BY_DEFAULT, PREEMPTION, Candidate, CandidatesFound, LowerPods
 from shared.events.preemption import VictimsAsked
 from shared.model.columns import as_numbers, pack
+from shared.model.ids import NodeId
 from shared.model.victims import NodeVictims, keys_of
 
 NO_CANDIDATE_LEFT = "no candidate node for preemption"
@@ -57,7 +58,7 @@ def _post_filter_texts(found: CandidatesFound, error: str) -> tuple[str, ...]:
     )
 
 
-def _keep_candidates(found: CandidatesFound, left: dict[int, NodeVictims]) -> CandidatesFound:
+def _keep_candidates(found: CandidatesFound, left: dict[NodeId, NodeVictims]) -> CandidatesFound:
     if not found.lower:
         return found
     pairs = zip(found.candidates, found.lower, strict=True)

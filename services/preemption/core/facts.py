@@ -8,6 +8,7 @@ from services.preemption.core.transitions import Phase
 from shared.events.binding import Bound
 from shared.events.ingest import BudgetCovers, BudgetGone, BudgetSet, PodsAssigned, PodsGone
 from shared.model.columns import unpack
+from shared.model.ids import NodeId, PodId
 
 
 def on_pods_placed_or_gone(state: PreemptionState, event: PodsGone | PodsAssigned | Bound) -> None:
@@ -30,7 +31,7 @@ def on_pods_placed_or_gone(state: PreemptionState, event: PodsGone | PodsAssigne
             _finish_victim(state, pod)
 
 
-def _finish_preemptor(state: PreemptionState, ask: Ask, node: int) -> None:
+def _finish_preemptor(state: PreemptionState, ask: Ask, node: NodeId) -> None:
     """End a preemptor's ask: it is deleted (node 0: the shard sees that itself), or on a node,
     perhaps the nominated one.
     """
@@ -41,7 +42,7 @@ def _finish_preemptor(state: PreemptionState, ask: Ask, node: int) -> None:
         state.finish(ask, LEFT)
 
 
-def _finish_victim(state: PreemptionState, pod: int) -> None:
+def _finish_victim(state: PreemptionState, pod: PodId) -> None:
     victim = state.victims.pop(pod)
     state.budgets.forget_victim(pod)
     ask = state.asks.get(victim.ask)

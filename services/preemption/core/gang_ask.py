@@ -4,6 +4,10 @@ from msgspec import Struct
 
 from services.preemption.core.transitions import GangPhase, gang_following
 from shared.events.placement import PlacesFound
+from shared.model.ids import AskId, GangId, PodId, SignatureId
+
+Group = tuple[SignatureId, list[PodId]]
+"""(signature, pods)"""
 
 
 class GangAsk(Struct):
@@ -13,14 +17,14 @@ class GangAsk(Struct):
     stale, and those kept by other shards are released before the next round.
     """
 
-    ask: int
-    gang: int
+    ask: AskId
+    gang: GangId
     needed: int
-    groups: list[tuple[int, list[int]]]
+    groups: list[Group]
     phase: GangPhase = GangPhase.NEW
     rounds: int = 0
     found: dict[int, PlacesFound] = {}
-    asks: list[int] = []
+    asks: list[AskId] = []
     open_shards: list[int] = []
     end: str = ""
     needs_new_round: bool = False

@@ -11,7 +11,7 @@ from typing import assert_never
 
 from services.preemption.core.budgets import Budgets
 from services.preemption.core.candidate_choice import choice, default_message, order
-from services.preemption.core.gang_ask import GangAsk
+from services.preemption.core.gang_ask import GangAsk, Group
 from services.preemption.core.state import Ask, PreemptionState
 from services.preemption.core.transitions import GangPhase, Phase
 from shared.events.placement import (
@@ -29,6 +29,7 @@ from shared.events.preemption import (
 )
 from shared.events.queueing import GangPreemptAsked, GangPreemptRecalled, Members
 from shared.model.columns import as_numbers, pack, size, unpack
+from shared.model.ids import NO_ASK, NO_POD, AskId
 from shared.model.victims import Nominee
 
 RECALLED = "its group changed"
@@ -88,7 +89,7 @@ def _decide_dry_run(
     )
 
 
-def _there(state: PreemptionState, gang_ask: GangAsk) -> list[tuple[int, list[int]]]:
+def _there(state: PreemptionState, gang_ask: GangAsk) -> list[Group]:
     """Return the groups without members that need nothing any more."""
     return [
         (sig, [pod for pod in ids if pod not in state.gone and pod not in state.placed])
@@ -96,7 +97,7 @@ def _there(state: PreemptionState, gang_ask: GangAsk) -> list[tuple[int, list[in
     ]
 
 
-def _members(groups: Sequence[tuple[int, list[int]]]) -> int:
+def _members(groups: Sequence[Group]) -> int:
     return sum(len(ids) for _sig, ids in groups)
 
 
@@ -120,7 +121,7 @@ def _decide_places(state: PreemptionState, gang_ask: GangAsk) -> Iterator[GangDe
     for ask, (shard, place) in enumerate(chosen, start=state.last_ask + 1):
         found = place.candidate
         pod, sig = next(left[place.group]), groups[place.group][0]
-        nominee = Nominee(ask, pod, sig, found.node, found.victims)
+        nominee = Nominee(AskId(ask), pod, sig, found.node, found.victims)
         parts.setdefault(shard, []).append(nominee)
     for shard, nominees in sorted(parts.items()):
         yield GangNominateAsked(gang_ask.ask, gang_ask.gang, shard, tuple(nominees))
@@ -151,7 +152,7 @@ def _cost(shard: int, place: Place, budgets: Budgets) -> tuple[int, ...]:
     """Return the sort key of a place, lower is better: free room before victims, and victims as for
     one pod.
     """
-    found = CandidatesFound(shard, 0, 0, ())
+    found = CandidatesFound(shard, NO_ASK, NO_POD, ())
     return (size(place.candidate.victims) > 0, *order(choice(found, place.candidate, budgets)))
 
 
@@ -192,8 +193,9 @@ def _on_gang_preempt_asked(state: PreemptionState, event: GangPreemptAsked) -> N
         if gang_ask.gang == event.gang:
             _finish(state, gang_ask, RECALLED)
     state.last_ask += 1
+    ask = AskId(state.last_ask)
     groups = [(part.sig, unpack(part.ids).tolist()) for part in event.members]
-    state.gang_asks[state.last_ask] = GangAsk(state.last_ask, event.gang, event.needed, groups)
+    state.gang_asks[ask] = GangAsk(ask, event.gang, event.needed, groups)
 
 
 def _finish(state: PreemptionState, gang_ask: GangAsk, why: str) -> None:

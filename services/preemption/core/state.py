@@ -17,7 +17,7 @@ from services.preemption.core.transitions import GangPhase, Phase, following
 from shared.events.placement import CandidatesFound
 from shared.machine.core import MachineState
 from shared.machine.saved import Derived
-from shared.model.ids import JournalName
+from shared.model.ids import NO_ASK, NO_NODE, AskId, JournalName, NodeId, PodId, SignatureId
 from shared.model.podset import PodSet
 
 LEFT = "the preemptor is gone or has a node"
@@ -30,7 +30,7 @@ SUPERSEDED = "asked again"
 class Victim(Struct):
     """A victim of `ask`; it belongs to no other ask until it is deleted or cannot be evicted."""
 
-    ask: int
+    ask: AskId
     evicted: bool = False
 
 
@@ -43,22 +43,22 @@ class Ask(Struct):
     member's.
     """
 
-    ask: int
-    pod: int
-    sig: int
+    ask: AskId
+    pod: PodId
+    sig: SignatureId
     phase: Phase = Phase.NEW
     rounds: int = 0
     allowances: dict[int, int] = {}
     found: dict[int, CandidatesFound] = {}
     shard: int = -1
-    node: int = 0
-    victims: list[int] = []
+    node: NodeId = NO_NODE
+    victims: list[PodId] = []
     nominated: bool = False
     end: str = ""
     due_ms: int = 0
-    gang_ask: int = 0
+    gang_ask: AskId = NO_ASK
     priority: int = 0
-    beyond: list[int] = []
+    beyond: list[PodId] = []
 
     def follow(self, event: str) -> None:
         """Apply the transition of `event`. Raises AssertionError with the story if
@@ -81,11 +81,11 @@ class Ask(Struct):
 class Run(Struct):
     """A dry run for several asks, with the shards' answers so far."""
 
-    asks: list[int]
+    asks: list[AskId]
     found: dict[int, CandidatesFound] = {}
 
 
-def _turn(ask: Ask) -> tuple[int, int]:
+def _turn(ask: Ask) -> tuple[int, AskId]:
     return -ask.priority, ask.ask
 
 
@@ -97,21 +97,21 @@ class PreemptionState(MachineState):
     config: Config = field(default_factory=Config)
     last_ask: int = 0
     fruitless_dry_runs: int = 0  # dry runs since the last one that led to a choice
-    asks: dict[int, Ask] = field(default_factory=dict)
-    runs: dict[int, Run] = field(default_factory=dict)  # by the first of their asks
-    gang_asks: dict[int, GangAsk] = field(default_factory=dict)
-    victims: dict[int, Victim] = field(default_factory=dict)
+    asks: dict[AskId, Ask] = field(default_factory=dict)
+    runs: dict[AskId, Run] = field(default_factory=dict)  # by the first of their asks
+    gang_asks: dict[AskId, GangAsk] = field(default_factory=dict)
+    victims: dict[PodId, Victim] = field(default_factory=dict)
     budgets: Budgets = field(default_factory=Budgets)
     gone: PodSet = field(default_factory=PodSet)
     placed: PodSet = field(default_factory=PodSet)  # deleted pods are in both
 
-    by_pod: Derived[dict[int, int]] = field(default_factory=dict)
+    by_pod: Derived[dict[PodId, AskId]] = field(default_factory=dict)
     # Have something to decide, whatever others do; want a dry run or a choice, in turn; being
     # searched by shards or extenders.
-    undecided: Derived[set[int]] = field(default_factory=set)
-    search_queue: Derived[set[int]] = field(default_factory=set)
-    searching: Derived[set[int]] = field(default_factory=set)
-    timers: Derived[list[tuple[int, int]]] = field(default_factory=list)
+    undecided: Derived[set[AskId]] = field(default_factory=set)
+    search_queue: Derived[set[AskId]] = field(default_factory=set)
+    searching: Derived[set[AskId]] = field(default_factory=set)
+    timers: Derived[list[tuple[int, AskId]]] = field(default_factory=list)
 
     def __post_init__(self, sources: Sequence[JournalName]) -> None:
         super().__init__(sources)
@@ -163,7 +163,7 @@ class PreemptionState(MachineState):
         elif phase is Phase.DRY_RUN or phase is Phase.ASKING_EXTENDERS:
             self.searching.add(number)
 
-    def _forget(self, number: int) -> None:
+    def _forget(self, number: AskId) -> None:
         self.undecided.discard(number)
         self.search_queue.discard(number)
         self.searching.discard(number)
@@ -185,7 +185,7 @@ class PreemptionState(MachineState):
         if due_ms:
             insort(self.timers, (due_ms, ask.ask))
 
-    def claim_victims(self, ask: Ask, victims: Sequence[int]) -> None:
+    def claim_victims(self, ask: Ask, victims: Sequence[PodId]) -> None:
         """Claim victims for an ask."""
         ask.victims = [pod for pod in victims if pod not in self.gone]
         ask.beyond = self.budgets.beyond(ask.victims)
@@ -194,7 +194,7 @@ class PreemptionState(MachineState):
             self.victims[pod] = Victim(ask.ask)
             self.budgets.charge(pod)
 
-    def release_victims(self, ask: int, victims: Sequence[int]) -> None:
+    def release_victims(self, ask: AskId, victims: Sequence[PodId]) -> None:
         """Release victims of an ask."""
         for pod in victims:
             victim = self.victims.get(pod)
@@ -202,7 +202,7 @@ class PreemptionState(MachineState):
                 del self.victims[pod]
                 self.budgets.release(pod)
 
-    def eviction_accepted(self) -> dict[int, bool]:
+    def eviction_accepted(self) -> dict[PodId, bool]:
         """Return victims still there -> whether the API accepted their eviction."""
         return {pod: victim.evicted for pod, victim in self.victims.items()}
 

@@ -28,8 +28,8 @@ def check(state: QueueingState) -> None:
     known = sorted(pod for pods in state.permit_rejected.values() for pod in pods)
     assert known == pods.in_state(Pod.BACKOFF)[held].tolist(), "pods rejected by Permit plugins"
     assert set(known).issuperset(state.woken_by_event), "woken for an event, but not rejected"
-    for number in sorted(state.gangs):
-        _check_gang(state, state.gangs[number])
+    for _number, gang in sorted(state.gangs.items()):
+        _check_gang(state, gang)
     assert sorted(state.nominated) == pods.in_state(Pod.NOMINATED).tolist(), "nominated"
     leaving = set(state.leaving)
     assert leaving.issuperset(pods.in_state(Pod.PREEMPTING).tolist()), (
@@ -93,8 +93,8 @@ def _check_attempts(state: QueueingState) -> None:
     flying = pods.attempt[pods.in_state(Pod.IN_FLIGHT) - pods.base]
     for number, attempt in state.attempts.items():
         assert attempt.open == np.count_nonzero(flying == number) > 0, f"attempt {number} open"
-    for number, shard in enumerate(state.shards):
-        at_shard = [attempt for attempt in state.attempts.values() if attempt.shard == number]
-        assert shard.open == sum(attempt.open for attempt in at_shard), f"shard {number} open"
+    for at, shard in enumerate(state.shards):
+        at_shard = [attempt for attempt in state.attempts.values() if attempt.shard == at]
+        assert shard.open == sum(attempt.open for attempt in at_shard), f"shard {at} open"
         units = sum(attempt.open + attempt.fixed for attempt in at_shard)
-        assert shard.units == units, f"shard {number}: {shard.units} credits taken, owed {units}"
+        assert shard.units == units, f"shard {at}: {shard.units} credits taken, owed {units}"

@@ -40,10 +40,12 @@ from shared.machine.saved import load, save
 from shared.model.ids import (
     BINDING,
     INGEST,
+    NO_GANG,
     PERMIT,
     PREEMPTION,
     QUEUEING,
     SHARDS_MAX,
+    EffectId,
     JournalName,
     placement,
 )
@@ -69,7 +71,7 @@ def _on_pods_gone(state: QueueingState, event: PodsGone) -> None:
 
 
 def _on_lane_freed(state: QueueingState, _event: LaneFreed) -> None:
-    state.lane.gang = state.lane.priority = state.lane.until_ms = 0
+    state.lane.gang, state.lane.priority, state.lane.until_ms = NO_GANG, 0, 0
 
 
 def _on_world_listed(state: QueueingState, event: WorldListed) -> None:
@@ -114,7 +116,7 @@ class QueueingCore(Core[QueueingState]):
         """Return when there is something to decide without new input, ms."""
         return decisions.due_ms(state)
 
-    def effects(self, _state: QueueingState) -> Mapping[int, Event]:
+    def effects(self, _state: QueueingState) -> Mapping[EffectId, Event]:
         """Return nothing: queueing has no effects."""
         return {}
 

@@ -42,6 +42,7 @@ from shared.events.queueing import (
     Woken,
 )
 from shared.model.columns import I64, pack, size
+from shared.model.ids import AttemptId, PodId, SignatureId
 
 
 def decide(state: QueueingState) -> Iterator[Event]:
@@ -221,12 +222,12 @@ def _decide_nominated(state: QueueingState) -> Iterator[Event]:
     """Yield dispatches of preemptors with freed space, before all others: the space is free for any
     pod.
     """
-    ready: dict[tuple[int, int], list[int]] = {}
+    ready: dict[tuple[int, SignatureId], list[PodId]] = {}
     for pod in sorted(state.nominated):
-        sig = int(state.pods.sig[pod - state.pods.base])
+        sig = state.pods.sig_at[pod - state.pods.base]
         ready.setdefault((state.nominated[pod], sig), []).append(pod)
     for (shard, sig), pods in ready.items():
-        yield Dispatched(state.next_attempt, shard, sig, pack(pods), urgent=True)
+        yield Dispatched(AttemptId(state.next_attempt), shard, sig, pack(pods), urgent=True)
 
 
 def _decide_dispatches(state: QueueingState) -> Iterator[Event]:
@@ -234,7 +235,8 @@ def _decide_dispatches(state: QueueingState) -> Iterator[Event]:
         while (entry := top(state, state.all_mask)) is not None:
             sig = state.sigs[entry[3]]
             if entry[1] == 0:
-                ids = leftover_ids(state, sig, entry[2], sig.leftovers[entry[2]])
+                left_by = AttemptId(entry[2])
+                ids = leftover_ids(state, sig, left_by, sig.leftovers[left_by])
             else:
                 ids = sig.fifo.oldest(state.pods, sig.fifo.live)[0]
             yield Parked(sig.sig, ids.tobytes(), parked_message(sig, state.config))

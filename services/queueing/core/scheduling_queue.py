@@ -35,6 +35,7 @@ from services.queueing.core.state import (
 from services.queueing.core.transitions import Pod
 from shared.events.queueing import Dispatched
 from shared.model.columns import I64, ID_BYTES, as_numbers, size, unpack
+from shared.model.ids import AttemptId, PodId
 
 PLENTY = 1 << 60
 LOWEST = -(1 << 63)
@@ -72,7 +73,7 @@ def _insert(state: QueueingState, sig: Sig, ids: I64, rows: Rows) -> None:
         sig.lane = -1  # its entry there is too far behind
 
 
-def enqueue_few(state: QueueingState, event: str, sig: Sig, ids: Sequence[int]) -> None:
+def enqueue_few(state: QueueingState, event: str, sig: Sig, ids: Sequence[PodId]) -> None:
     """Enqueue a few pods, without arrays."""
     pods, seq = state.pods, state.next_seq
     for number, pod in enumerate(ids, start=seq):
@@ -126,17 +127,19 @@ def decide_dispatch(state: QueueingState, entry: Entry, usable: int) -> Dispatch
     """Return the dispatch for the next entry."""
     sig = state.sigs[entry[3]]
     shard = best_shard(state, sig, usable)
+    attempt = AttemptId(state.next_attempt)
     if entry[1] == 0:
-        ids = leftover_ids(state, sig, entry[2], sig.leftovers[entry[2]])
+        left_by = AttemptId(entry[2])
+        ids = leftover_ids(state, sig, left_by, sig.leftovers[left_by])
         count = batch_limit(state, sig, shard, usable, len(ids))
-        return Dispatched(state.next_attempt, shard, sig.sig, ids[:count].tobytes(), urgent=True)
+        return Dispatched(attempt, shard, sig.sig, ids[:count].tobytes(), urgent=True)
     limit = batch_limit(state, sig, shard, usable, sig.fifo.live)
     if limit == 1:
         oldest = sig.fifo.first(state.pods)
-        return Dispatched(state.next_attempt, shard, sig.sig, oldest.to_bytes(8, "little"))
+        return Dispatched(attempt, shard, sig.sig, oldest.to_bytes(8, "little"))
     ids, seqs = sig.fifo.oldest(state.pods, limit)
     ids = _before_gang(state, sig, _within_window(state, sig, ids, seqs), seqs)
-    return Dispatched(state.next_attempt, shard, sig.sig, ids.tobytes())
+    return Dispatched(attempt, shard, sig.sig, ids.tobytes())
 
 
 def _within_window(state: QueueingState, sig: Sig, ids: I64, seqs: I64) -> I64:
@@ -161,7 +164,7 @@ def _before_gang(state: QueueingState, sig: Sig, ids: I64, seqs: I64) -> I64:
     return ids[: int(np.searchsorted(seqs[: len(ids)], gang.seq))]
 
 
-def leftover_ids(state: QueueingState, sig: Sig, attempt: int, leftovers: Leftovers) -> I64:
+def leftover_ids(state: QueueingState, sig: Sig, attempt: AttemptId, leftovers: Leftovers) -> I64:
     """Return the leftovers of this attempt, in queue order."""
     pods = state.pods
     ids = np.frombuffer(leftovers.ids, np.int64).copy()
@@ -269,7 +272,7 @@ def on_dispatched(state: QueueingState, event: Dispatched) -> None:
 
 
 def _continue_leftovers(
-    state: QueueingState, sig: Sig, attempt: Attempt, number: int, count: int
+    state: QueueingState, sig: Sig, attempt: Attempt, number: AttemptId, count: int
 ) -> None:
     """Continue leftovers: within their round, or in a new one at a shard that they have tried."""
     leftovers = sig.leftovers[number]

@@ -8,7 +8,7 @@ from array import array
 from collections.abc import Iterable, Sequence
 from dataclasses import InitVar, dataclass, field
 from heapq import heappush
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from msgspec import Struct
@@ -29,12 +29,23 @@ from shared.events.placement import Refused
 from shared.machine.core import MachineState
 from shared.machine.saved import Amount, Derived
 from shared.model.columns import I64
-from shared.model.ids import JournalName
+from shared.model.ids import (
+    NO_ASK,
+    NO_ATTEMPT,
+    NO_GANG,
+    AskId,
+    AttemptId,
+    GangId,
+    JournalName,
+    PodId,
+    SignatureId,
+)
 
 RESERVED = int(Pod.RESERVED)
 NOT_ASKED, ASK_WANTED, ASK_OPEN = range(3)  # a gang's state with preemption
 
-Entry = tuple[int, int, int, int]
+Index = dict[SignatureId, dict[PodId, None]]
+Entry = tuple[int, int, int, SignatureId]
 """(-priority, 0 leftovers or 1 queue, attempt or order number, signature): heap key, unique."""
 
 
@@ -103,7 +114,7 @@ class Sig:
     owe an answer; `is_refreshed`: all have answered. `parked`, `leftovers`: indexes over the pods.
     """
 
-    sig: int
+    sig: SignatureId
     priority: int
     never_preempts: bool
     scheduler: str = ""
@@ -114,7 +125,7 @@ class Sig:
     retry_mask: int = 0
     sent: int = 0
     refusals: dict[int, Refusal] = field(default_factory=dict)
-    leftovers: dict[int, Leftovers] = field(default_factory=dict)
+    leftovers: dict[AttemptId, Leftovers] = field(default_factory=dict)
     note: str = ""
     ask_ms: int = 0
     refresh_ms: int = 0
@@ -143,9 +154,9 @@ class Sig:
 class Attempt:
     """Pods of one signature at one shard; `fixed`: work units besides one per open pod."""
 
-    attempt: int
+    attempt: AttemptId
     shard: int
-    sig: int
+    sig: SignatureId
     fixed: int
     tried: int = 0
     rounds: int = 0
@@ -186,7 +197,7 @@ class Gang:
     room was made and the gang not tried since. `shortage`: what the last try was short of.
     """
 
-    gang: int
+    gang: GangId
     seq: int
     key: str = ""
     exists: bool = False
@@ -195,7 +206,7 @@ class Gang:
     min_count: int = 0
     version: int = 0
     timeout_ms: int = 0
-    attempt: int = 0
+    attempt: AttemptId = NO_ATTEMPT
     failures: int = 0
     tried_ms: int = 0
     failed_ms: int = 0
@@ -207,7 +218,7 @@ class Gang:
     running: int = 0
     refresh_ms: int = 0
     is_refreshed: bool = False
-    sigs: tuple[int, ...] = ()
+    sigs: tuple[SignatureId, ...] = ()
     preempting: int = NOT_ASKED
     ask_ms: int = 0
     has_room: bool = False
@@ -222,22 +233,22 @@ class Gang:
     has_workload: Derived[bool] = False
     due_ms: Derived[int | None] = None
     timer_ms: Derived[int | None] = None
-    place: Derived[tuple[int, int, int] | None] = None
+    place: Derived[tuple[int, int, GangId] | None] = None
 
 
 @dataclass(slots=True, eq=False)
 class Ask:
     """A pod's asks of preemption. `ended`: the highest ask known to have ended."""
 
-    sig: int
-    ended: int = 0
+    sig: SignatureId
+    ended: AskId = NO_ASK
 
 
 @dataclass(slots=True, eq=False)
 class Lane:
     """The lane: the one gang that nothing of its priority may pass; gang 0: free."""
 
-    gang: int = 0
+    gang: GangId = NO_GANG
     priority: int = 0
     until_ms: int = 0
 
@@ -273,37 +284,39 @@ class QueueingState(MachineState):
     placements: InitVar[int]
     config: Config = field(default_factory=Config)
     pods: Pods = field(default_factory=Pods)
-    sigs: dict[int, Sig] = field(default_factory=dict)
+    sigs: dict[SignatureId, Sig] = field(default_factory=dict)
     shards: list[Shard] = field(default_factory=list)
-    attempts: dict[int, Attempt] = field(default_factory=dict)
-    gangs: dict[int, Gang] = field(default_factory=dict)
-    asks: dict[int, Ask] = field(default_factory=dict)
+    attempts: dict[AttemptId, Attempt] = field(default_factory=dict)
+    gangs: dict[GangId, Gang] = field(default_factory=dict)
+    asks: dict[PodId, Ask] = field(default_factory=dict)
     lane: Lane = field(default_factory=Lane)
     listing_ms: int = 0  # since when the first list is open; 0: it is complete
     rate: BindRate = field(default_factory=BindRate)
     next_attempt: int = 1
     next_seq: int = 1
     # Work added by inputs and removed by own events.
-    nominated: dict[int, int] = field(default_factory=dict)  # pod -> shard that made room for it
+    nominated: dict[PodId, int] = field(default_factory=dict)  # pod -> shard that made room for it
     # Pods whose preemption found no victims, and pods whose victims are leaving.
-    closed_asks: dict[int, None] = field(default_factory=dict)
-    leaving: dict[int, None] = field(default_factory=dict)
-    room: dict[int, int] = field(default_factory=dict)  # in flight elsewhere -> shard with room
+    closed_asks: dict[PodId, None] = field(default_factory=dict)
+    leaving: dict[PodId, None] = field(default_factory=dict)
+    room: dict[PodId, int] = field(default_factory=dict)  # in flight elsewhere -> shard with room
     # Gated signatures -> reason of the PreEnqueue plugin.
-    gates: dict[int, str] = field(default_factory=dict)
-    bound_members: dict[int, int] = field(default_factory=dict)  # of gangs not committed then
-    retired: dict[int, None] = field(default_factory=dict)  # to forget with their last asking pod
-    gang_recalls: dict[int, None] = field(default_factory=dict)  # preemption must be recalled
+    gates: dict[SignatureId, str] = field(default_factory=dict)
+    bound_members: dict[PodId, GangId] = field(default_factory=dict)  # of gangs not committed then
+    retired: dict[SignatureId, None] = field(
+        default_factory=dict
+    )  # to forget with their last asking pod
+    gang_recalls: dict[GangId, None] = field(default_factory=dict)  # preemption must be recalled
     # (World position, signature, signature made of it).
-    relabelled: list[tuple[int, int, int]] = field(default_factory=list)
+    relabelled: list[tuple[int, SignatureId, SignatureId]] = field(default_factory=list)
     # Tries that ended in an error, to be recorded: (signature, pods, message).
-    errors: list[tuple[int, bytes, str]] = field(default_factory=list)
+    errors: list[tuple[SignatureId, bytes, str]] = field(default_factory=list)
     # Plugin -> pods; see the module `permit_rejections`.
-    permit_rejected: dict[str, dict[int, None]] = field(default_factory=dict)
+    permit_rejected: dict[str, dict[PodId, None]] = field(default_factory=dict)
     # Kind of event -> the first attempt after the last.
-    last_events: dict[str, int] = field(default_factory=dict)
+    last_events: dict[str, AttemptId] = field(default_factory=dict)
     # Those of them that are tried again, and for what.
-    woken_by_event: dict[int, str] = field(default_factory=dict)
+    woken_by_event: dict[PodId, str] = field(default_factory=dict)
     looks_from_ms: int = 0  # the next steps that refresh or flush
     flush_from_ms: int = 0
 
@@ -313,32 +326,38 @@ class QueueingState(MachineState):
     heaps: Derived[dict[int, list[Entry]]] = field(default_factory=dict)
     backoff: Derived[dict[int, Bucket]] = field(default_factory=dict)  # see pods.backoff_ends
     backoff_ends: Derived[list[int]] = field(default_factory=list)
-    flushes: Derived[list[tuple[int, int]]] = field(default_factory=list)
-    refresh_heap: Derived[list[tuple[int, int]]] = field(default_factory=list)  # (when, signature)
+    flushes: Derived[list[tuple[int, SignatureId]]] = field(default_factory=list)
+    refresh_heap: Derived[list[tuple[int, SignatureId]]] = field(
+        default_factory=list
+    )  # (when, signature)
     # Signatures and gangs with a message to confirm.
-    refreshed: Derived[dict[int, None]] = field(default_factory=dict)
-    gangs_refreshed: Derived[dict[int, None]] = field(default_factory=dict)
+    refreshed: Derived[dict[SignatureId, None]] = field(default_factory=dict)
+    gangs_refreshed: Derived[dict[GangId, None]] = field(default_factory=dict)
     # Signatures with pods that wait and a shard to try.
-    wake: Derived[dict[int, None]] = field(default_factory=dict)
+    wake: Derived[dict[SignatureId, None]] = field(default_factory=dict)
     # Signatures in one of the two below, once each: (-priority, signature) that may ask, and
     # (when, signature).
-    ask_next: Derived[dict[int, None]] = field(default_factory=dict)
-    ask_due: Derived[list[tuple[int, int]]] = field(default_factory=list)
-    ask_later: Derived[list[tuple[int, int]]] = field(default_factory=list)
+    ask_next: Derived[dict[SignatureId, None]] = field(default_factory=dict)
+    ask_due: Derived[list[tuple[int, SignatureId]]] = field(default_factory=list)
+    ask_later: Derived[list[tuple[int, SignatureId]]] = field(default_factory=list)
     # Signature -> pods whose preemption searches, and whose victims are leaving.
-    askers: Derived[dict[int, dict[int, None]]] = field(default_factory=dict)
-    preempting: Derived[dict[int, dict[int, None]]] = field(default_factory=dict)
-    messages_due: Derived[dict[int, None]] = field(default_factory=dict)  # gangs with a new message
+    askers: Derived[Index] = field(default_factory=dict)
+    preempting: Derived[Index] = field(default_factory=dict)
+    messages_due: Derived[dict[GangId, None]] = field(
+        default_factory=dict
+    )  # gangs with a new message
     # (-priority, age, gang).
-    gangs_ready: Derived[list[tuple[int, int, int]]] = field(default_factory=list)
-    gang_timers: Derived[list[tuple[int, int]]] = field(default_factory=list)
+    gangs_ready: Derived[list[tuple[int, int, GangId]]] = field(default_factory=list)
+    gang_timers: Derived[list[tuple[int, GangId]]] = field(default_factory=list)
     # (When members get the message, gang).
-    gang_message_heap: Derived[list[tuple[int, int]]] = field(default_factory=list)
-    gang_asks: Derived[dict[int, None]] = field(default_factory=dict)  # want to ask, or did
-    gangs_in_flight: Derived[dict[int, None]] = field(default_factory=dict)  # with an open attempt
-    workloads: Derived[dict[str, dict[int, None]]] = field(default_factory=dict)  # -> its gangs
+    gang_message_heap: Derived[list[tuple[int, GangId]]] = field(default_factory=list)
+    gang_asks: Derived[dict[GangId, None]] = field(default_factory=dict)  # want to ask, or did
+    gangs_in_flight: Derived[dict[GangId, None]] = field(
+        default_factory=dict
+    )  # with an open attempt
+    workloads: Derived[dict[str, dict[GangId, None]]] = field(default_factory=dict)  # -> its gangs
     # Signature -> gangs tried with it.
-    gangs_by_sig: Derived[dict[int, dict[int, None]]] = field(default_factory=dict)
+    gangs_by_sig: Derived[dict[SignatureId, dict[GangId, None]]] = field(default_factory=dict)
 
     def __post_init__(self, sources: Sequence[JournalName], placements: int) -> None:
         super().__init__(sources)
@@ -382,7 +401,7 @@ class QueueingState(MachineState):
             return sig.blocked_mask()
         return tried
 
-    def index_leftovers(self, sig: Sig, attempt: int, leftovers: Leftovers) -> None:
+    def index_leftovers(self, sig: Sig, attempt: AttemptId, leftovers: Leftovers) -> None:
         """Add leftovers to the heap of their tried shards."""
         entry = (-sig.priority, 0, attempt, sig.sig)
         heappush(self.heaps.setdefault(self.tried_mask(sig, leftovers), []), entry)
@@ -464,19 +483,19 @@ class QueueingState(MachineState):
             del self.backoff[end]
 
 
-def add_pods(index: dict[int, dict[int, None]], sig: int, pods: Iterable[int]) -> None:
+def add_pods(index: Index, sig: SignatureId, pods: Iterable[PodId]) -> None:
     """Add pods of a signature to the index."""
     index.setdefault(sig, {}).update(dict.fromkeys(pods))
 
 
-def remove_pod(index: dict[int, dict[int, None]], sig: int, pod: int) -> None:
+def remove_pod(index: Index, sig: SignatureId, pod: PodId) -> None:
     """Remove a pod from the index, and its signature with the last one."""
     del index[sig][pod]
     if not index[sig]:
         del index[sig]
 
 
-def by_number(numbers: I64) -> list[tuple[int, I64]]:
+def by_number(numbers: I64) -> list[tuple[Any, I64]]:
     """Return the distinct values, ascending, each with its places."""
     if np.count_nonzero(numbers == numbers[0]) == len(numbers):
         return [(int(numbers[0]), np.arange(len(numbers)))]

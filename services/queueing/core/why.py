@@ -11,9 +11,10 @@ from services.queueing.core.waiting.messages import (
     parked_message,
     sorted_counts,
 )
+from shared.model.ids import GangId, PodId
 
 
-def why(state: QueueingState, pod: int) -> str:
+def why(state: QueueingState, pod: PodId) -> str:
     """Return why this pod is where it is, with the numbers."""
     pods = state.pods
     code = pods.state_of(pod)
@@ -24,19 +25,19 @@ def why(state: QueueingState, pod: int) -> str:
     if code is Pod.GONE:
         return "bound or gone"
     row = pod - pods.base
-    attempt = int(pods.attempt[row])
+    attempt = pods.attempt_at[row]
     match code:
         case Pod.GATED:
             return f"gated: {gated_message(state, pod)}"
         case Pod.READY:
-            return f"ready: {_dispatch_wait(state, state.sigs[int(pods.sig[row])])}"
+            return f"ready: {_dispatch_wait(state, state.sigs[pods.sig_at[row]])}"
         case Pod.IN_FLIGHT:
             return f"in flight: attempt {attempt} at shard {state.attempts[attempt].shard}"
         case Pod.LEFTOVER:
-            sig = state.sigs[int(pods.sig[row])]
+            sig = state.sigs[pods.sig_at[row]]
             return f"left over by attempt {attempt}: {_dispatch_wait(state, sig)}; {_refusals(sig)}"
         case Pod.PARKED:
-            sig = state.sigs[int(pods.sig[row])]
+            sig = state.sigs[pods.sig_at[row]]
             return f"unschedulable: {parked_message(sig, state.config)} {_refusals(sig)}"
         case Pod.ASKING:
             return f"unschedulable: preemption looks for victims (after attempt {attempt})"
@@ -54,16 +55,16 @@ def why(state: QueueingState, pod: int) -> str:
                 + (f", then failed {errors} times" if errors else "")
             )
         case Pod.GANG_PENDING:
-            return _gang(state, int(pods.gang[row]))
+            return _gang(state, pods.gang_at[row])
         case Pod.GANG_IN_FLIGHT:
-            return f"gang {_name(state, int(pods.gang[row]))} is being tried: attempt {attempt}"
+            return f"gang {_name(state, pods.gang_at[row])} is being tried: attempt {attempt}"
         case Pod.RESERVED:
             return "reserved: waits for its bind"
         case _:
             assert_never(code)
 
 
-def _permit_wait(state: QueueingState, pod: int) -> str:
+def _permit_wait(state: QueueingState, pod: PodId) -> str:
     """Return what a rejected pod waits for."""
     plugin = permit_rejections.plugin_of(state, pod)
     kinds = state.config.wakes.get(plugin, ())
@@ -74,9 +75,9 @@ def _permit_wait(state: QueueingState, pod: int) -> str:
     )
 
 
-def gated_message(state: QueueingState, pod: int) -> str:
+def gated_message(state: QueueingState, pod: PodId) -> str:
     """Return what keeps a pod out of the queue: a user's plugin, or its own gates."""
-    sig = int(state.pods.sig[pod - state.pods.base])
+    sig = state.pods.sig_at[pod - state.pods.base]
     return state.gates.get(sig, GATED)
 
 
@@ -101,7 +102,7 @@ def _left(state: QueueingState, until_ms: int) -> str:
     return f"another {max(0, until_ms - state.now_ms) / 1_000:.1f} s"
 
 
-def _name(state: QueueingState, number: int) -> str:
+def _name(state: QueueingState, number: GangId) -> str:
     """Return a gang's key, or its number before it is known."""
     gang = state.gangs.get(number)
     return gang.key if gang is not None and gang.key else str(number)
@@ -118,7 +119,7 @@ def _refusals(sig: Sig) -> str:
     return f"[{'; '.join(texts)}]"
 
 
-def _gang(state: QueueingState, number: int) -> str:
+def _gang(state: QueueingState, number: GangId) -> str:
     gang = state.gangs[number]
     start = f"gang {gang.key or number}: "
     message = gang_message(gang)

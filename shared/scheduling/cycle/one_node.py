@@ -57,7 +57,7 @@ class OneNode:
     def ports(self) -> dict[HostPort, int]:
         """Return the host ports in use."""
         if self._ports is None:
-            self._ports = dict(self._table.ports.used(int(self._table.ids[self.row])))
+            self._ports = dict(self._table.ports.used(self._table.node_id_at(self.row)))
         return self._ports
 
     def fits(self, sig: "Signature") -> bool:
@@ -131,7 +131,7 @@ def one_node(table: "NodeTable", row: int, nominated_pods: NominatedPods | None)
     """Return a node as Filter and Score see it, with its nominations."""
     node = OneNode(table, row)
     if nominated_pods:
-        for nominated, mask in nominated_pods.get(int(table.ids[row]), ()):
+        for nominated, mask in nominated_pods.get(table.node_id_at(row), ()):
             node.add_nominated(nominated, mask)
     return node
 

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from shared.model.ids import NodeId
 from shared.scheduling.api.plugin import Refusal, StaticFilter
 from shared.scheduling.cycle.inter_pod_rules import nominated_counts, rules_of
 from shared.scheduling.cycle.one_node import OneNode
@@ -34,7 +35,7 @@ class PluginScore(NamedTuple):
 class NodeReport(NamedTuple):
     """One node in one cycle: refused by `plugin` with `messages`, or scored."""
 
-    node_id: int
+    node_id: NodeId
     name: str
     plugin: str
     messages: tuple[str, ...]
@@ -231,7 +232,7 @@ def explain(
         for row in np.flatnonzero(first).tolist():
             texts = tuple(r.message for r in refusals if r.refused[row])
             refused[row] = NodeReport(
-                int(table.ids[row]),
+                table.node_id_at(row),
                 table.nodes[row].name,
                 name,
                 texts,
@@ -297,4 +298,4 @@ def _scored(
     scores += _local(sig, OneNode(table, row).values)
     total = sig.plugins.least + sum(score.normalised * score.weight for score in scores)
     node = table.nodes[row]
-    return NodeReport(int(table.ids[row]), node.name, "", (), False, tuple(scores), total)
+    return NodeReport(table.node_id_at(row), node.name, "", (), False, tuple(scores), total)

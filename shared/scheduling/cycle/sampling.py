@@ -10,6 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from shared.model.columns import pack, unpack
+from shared.model.ids import NodeId
 from shared.model.objects import Node
 from shared.model.profile import Profile
 from shared.scheduling.table.layout import I64, Mask
@@ -26,11 +27,11 @@ class NodeTree:
     """
 
     def __init__(self) -> None:
-        self._zones: dict[str, dict[int, None]] = {}
-        self._zone_of: dict[int, str] = {}
+        self._zones: dict[str, dict[NodeId, None]] = {}
+        self._zone_of: dict[NodeId, str] = {}
         self._listed: I64 | None = None
 
-    def set(self, ids: Iterable[int], nodes: Iterable[Node]) -> None:
+    def set(self, ids: Iterable[NodeId], nodes: Iterable[Node]) -> None:
         """Add nodes with their labels."""
         for one, node in zip(ids, nodes, strict=True):
             zone = zone_key(node)
@@ -38,12 +39,12 @@ class NodeTree:
                 self.remove((one,))
                 self._put(zone, one)
 
-    def _put(self, zone: str, one: int) -> None:
+    def _put(self, zone: str, one: NodeId) -> None:
         self._zones.setdefault(zone, {})[one] = None
         self._zone_of[one] = zone
         self._listed = None
 
-    def remove(self, ids: Iterable[int]) -> None:
+    def remove(self, ids: Iterable[NodeId]) -> None:
         """Remove nodes; unknown ones are ignored."""
         for one in ids:
             zone = self._zone_of.pop(one, None)

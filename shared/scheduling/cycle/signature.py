@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from shared.model.ids import SignatureId
 from shared.model.objects import CPU, GPU, MEMORY, PODS, GpuRequest, PodSpec
 from shared.scheduling.api.custom.reserve import NEVER, Reserved
 from shared.scheduling.profile import DEFAULT, GPU_DEVICES, Plugins
@@ -74,7 +75,7 @@ class Signature:
     )
 
     def __init__(
-        self, table: NodeTable, sig_id: int, spec: PodSpec, plugins: Plugins = DEFAULT
+        self, table: NodeTable, sig_id: SignatureId, spec: PodSpec, plugins: Plugins = DEFAULT
     ) -> None:
         """Compile a spec. `plugins` are those of the pod's profile."""
         self.sig_id = sig_id

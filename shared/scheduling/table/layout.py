@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from shared.model.ids import NodeId
+
 if TYPE_CHECKING:
     from shared.scheduling.cycle.signature import Signature
 
@@ -28,7 +30,7 @@ Totals: TypeAlias = NDArray[np.signedinteger[Any]]
 Mask: TypeAlias = NDArray[np.bool_]
 
 # Nominated pods by node id, with their device masks: Filter counts them as present.
-NominatedPods: TypeAlias = Mapping[int, Sequence[tuple["Signature", int]]]
+NominatedPods: TypeAlias = Mapping[NodeId, Sequence[tuple["Signature", int]]]
 
 # Columns, cpu before memory everywhere. The pairs are adjacent so that both go through one call.
 ALLOC = 0  # allocatable cpu, memory

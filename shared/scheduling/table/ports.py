@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 
+from shared.model.ids import NodeId
 from shared.model.objects import HostPort
 from shared.scheduling.table.multiset import add
 
@@ -23,14 +24,14 @@ class PortLedger:
     """
 
     def __init__(self) -> None:
-        self._of_node: dict[int, dict[HostPort, int]] = {}
-        self._users: dict[tuple[str, int], dict[int, int]] = {}
+        self._of_node: dict[NodeId, dict[HostPort, int]] = {}
+        self._users: dict[tuple[str, int], dict[NodeId, int]] = {}
 
-    def used(self, node_id: int) -> Mapping[HostPort, int]:
+    def used(self, node_id: NodeId) -> Mapping[HostPort, int]:
         """Return the ports in use on one node, with how often each is held."""
         return self._of_node.get(node_id, {})
 
-    def charge(self, node_id: int, ports: tuple[HostPort, ...], sign: int) -> None:
+    def charge(self, node_id: NodeId, ports: tuple[HostPort, ...], sign: int) -> None:
         """Charge (+1) or release (-1) one pod's ports."""
         used = self._of_node.setdefault(node_id, {})
         add(used, ports, sign)
@@ -45,16 +46,16 @@ class PortLedger:
             else:
                 del users[node_id]
 
-    def refusing(self, ports: tuple[HostPort, ...]) -> list[int]:
+    def refusing(self, ports: tuple[HostPort, ...]) -> list[NodeId]:
         """Return the ids of the nodes on which one of these ports clashes, ascending, once each."""
-        refusing: set[int] = set()
+        refusing: set[NodeId] = set()
         for port in ports:
             for node_id in self._users.get((port.protocol, port.port), {}):
                 if clashes(port, self._of_node[node_id]):
                     refusing.add(node_id)
         return sorted(refusing)
 
-    def forget(self, node_id: int) -> None:
+    def forget(self, node_id: NodeId) -> None:
         """Forget a node and its charges."""
         for port, count in self._of_node.pop(node_id, {}).items():
             users = self._users[(port.protocol, port.port)]

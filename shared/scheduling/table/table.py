@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from shared.model.ids import NodeId
 from shared.model.objects import CPU, GPU, MEMORY, PODS, Node, Taint
 from shared.scheduling.api.custom.plugin import Node as ShownNode
 from shared.scheduling.table.changes import ChangeLog, runs
@@ -88,7 +89,7 @@ class NodeTable:
         self.alike: dict[Hashable, Signature] = {}
         self.forked_at = 0  # of a trial: the position of its table's changes
         self._keys: list[TieKey] = []
-        self._rows: dict[int, int] = {}
+        self._rows: dict[NodeId, int] = {}
         self._taint_index: dict[TaintClass, int] = {}
         self._labels: dict[str, LabelColumn] = {}
         self._names: dict[str, int] | None = None
@@ -107,18 +108,18 @@ class NodeTable:
         """Return the charged amounts, shape (resources, n), in the order of `resources`."""
         return self.allocatable - self.cols[FREE:]
 
-    def row_of(self, node_id: int) -> int | None:
+    def row_of(self, node_id: NodeId) -> int | None:
         """Return the node's present row, None if the table does not have it."""
         return self._rows.get(node_id)
 
-    def rows_of(self, node_ids: Iterable[int]) -> I64:
+    def rows_of(self, node_ids: Iterable[NodeId]) -> I64:
         """Return the rows of known nodes; others are left out."""
-        found = (self._rows.get(int(node_id)) for node_id in node_ids)
+        found = (self._rows.get(node_id) for node_id in node_ids)
         return np.array([row for row in found if row is not None], np.int64)
 
-    def node_id_at(self, row: int) -> int:
+    def node_id_at(self, row: int) -> NodeId:
         """Return the id of the node in a row."""
-        return int(self.ids[row])
+        return NodeId(self.ids.item(row))
 
     def row_named(self, name: str) -> int | None:
         """Return the row of the node with this name, or None."""
@@ -182,12 +183,12 @@ class NodeTable:
 
     # ------------------------------------------------------------------------------ nodes
 
-    def set_nodes(self, ids: Iterable[int], nodes: Sequence[Node]) -> None:
+    def set_nodes(self, ids: Iterable[NodeId], nodes: Sequence[Node]) -> None:
         """Add or change nodes; charges stay with the node's id."""
         assert self.parent is None, "a trial keeps the nodes it was made with"
-        fresh: dict[int, Node] = {}
+        fresh: dict[NodeId, Node] = {}
         changed: list[int] = []
-        for node_id, node in zip(map(int, ids), nodes, strict=True):
+        for node_id, node in zip(ids, nodes, strict=True):
             row = self._rows.get(node_id)
             if row is None:
                 fresh[node_id] = node
@@ -199,7 +200,7 @@ class NodeTable:
         if fresh:
             self._append(fresh)
 
-    def remove_nodes(self, ids: Iterable[int]) -> None:
+    def remove_nodes(self, ids: Iterable[NodeId]) -> None:
         """Remove nodes and everything charged to them; unknown ids are ignored."""
         assert self.parent is None, "a trial keeps the nodes it was made with"
         rows = self.rows_of(ids)
@@ -224,7 +225,7 @@ class NodeTable:
             self.taint_class[row] = self._class_of(node)
             self._static_changed()
 
-    def _append(self, fresh: dict[int, Node]) -> None:
+    def _append(self, fresh: dict[NodeId, Node]) -> None:
         first, count = self.size, len(fresh)
         self.nodes.extend(fresh.values())
         self._keys.extend(tie_key(self.seed, node.uid) for node in fresh.values())

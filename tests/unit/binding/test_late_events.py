@@ -117,8 +117,8 @@ async def test_a_new_owner_writes_events_of_both(monkeypatch):
     steps.when(named(1, 2), reserved({1: 1, 2: 2}))
     steps.when(answers(1, {1: DONE}))
     told = Told()
-    shell = BindingShell(told)  # type: ignore[arg-type]
-    shell.start(Owner(steps.state))  # type: ignore[arg-type]
+    shell = BindingShell(told)
+    shell.start(Owner(steps.state))
     assert [bind.pod.name for bind in told.binds] == ["pod-1"]
     await asyncio.sleep(0.03)
     assert len(told.binds) == 1
@@ -133,9 +133,9 @@ async def test_binds_by_others_get_events_once_they_are_seen(monkeypatch):
     monkeypatch.setattr(service, "DOUBT_S", 0.01)
     steps = binding(binder={"url": "http://localhost:1", "bind_verb": "bind"})
     told = Told()
-    shell = BindingShell(told, Writers("pod-2"))  # type: ignore[arg-type]
+    shell = BindingShell(told, Writers("pod-2"))
     owner = Owner(steps.state)
-    shell.start(owner)  # type: ignore[arg-type]
+    shell.start(owner)
     given = msgspec.structs.replace(reserved({1: 1, 2: 2, 3: 1}), spec=PodSpec())
     (asked,) = steps.when(named(1, 2, 3), given)
     shell.effect(1, asked)

@@ -19,7 +19,7 @@ def sasl(tmp_path: Path, **more: object) -> KafkaSettings:
         security_protocol="SASL_SSL",
         sasl_username="muster",
         sasl_password_file=str(secret),
-        **more,  # type: ignore[arg-type]
+        **more,
     )
 
 

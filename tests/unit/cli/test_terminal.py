@@ -145,7 +145,7 @@ def test_a_story_shows_text_from_outside_as_it_is(is_terminal, terminal, monkeyp
     out = terminal if is_terminal else io.StringIO()
     monkeypatch.setattr(story, "_lines", lines)
     monkeypatch.setattr(sys, "stdout", out)
-    story.print_story("pod/a", "", None, "", 1, "text")  # type: ignore[arg-type]
+    story.print_story("pod/a", "", None, "", 1, "text")
     head, line = out.getvalue().splitlines()
     assert head == "times are since the first record, 1970-01-01T00:00:00.001Z"
     assert f"binding/0 7  a not bound: {SHOWN}" in line

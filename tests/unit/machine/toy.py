@@ -11,7 +11,7 @@ from shared.events.queueing import Settled
 from shared.machine.core import MachineState
 from shared.machine.runtime import Host, Owner, OwnerPort
 from shared.machine.snapshots import SnapshotPolicy
-from shared.model.ids import INGEST, QUEUEING, JournalName
+from shared.model.ids import INGEST, QUEUEING, EffectId, JournalName
 from shared.ports.bus import Bus
 from shared.ports.snapshots import SnapshotStore
 
@@ -23,7 +23,7 @@ class ToyState(MachineState):
         super().__init__(sources)
         self.total = 0
         self.todo: list[int] = []
-        self.open: dict[int, Event] = {}
+        self.open: dict[EffectId, Event] = {}
 
 
 class ToyIngest:
@@ -41,7 +41,7 @@ class ToyIngest:
         elif isinstance(event, SourceAdvanced):
             state.todo.pop(0)
             state.total += event.revision
-            state.open[state.total] = event
+            state.open[EffectId(state.total)] = event
 
     def decide(self, state: ToyState) -> Iterator[Event]:
         while state.todo:
@@ -50,7 +50,7 @@ class ToyIngest:
     def due_ms(self, state: ToyState) -> int | None:
         return None
 
-    def effects(self, state: ToyState) -> dict[int, Event]:
+    def effects(self, state: ToyState) -> dict[EffectId, Event]:
         return state.open
 
     def dump(self, state: ToyState) -> Any:
@@ -103,11 +103,11 @@ class ListShell:
     """Records the effects that it should carry out."""
 
     def __init__(self) -> None:
-        self.effects: list[int] = []
+        self.effects: list[EffectId] = []
 
     def start(self, owner: OwnerPort) -> None: ...
 
-    def effect(self, effect_id: int, effect: Event) -> None:
+    def effect(self, effect_id: EffectId, effect: Event) -> None:
         self.effects.append(effect_id)
 
     async def stop(self) -> None: ...

@@ -23,6 +23,7 @@ from shared.events.placement import (
 from shared.events.preemption import DryRunAsked, NominateAsked
 from shared.events.queueing import Members
 from shared.model.columns import pack, unpack
+from shared.model.ids import AskId, SignatureId
 from shared.model.objects import PodSpec, PodTerm, PreferredPodTerm, Requirement, SpreadConstraint
 from tests.unit.placement.shard import Shard, node, placed, spec
 
@@ -136,7 +137,7 @@ def test_dry_run_and_nomination_are_for_the_latest_signature():
     (said,) = [event for event in shard.run() if isinstance(event, Nominated)]
     assert said.sig == 3
     rename(shard, 4, named(high, "db"), 5).given(SignatureRetired(3))
-    assert shard.state.nominations[1].sig == 4
+    assert shard.state.nominations[AskId(1)].sig == 4
     assert sorted(shard.state.specs) == [2, 4]
     shard.reload().gone(1).dispatch(1, 5)
     assert placed(shard.run()) == [(5, 1)]
@@ -255,4 +256,4 @@ def test_cross_node_preferences_do_not_count_there():
     )
     shard = shard_with(soft, placements=2).dispatch(1, 5)
     assert [type(event) for event in shard.run()] == [Reserved]
-    assert not shard.state.sigs[1].spec.has_rules
+    assert not shard.state.sigs[SignatureId(1)].spec.has_rules

@@ -30,7 +30,7 @@ STATIC, MADE = Choice("a", "c", "c", "v", "v"), Choice("a", "c", "c")
 
 def cluster(**config: float) -> SimCluster:
     world = World(name="w", nodes=(), arrivals=(), objects=(CLAIM, OTHER, VOLUME, WAITS))
-    return SimCluster(world, SimConfig(volume_ms=0, **config))  # type: ignore[arg-type]
+    return SimCluster(world, SimConfig(volume_ms=0, **config))
 
 
 async def write(sim: SimCluster, choice: Choice, node: str = "n") -> Answer:

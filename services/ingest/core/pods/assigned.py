@@ -13,6 +13,7 @@ from shared.events.ingest import PodsAssigned, PodsPending
 from shared.events.observed import PodsBoundSeen
 from shared.model.cluster_event_kinds import POD_ADD
 from shared.model.columns import I64, pack, split, unpack
+from shared.model.ids import GangId, PodId, SignatureId
 
 UNASSIGNED = "-"
 
@@ -115,7 +116,7 @@ def publish_unplaceable(state: IngestState, slots: I64) -> None:
     table = state.pods
     held = slots[table.is_published[slots] == 0]
     pairs = zip(table.sigs[held].tolist(), table.gangs[held].tolist(), strict=True)
-    groups: dict[tuple[int, int], list[int]] = {}
+    groups: dict[tuple[SignatureId, GangId], list[PodId]] = {}
     for pair, pod in zip(pairs, table.ids[held].tolist(), strict=True):
         groups.setdefault(pair, []).append(pod)
     for (sig, gang), pods in groups.items():

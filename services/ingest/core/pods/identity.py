@@ -20,6 +20,7 @@ from services.ingest.core.state import IngestState, Labels, LabelSet
 from shared.events.ingest import NamespacesSet, PodsRelabelled
 from shared.model.cluster_objects import Namespace
 from shared.model.columns import I64, join, pack
+from shared.model.ids import SignatureId
 from shared.model.objects import PodSpec, PodTerm, Selector
 
 EVERYWHERE = ""
@@ -159,11 +160,11 @@ def alike(state: IngestState, slots: I64) -> list[I64]:
     return [slots[part] for part in parts]
 
 
-def _intern(state: IngestState, slots: I64) -> list[tuple[int, int]]:
+def _intern(state: IngestState, slots: I64) -> list[tuple[SignatureId, int]]:
     """Give each group its signature; return the (signature, count) that they no longer use."""
     table = state.pods
     first = int(slots[0])
-    sig, count = int(table.sigs[first]), len(slots)
+    sig, count = SignatureId(int(table.sigs[first])), len(slots)
     labels = state.labelset_by_number[int(table.labelsets[first])]
     is_terminating = bool(table.terminating[first])
     spec = anonymous_of(state, first)
@@ -180,7 +181,7 @@ def anonymous_of(state: IngestState, slot: int) -> PodSpec:
     now, or, with a node, by what selected it then.
     """
     table = state.pods
-    sig = int(table.sigs[slot])
+    sig = SignatureId(int(table.sigs[slot]))
     spec = spec_of(state, sig).anonymous()
     if table.nodes[slot]:
         return spread(spec, state.spread_sigs.get(sig, ()))
@@ -205,7 +206,7 @@ def spread(spec: PodSpec, selector: Selector) -> PodSpec:
     return msgspec.structs.replace(spec, spread_by=selector) if selector else spec
 
 
-def spec_of(state: IngestState, sig: int) -> PodSpec:
+def spec_of(state: IngestState, sig: SignatureId) -> PodSpec:
     """Return the spec of a signature in use."""
     return _decoder.decode(state.sig_keys[sig])
 

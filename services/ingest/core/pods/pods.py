@@ -39,6 +39,7 @@ from shared.events.ingest import BudgetCovers, PodsGone, PodsNamed, PodsPending
 from shared.events.observed import PodsDeletedSeen, PodsSeen
 from shared.model.cluster_event_kinds import POD_ADD, POD_DELETE, POD_UPDATE, POD_UPDATE_LABEL
 from shared.model.columns import I64, join, pack, split, unpack
+from shared.model.ids import GangId, SignatureId
 from shared.model.objects import PodSpec
 
 FEW = 64  # up to this many pods, Python's min is faster than numpy's
@@ -186,7 +187,9 @@ def _identified(state: IngestState, seen: Seen) -> PodSpec:
     return with_identity(state, spec, event.namespace, event.labels, event.terminating)
 
 
-def _publish_pending(state: IngestState, event: PodsSeen, sig: int, gang: int, ids: bytes) -> None:
+def _publish_pending(
+    state: IngestState, event: PodsSeen, sig: SignatureId, gang: GangId, ids: bytes
+) -> None:
     if ids and is_ours(state, event.spec):
         key = event.gang if gang and state.gangs[event.gang].gang is None else ""
         state.outbox.append(PodsPending(sig, ids, gang, event.ordered_ms, event.gated, key))
@@ -235,7 +238,8 @@ def _update(state: IngestState, seen: Seen, slots: I64) -> None:
         assign(state, slots, seen.nodes)
     publish_unplaceable(state, slots[changed & (table.nodes[slots] < 0) & ~newly])
     ids = pack(table.ids[slots[changed & pending]])
-    _publish_pending(state, event, int(table.sigs[slots[0]]), int(table.gangs[slots[0]]), ids)
+    sig, gang = SignatureId(int(table.sigs[slots[0]])), GangId(int(table.gangs[slots[0]]))
+    _publish_pending(state, event, sig, gang, ids)
     if state.interest:
         publish_relabelled(state, slots[other_identity | (other_sig & pending)])
     release_many(state, old_sigs, old_labels, old_gangs)
@@ -296,8 +300,8 @@ def forget(state: IngestState, slots: list[int]) -> None:
     if len(slots) == 1:
         slot = slots[0]
         state.outbox.append(PodsGone(int(table.ids[slot]).to_bytes(8, "little")))
-        node, gang = int(table.nodes[slot]), int(table.gangs[slot])
-        sig, labels = int(table.sigs[slot]), int(table.labelsets[slot])
+        node, gang = int(table.nodes[slot]), GangId(int(table.gangs[slot]))
+        sig, labels = SignatureId(int(table.sigs[slot])), int(table.labelsets[slot])
         if node < 0:
             stop_waiting(state, np.array([node], np.int32))
         table.forget(slots)

@@ -13,17 +13,18 @@ from services.placement.core.books.ledger import UNSTARTED_MS, groups
 from services.placement.core.state import PlacementState
 from services.placement.core.transitions import State
 from shared.model.columns import I64
+from shared.model.ids import NO_NODE, NO_SIGNATURE, NodeId, PodId, SignatureId
 from shared.model.objects import CPU, MEMORY, Node, PodSpec
 from shared.scheduling.cycle.signature import Signature
 from shared.scheduling.table.devices import force_devices
 
 
-def compiled(state: PlacementState, sig: int) -> Signature:
+def compiled(state: PlacementState, sig: SignatureId) -> Signature:
     """Return the kernel's compiled form of a known signature."""
     return state.sigs[sig]
 
 
-def define(state: PlacementState, sig: int, spec: PodSpec) -> None:
+def define(state: PlacementState, sig: SignatureId, spec: PodSpec) -> None:
     """Add a signature and its compiled form."""
     state.specs[sig] = spec
     gpu = spec.gpu.milli * spec.gpu.count if spec.gpu is not None else 0
@@ -38,7 +39,7 @@ def define(state: PlacementState, sig: int, spec: PodSpec) -> None:
             count_charged(state, counter, {one.sig_id for one in matched})
 
 
-def count_charged(state: PlacementState, counter: int, sigs: set[int]) -> None:
+def count_charged(state: PlacementState, counter: int, sigs: set[SignatureId]) -> None:
     """Start a new counter with the pods of these signatures that are on nodes already."""
     wanted = sorted(sig for sig in sigs if state.sig_pods.get(sig))
     if wanted:
@@ -49,14 +50,16 @@ def count_charged(state: PlacementState, counter: int, sigs: set[int]) -> None:
         state.table.counters.count(counter, table_rows(state, nodes))
 
 
-def spec_of(state: PlacementState, sig: int, pod: int) -> PodSpec:
+def spec_of(state: PlacementState, sig: SignatureId, pod: PodId) -> PodSpec:
     """Return the spec of a known signature. Raises AssertionError naming the pod."""
     spec = state.specs.get(sig)
     assert spec is not None, f"pod {pod} has signature {sig}, which ingest has not defined"
     return spec
 
 
-def charge(state: PlacementState, rows: I64, sig: int, nodes: I64, masks: I64 | None) -> I64:
+def charge(
+    state: PlacementState, rows: I64, sig: SignatureId, nodes: I64, masks: I64 | None
+) -> I64:
     """Charge pods of one signature to nodes of the table and write it into their ledger rows;
     return the nodes' rows in the table.
     """
@@ -64,13 +67,15 @@ def charge(state: PlacementState, rows: I64, sig: int, nodes: I64, masks: I64 | 
     return _charge(state, sig, nodes, masks, 1)
 
 
-def charge_one(state: PlacementState, row: int, sig: int, node: int, mask: int) -> None:
+def charge_one(state: PlacementState, row: int, sig: SignatureId, node: NodeId, mask: int) -> None:
     """`charge` for one pod, with numbers instead of arrays, for unbatched dispatches."""
     state.ledger.write_one(row, sig, node, mask, UNSTARTED_MS + state.now_ms)
     _charge_one(state, sig, node, mask, 1)
 
 
-def _charge_one(state: PlacementState, sig: int, node: int, mask: int, sign: int) -> None:
+def _charge_one(
+    state: PlacementState, sig: SignatureId, node: NodeId, mask: int, sign: int
+) -> None:
     at = state.table.row_of(node)
     assert at is not None, f"signature {sig}: charged to node {node}, which is not there"
     state.table.charge_one(state.sigs[sig], at, mask, sign)
@@ -82,9 +87,9 @@ def _charge_one(state: PlacementState, sig: int, node: int, mask: int, sign: int
 
 def _release_one(state: PlacementState, row: int) -> None:
     ledger = state.ledger
-    sig, node = int(ledger.sig[row]), int(ledger.node[row])
+    sig, node = ledger.sig_at(row), ledger.node_at(row)
     _charge_one(state, sig, node, int(ledger.devices[row]), -1)
-    ledger.write_one(row, 0, 0, 0, 0)
+    ledger.write_one(row, NO_SIGNATURE, NO_NODE, 0, 0)
     if state.refused:
         state.improved_nodes.add(node)
     if sig in state.retired:
@@ -108,7 +113,7 @@ def release(state: PlacementState, rows: I64) -> None:
     ledger.clear(rows)
 
 
-def charge_observed(state: PlacementState, rows: I64, sig: int, nodes: I64) -> None:
+def charge_observed(state: PlacementState, rows: I64, sig: SignatureId, nodes: I64) -> None:
     """Charge pods that the cluster shows on known nodes. Their devices are unknown, so the rule
     picks them, pod by pod.
     """
@@ -131,7 +136,7 @@ def mark_improved(state: PlacementState, nodes: I64) -> None:
         state.improved_nodes.update(nodes.tolist())
 
 
-def forget_if_unused(state: PlacementState, sig: int) -> None:
+def forget_if_unused(state: PlacementState, sig: SignatureId) -> None:
     """Forget a retired signature once its last charge is released."""
     nominated = any(one.sig == sig for one in state.nominations.values())
     if not state.sig_pods.get(sig) and not nominated:
@@ -153,7 +158,9 @@ def level(state: PlacementState, priority: int, highest: int) -> NDArray[np.int3
     return counts
 
 
-def _charge(state: PlacementState, sig: int, nodes: I64, masks: I64 | None, sign: int) -> I64:
+def _charge(
+    state: PlacementState, sig: SignatureId, nodes: I64, masks: I64 | None, sign: int
+) -> I64:
     count = len(nodes)
     if not count:
         return nodes
@@ -172,7 +179,7 @@ def _charge(state: PlacementState, sig: int, nodes: I64, masks: I64 | None, sign
     return rows
 
 
-def _add_up(state: PlacementState, sig: int, count: int) -> None:
+def _add_up(state: PlacementState, sig: SignatureId, count: int) -> None:
     left = state.sig_pods.get(sig, 0) + count
     assert left >= 0, f"signature {sig}: {-left} pods more given back than were charged"
     if left:
@@ -199,7 +206,7 @@ def table_rows(state: PlacementState, nodes: I64) -> I64:
     return np.array([state.row_by_node[n] if n < len(state.row_by_node) else -1 for n in nodes])
 
 
-def set_nodes(state: PlacementState, ids: list[int], nodes: Sequence[Node]) -> None:
+def set_nodes(state: PlacementState, ids: list[NodeId], nodes: Sequence[Node]) -> None:
     """Add or change nodes; their charges stay."""
     state.table.set_nodes(ids, nodes)
     state.nodes.update(zip(ids, nodes, strict=True))
@@ -219,7 +226,7 @@ def recount_capacity(state: PlacementState) -> None:
     have.gpu_milli = int(table.gpu_count.sum(dtype=np.int64)) * 1000
 
 
-def charge_strays(state: PlacementState, nodes: list[int]) -> None:
+def charge_strays(state: PlacementState, nodes: list[NodeId]) -> None:
     """Charge the strays: pods that were on these nodes before the nodes were known."""
     arrived = [node for node in nodes if state.strays.pop(node, 0)]
     if not arrived:
@@ -247,7 +254,7 @@ def charge_ledger(state: PlacementState) -> None:
         state.strays[node] = len(part)
 
 
-def swap(state: PlacementState, rows: I64, old: int, new: int) -> None:
+def swap(state: PlacementState, rows: I64, old: SignatureId, new: SignatureId) -> None:
     """Charge pods in place under another signature with the same load. Inter-pod rules may select
     them differently now, so their nodes count as improved.
     """

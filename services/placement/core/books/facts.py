@@ -43,6 +43,7 @@ from shared.events.ingest import (
     StorageSet,
 )
 from shared.model.columns import I64, has_repeats, pack, size, split, unpack
+from shared.model.ids import PodId
 from shared.scheduling.table.images import Spread
 
 GONE_REMEMBERED_MAX = 65_536
@@ -228,7 +229,7 @@ def _place_facts(state: PlacementState, rows: I64, sigs: I64, nodes: I64) -> Non
     known = np.array([node in state.nodes for node in nodes.tolist()], np.bool_)
     ledger.advance(rows[known], "PodsAssigned")
     for sig, part in groups(sigs[known]):
-        spec_of(state, sig, int(ledger.ids(rows[known][part])[0]))
+        spec_of(state, sig, ledger.pod_at(rows[known][part].item(0)))
         charge_observed(state, rows[known][part], sig, nodes[known][part])
     unknown = ~known
     if unknown.any():
@@ -301,7 +302,7 @@ def on_bind_failed(state: PlacementState, event: BindFailed) -> None:
         dispatches.fail_reservations(state, event)
 
 
-def _remember_gone(state: PlacementState, fresh: list[int]) -> None:
+def _remember_gone(state: PlacementState, fresh: list[PodId]) -> None:
     state.gone.extend(fresh)
     excess = len(state.gone) - GONE_REMEMBERED_MAX
     if excess > 0:
@@ -333,7 +334,8 @@ def on_budget_gone(state: PlacementState, event: BudgetGone) -> None:
             del state.budgets_more[pod]
     ledger = state.ledger
     for row in np.flatnonzero(ledger.budget == event.budget).tolist():
-        more = state.budgets_more.pop(row + ledger.base, ())
+        pod = ledger.pod_at(row)
+        more = state.budgets_more.pop(pod, ())
         ledger.budget[row] = more[0] if more else 0
         if len(more) > 1:
-            state.budgets_more[row + ledger.base] = more[1:]
+            state.budgets_more[pod] = more[1:]

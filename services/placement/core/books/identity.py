@@ -21,6 +21,7 @@ from shared.events.permit import HoldAsked
 from shared.events.preemption import DryRunAsked, GangNominateAsked, NominateAsked
 from shared.events.queueing import Members
 from shared.model.columns import I64, pack, split, unpack
+from shared.model.ids import PodId, SignatureId
 
 
 def on_pods_relabelled(state: PlacementState, event: PodsRelabelled) -> None:
@@ -49,7 +50,7 @@ def on_pods_relabelled(state: PlacementState, event: PodsRelabelled) -> None:
         _rename_nominations(state, dict(zip(ids.tolist(), sigs.tolist(), strict=True)))
 
 
-def _swap(state: PlacementState, rows: I64, sig: int) -> None:
+def _swap(state: PlacementState, rows: I64, sig: SignatureId) -> None:
     """Charge pods under another signature, unless more than their identity changed: then the
     decision stands until a fact contradicts it.
     """
@@ -58,7 +59,7 @@ def _swap(state: PlacementState, rows: I64, sig: int) -> None:
             swap(state, rows[part], old, sig)
 
 
-def alike(state: PlacementState, old: int, new: int) -> bool:
+def alike(state: PlacementState, old: SignatureId, new: SignatureId) -> bool:
     """Return whether two signatures differ only in the pod's identity."""
     return state.specs[old].anonymous() == state.specs[new].anonymous()
 
@@ -75,7 +76,7 @@ def _refuse_alike(state: PlacementState, sigs: I64) -> None:
         state.hopeless.update(sig for sig in new if state.specs[sig].anonymous() in hopeless)
 
 
-def _rename_nominations(state: PlacementState, sigs: dict[int, int]) -> None:
+def _rename_nominations(state: PlacementState, sigs: dict[PodId, SignatureId]) -> None:
     for _ask, one in sorted(state.nominations.items()):
         sig = sigs.get(one.pod, one.sig)
         if sig != one.sig and alike(state, one.sig, sig):
@@ -85,18 +86,20 @@ def _rename_nominations(state: PlacementState, sigs: dict[int, int]) -> None:
                 forget_if_unused(state, old)
 
 
-def latest_sigs(state: PlacementState, sig: int, ids: I64) -> I64:
+def latest_sigs(state: PlacementState, sig: SignatureId, ids: I64) -> I64:
     """Return the latest signatures of pods that a dispatch or task names under `sig`."""
     rows = state.ledger.rows(ids)  # first: may replace the columns
     latest = state.ledger.latest_sig[rows]
     return np.where(latest == 0, sig, latest).astype(np.int64)
 
 
-def _latest_sig(state: PlacementState, sig: int, pod: int) -> int:
-    return int(latest_sigs(state, sig, np.array([pod], np.int64))[0])
+def _latest_sig(state: PlacementState, sig: SignatureId, pod: PodId) -> SignatureId:
+    return SignatureId(latest_sigs(state, sig, np.array([pod], np.int64)).item(0))
 
 
-def by_latest_sig(state: PlacementState, sig: int, ids: I64) -> list[tuple[int, I64]]:
+def by_latest_sig(
+    state: PlacementState, sig: SignatureId, ids: I64
+) -> list[tuple[SignatureId, I64]]:
     """Return (signature, pods) of a dispatch or a group of members, in a fixed order."""
     if not state.has_latest_sigs or not len(ids):
         return [(sig, ids)]

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from services.placement.core.transitions import CHARGED, ILLEGAL, NEXT, VICTIMS, State
 from shared.model.columns import I64, pack, unpack
+from shared.model.ids import NodeId, PodId, SignatureId
 
 I8 = NDArray[np.int8]
 Mask = NDArray[np.bool_]
@@ -66,23 +67,35 @@ class Ledger:
             self._reshape(low, high)
         return ids - self.base
 
-    def row(self, pod: int) -> int:
+    def row(self, pod: PodId) -> int:
         """Return the row of one pod; the columns grow to hold it."""
         if not self.base <= pod < self.base + len(self.kind):
             self._reshape(pod, pod)
         return pod - self.base
 
-    def kind_of(self, pod: int) -> State:
+    def kind_of(self, pod: PodId) -> State:
         """Return the state of one pod."""
         row = pod - self.base
         return State(int(self.kind[row])) if 0 <= row < len(self.kind) else State.FREE
 
-    def placed_row(self, pod: int, node: int) -> int | None:
+    def placed_row(self, pod: PodId, node: NodeId) -> int | None:
         """Return the row of a pod charged to this node, else None."""
         row = pod - self.base
         if not 0 <= row < len(self.kind) or not IS_CHARGED[self.kind[row]]:
             return None
         return row if int(self.node[row]) == node else None
+
+    def pod_at(self, row: int) -> PodId:
+        """Return the pod of a row."""
+        return PodId(row + self.base)
+
+    def node_at(self, row: int) -> NodeId:
+        """Return the node in a row."""
+        return NodeId(self.node.item(row))
+
+    def sig_at(self, row: int) -> SignatureId:
+        """Return the signature in a row."""
+        return SignatureId(self.sig.item(row))
 
     def ids(self, rows: I64) -> I64:
         """Return the pod ids of rows."""
@@ -96,7 +109,7 @@ class Ledger:
         after = NEXT[event][before]
         if len(after) and (after.min() if len(after) > 1 else after[0]) == ILLEGAL:
             worst = int(np.argmin(after))
-            raise AssertionError(self.story(int(rows[worst]) + self.base, event))
+            raise AssertionError(self.story(self.pod_at(int(rows[worst])), event))
         self.kind[rows] = after
         return before
 
@@ -105,11 +118,11 @@ class Ledger:
         before = int(self.kind[row])
         after = NEXT_OF[event][before]
         if after == ILLEGAL:
-            raise AssertionError(self.story(row + self.base, event))
+            raise AssertionError(self.story(self.pod_at(row), event))
         self.kind[row] = after
         return before
 
-    def story(self, pod: int, event: str) -> str:
+    def story(self, pod: PodId, event: str) -> str:
         """Return one line about a pod that explains why `event` was illegal."""
         row = self.row(pod)
         state = State(int(self.kind[row]))
@@ -118,14 +131,18 @@ class Ledger:
             f"since {self.start_ms[row]} ms): {event} is not a legal transition"
         )
 
-    def write(self, rows: I64, sig: int | I64, nodes: I64, devices: int | I64, now_ms: int) -> None:
+    def write(
+        self, rows: I64, sig: SignatureId | I64, nodes: I64, devices: int | I64, now_ms: int
+    ) -> None:
         """Write signature, node, device mask and start of pods that take their places."""
         self.sig[rows] = sig
         self.node[rows] = nodes
         self.devices[rows] = devices
         self.start_ms[rows] = now_ms
 
-    def write_one(self, row: int, sig: int, node: int, devices: int, now_ms: int) -> None:
+    def write_one(
+        self, row: int, sig: SignatureId, node: NodeId, devices: int, now_ms: int
+    ) -> None:
         """`write` for one row."""
         self.sig[row] = sig
         self.node[row] = node
@@ -189,7 +206,7 @@ class Ledger:
         self.base = low
 
 
-def groups(values: NDArray[np.integer]) -> Iterator[tuple[int, I64]]:
+def groups(values: NDArray[np.integer]) -> Iterator[tuple[Any, I64]]:
     """Yield (value, its positions in order) for each distinct value, ascending."""
     if not len(values):
         return

@@ -35,33 +35,34 @@ from services.placement.core.state import PlacementState, Unsettled
 from services.placement.core.transitions import State
 from shared.events.ingest import NodesSet
 from shared.model.columns import I64, unpack
+from shared.model.ids import NO_ATTEMPT, NO_GANG, AttemptId, GangAttempt, GangId, NodeId, PodId
 from shared.model.objects import Node
 
 MAY_LAND = (State.RESERVED, State.HELD, State.BOUND)
 """States of pods that were decided and not yet confirmed by a fact."""
 
 
-def may_land(state: PlacementState, rows: I64, before: I8) -> list[tuple[int, Unsettled]]:
+def may_land(state: PlacementState, rows: I64, before: I8) -> list[tuple[PodId, Unsettled]]:
     """Return the pods to remember of nodes that are deleted now, by their states before; called
     before the rows are cleared and the nodes forgotten.
     """
     ledger = state.ledger
     chosen = np.isin(before, MAY_LAND)
-    holds: dict[int, tuple[int, int]] = {}
+    holds: dict[PodId, GangAttempt] = {}
     if (before == State.HELD).any():
         for key, ids in sorted(state.holds.items()):
             holds.update(dict.fromkeys(ids.tolist(), key))
     found = []
     for row, kind in zip(rows[chosen].tolist(), before[chosen].tolist(), strict=True):
-        pod, node = row + ledger.base, int(ledger.node[row])
+        pod, node = ledger.pod_at(row), ledger.node_at(row)
         is_held = kind == State.HELD
         assert not is_held or pod in holds, f"pod {pod} is held on node {node}, for no attempt"
-        gang, attempt = holds[pod] if is_held else (0, 0)
+        gang, attempt = holds[pod] if is_held else (NO_GANG, NO_ATTEMPT)
         found.append((pod, Unsettled(state.nodes[node].name, node, gang, attempt)))
     return found
 
 
-def remember(state: PlacementState, pods: list[tuple[int, Unsettled]]) -> None:
+def remember(state: PlacementState, pods: list[tuple[PodId, Unsettled]]) -> None:
     """Remember pods that must be settled before a node with their node's name is let in."""
     settle(state, [pod for pod, _one in pods])
     for pod, one in pods:
@@ -69,7 +70,7 @@ def remember(state: PlacementState, pods: list[tuple[int, Unsettled]]) -> None:
         state.unsettled_on[one.name] = state.unsettled_on.get(one.name, 0) + 1
 
 
-def withhold(state: PlacementState, event: NodesSet) -> tuple[list[int], Sequence[Node]]:
+def withhold(state: PlacementState, event: NodesSet) -> tuple[list[NodeId], Sequence[Node]]:
     """Withhold new nodes whose names pods may still be bound to; return the others."""
     ids, nodes = [], []
     for node, value in zip(unpack(event.ids).tolist(), event.nodes, strict=True):
@@ -95,7 +96,7 @@ def settle_failed_binds(state: PlacementState, ids: I64, nodes: I64 | None) -> N
 
 
 def settle_attempt(
-    state: PlacementState, gang: int, attempt: int, committed: Iterable[int]
+    state: PlacementState, gang: GangId, attempt: AttemptId, committed: Iterable[PodId]
 ) -> None:
     """End an attempt: the binds of committed members may start now, the others have none."""
     sent = set(committed)
@@ -104,13 +105,13 @@ def settle_attempt(
         if (one.gang, one.attempt) != (gang, attempt):
             continue
         if pod in sent:
-            one.gang = one.attempt = 0
+            one.gang, one.attempt = NO_GANG, NO_ATTEMPT
         else:
             over.append(pod)
     settle(state, over)
 
 
-def settle(state: PlacementState, pods: list[int]) -> None:
+def settle(state: PlacementState, pods: list[PodId]) -> None:
     """Settle pods with no bind under way: nodes that waited only for them are let in as if they
     came now.
     """

@@ -17,12 +17,12 @@ from shared.events.permit import OfferAsked
 from shared.events.placement import ExtendersAsked
 from shared.events.queueing import Members
 from shared.model.columns import pack, unpack
+from shared.model.ids import EffectId, GangAttempt, PodId, SignatureId
 from shared.scheduling.cycle.kernel import as_picks
 from shared.scheduling.table.layout import NominatedPods
 from shared.scheduling.table.picks import Picks
 from shared.scheduling.table.table import NodeTable
 
-Attempt = tuple[int, int]
 """(gang, attempt)"""
 Reasons = tuple[tuple[str, int], ...]
 NOT_LEFT = "node(s) that extenders do not leave"
@@ -54,9 +54,9 @@ def decide_question(state: PlacementState, event: OfferAsked) -> ExtendersAsked 
         )
         rows = state.kernel.fitting(state.table, compiled(state, sig), nominated_pods)
         if len(rows):
-            pod, ask = int(unpack(part.ids)[0]), state.extender_asks + 1
+            pod, effect = PodId(unpack(part.ids).item(0)), EffectId(state.extender_asks + 1)
             nodes = pack(state.table.ids[rows])
-            return ExtendersAsked(ask, event.attempt, sig, pod, nodes, gang=event.gang)
+            return ExtendersAsked(effect, event.attempt, sig, pod, nodes, gang=event.gang)
     return None
 
 
@@ -67,8 +67,8 @@ def _parts(state: PlacementState, event: OfferAsked) -> list[Members]:
 def place_one(
     state: PlacementState,
     table: NodeTable,
-    key: Attempt,
-    sig: int,
+    key: GangAttempt,
+    sig: SignatureId,
     nominated_pods: NominatedPods | None,
 ) -> Picks:
     """Return a place for one member among the nodes that extenders left."""
@@ -83,7 +83,9 @@ def place_one(
     return as_picks(wanted, found[0])
 
 
-def reasons(state: PlacementState, key: Attempt, sig: int, of_plugins: Reasons) -> Reasons:
+def reasons(
+    state: PlacementState, key: GangAttempt, sig: SignatureId, of_plugins: Reasons
+) -> Reasons:
     """Return why there is no place: the reasons of plugins and extenders."""
     answer = state.member_answers.get(key, {}).get(sig)
     if answer is not None and answer.error:
@@ -94,14 +96,14 @@ def reasons(state: PlacementState, key: Attempt, sig: int, of_plugins: Reasons) 
     return tuple(sorted(found.items())) or ((NOT_LEFT, len(state.nodes)),)
 
 
-def note_refused(state: PlacementState, key: Attempt, sig: int) -> None:
+def note_refused(state: PlacementState, key: GangAttempt, sig: SignatureId) -> None:
     """Retry its members later even though no node may announce it."""
     answer = state.member_answers.get(key, {}).get(sig)
     if answer is not None:
         retries.remember(state, sig, answer)
 
 
-def end_attempt(state: PlacementState, key: Attempt) -> None:
+def end_attempt(state: PlacementState, key: GangAttempt) -> None:
     """Forget the answers of an ended attempt."""
     state.member_answers.pop(key, None)
     open_ = state.work_queue.member_call

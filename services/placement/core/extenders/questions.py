@@ -18,13 +18,14 @@ from services.placement.core.state import PlacementState
 from shared.events.observed import ExtendersAnswered
 from shared.events.placement import ExtendersAsked, NominationLost, Refused
 from shared.model.columns import I64, as_numbers, size, unpack
+from shared.model.ids import NO_ASK, SignatureId
 from shared.scheduling.profile import NAMED_NODES
 from shared.scheduling.table.table import NodeTable
 
 NOT_LEFT = "extenders refuse the nominated node"
 
 
-def is_interested(state: PlacementState, sig: int) -> bool:
+def is_interested(state: PlacementState, sig: SignatureId) -> bool:
     """Return whether an extender is interested in these pods (IsInterested)."""
     spec = state.specs[sig]
     return any(one.judges(spec) for one in state.config.extenders)
@@ -38,7 +39,7 @@ def decide_promise_refused(state: PlacementState) -> Iterator[NominationLost]:
     if call is None or call.answer is None or call.answer.error:
         return
     pod, answer = call.asked.pod, call.answer
-    one = state.nominations.get(state.nomination_of_pod.get(pod, 0))
+    one = state.nominations.get(state.nomination_of_pod.get(pod, NO_ASK))
     if one is None or not one.announced:
         return
     if one.node in as_numbers(call.asked.nodes) and one.node not in as_numbers(answer.nodes):

@@ -13,6 +13,7 @@ from services.placement.core.state import PlacementState
 from shared.events.observed import ExtendersAnswered
 from shared.events.placement import ExtendersAsked, Refused
 from shared.model.columns import I64
+from shared.model.ids import NodeId, SignatureId
 from shared.scheduling.table.layout import NominatedPods
 
 RETRY_MS = 300_000
@@ -44,7 +45,7 @@ def on_extenders_answered(state: PlacementState, event: ExtendersAnswered) -> No
         state.work_queue.close_call(event)
 
 
-def due(state: PlacementState) -> list[int]:
+def due(state: PlacementState) -> list[SignatureId]:
     """Return the signatures refused by extenders that are due for a retry."""
     return [sig for sig, at_ms in sorted(state.extender_retry_ms.items()) if at_ms <= state.now_ms]
 
@@ -59,7 +60,7 @@ def note_refused(state: PlacementState, event: Refused) -> None:
         state.extender_refusals[event.sig] = structs.replace(event, attempt=0, ids=b"")
 
 
-def remember(state: PlacementState, sig: int, answer: ExtendersAnswered) -> None:
+def remember(state: PlacementState, sig: SignatureId, answer: ExtendersAnswered) -> None:
     """Note when to retry a gang refused after this answer, as no node may announce it."""
     if sig in state.refused:
         state.extender_retry_ms[sig] = state.now_ms + (
@@ -67,13 +68,13 @@ def remember(state: PlacementState, sig: int, answer: ExtendersAnswered) -> None
         )
 
 
-def forget(state: PlacementState, sig: int) -> None:
+def forget(state: PlacementState, sig: SignatureId) -> None:
     """Forget a signature whose pods are retried or deleted."""
     state.extender_retry_ms.pop(sig, None)
     state.extender_refusals.pop(sig, None)
 
 
-def note_room_refused(state: PlacementState, node: int) -> None:
+def note_room_refused(state: PlacementState, node: NodeId) -> None:
     """Note that extenders refuse the asked pod a node that its victims have left."""
     call = state.work_queue.extender_call
     assert call is not None, f"node {node} is refused, and no call is open"
@@ -84,7 +85,9 @@ def note_room_refused(state: PlacementState, node: int) -> None:
     state.extender_vetoes = kept
 
 
-def rows_to_try(state: PlacementState, sig: int, nominated_pods: NominatedPods | None) -> I64:
+def rows_to_try(
+    state: PlacementState, sig: SignatureId, nominated_pods: NominatedPods | None
+) -> I64:
     """Return the rows where preemption may help, except nodes that extenders refused to this
     signature a short time ago.
     """

@@ -30,6 +30,7 @@ from shared.events.permit import GangCommitted, GangReleased, GangTimedOut, Hold
 from shared.events.placement import GangHeld, GangOffered, GangRefused, MemberVolumes, Shown
 from shared.events.queueing import Members
 from shared.model.columns import I64, pack, pack_totals, size, unpack
+from shared.model.ids import SignatureId
 from shared.scheduling.table.picks import Picks
 from shared.scheduling.table.table import NodeTable
 
@@ -51,7 +52,7 @@ def decide_offer(state: PlacementState, event: OfferAsked, void: bool) -> GangOf
         return GangOffered(state.shard, event.gang, event.attempt, none, (), nodes)
     trial, gang_places = state.table.trial(), GangPlaces(state, event.gang, event.attempt)
     counts: list[int] = []
-    short: list[int] = []  # signatures
+    short: list[SignatureId] = []
     reasons: Reasons = ()
     helps = False
     with member_volumes.assumed_on_trial(state) as assumed:
@@ -76,7 +77,7 @@ def decide_offer(state: PlacementState, event: OfferAsked, void: bool) -> GangOf
 def _try(
     state: PlacementState,
     trial: NodeTable,
-    sig: int,
+    sig: SignatureId,
     count: int,
     assumed: Assumed,
     gang_places: GangPlaces,
@@ -104,7 +105,9 @@ def _try(
     return picks, choices
 
 
-def _reasons(state: PlacementState, trial: NodeTable, sig: int, gang_places: GangPlaces) -> Reasons:
+def _reasons(
+    state: PlacementState, trial: NodeTable, sig: SignatureId, gang_places: GangPlaces
+) -> Reasons:
     """Return why no more members of this signature fit on the trial."""
     why_not = unsupported_reason(state, sig)
     if why_not:
@@ -176,7 +179,10 @@ def _shown(state: PlacementState, parts: list[Part]) -> tuple[Shown, ...]:
     with the volumes.
     """
     parts = [part for part in parts if len(part[0]) and not part[3]]
-    specs = [(ids, spec_for_bind_plugins(state, int(sigs[0]))) for ids, sigs, *_rest in parts]
+    specs = [
+        (ids, spec_for_bind_plugins(state, SignatureId(sigs.item(0))))
+        for ids, sigs, *_rest in parts
+    ]
     return tuple(Shown(pack(ids), spec) for ids, spec in specs if spec is not None)
 
 
@@ -197,7 +203,7 @@ def on_gang_answer(state: PlacementState, event: GangOffered | GangHeld | GangRe
 
 def _short(
     state: PlacementState, members: tuple[Members, ...], event: GangOffered | GangRefused
-) -> list[int]:
+) -> list[SignatureId]:
     short = members
     if isinstance(event, GangOffered):
         counts = zip(members, event.counts, strict=True)

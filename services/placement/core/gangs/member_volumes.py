@@ -16,6 +16,7 @@ from shared.events.base import Event
 from shared.events.permit import GangCommitted
 from shared.events.placement import GangHeld, VolumesChosen
 from shared.model.columns import pack, unpack
+from shared.model.ids import GangAttempt, PodId, SignatureId
 from shared.model.volumes import Choice
 from shared.scheduling.table.picks import Picks
 from shared.scheduling.table.table import NodeTable
@@ -39,7 +40,7 @@ def assumed_on_trial(state: PlacementState) -> Iterator[Assumed]:
 def place_each(
     state: PlacementState,
     trial: NodeTable,
-    sig: int,
+    sig: SignatureId,
     count: int,
     place_one: Callable[[], Picks],
     assumed: Assumed,
@@ -92,7 +93,7 @@ def commit_choices(state: PlacementState, event: GangCommitted) -> None:
             state.choices_to_report[pod] = members[pod]
 
 
-def drop_choices(state: PlacementState, key: tuple[int, int]) -> None:
+def drop_choices(state: PlacementState, key: GangAttempt) -> None:
     """Drop the choices of the attempt."""
     state.member_choices.pop(key, None)
 
@@ -107,10 +108,10 @@ def on_volumes_chosen(state: PlacementState, event: VolumesChosen) -> None:
     """Start the bind timeout of the claims. A member that holds nothing any more is given up by
     binding.
     """
-    pod = int.from_bytes(event.ids, "little")
+    pod = PodId(int.from_bytes(event.ids, "little"))
     del state.choices_to_report[pod]
     wait = state.volume_waits.get(pod)
     if wait is not None and wait.until_ms is None:
-        sig = int(state.ledger.sig[state.ledger.row(pod)])
+        sig = state.ledger.sig_at(state.ledger.row(pod))
         wait.until_ms = state.now_ms + reservations.bind_timeout_ms(state, sig)
         reservations.check_claims(state, [pod])

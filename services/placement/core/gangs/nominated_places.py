@@ -12,6 +12,7 @@ import numpy as np
 from services.placement.core.books.charges import compiled
 from services.placement.core.preemption import nominations
 from services.placement.core.state import Nomination, PlacementState
+from shared.model.ids import AskId, AttemptId, GangId, SignatureId
 from shared.scheduling.cycle.kernel import as_picks
 from shared.scheduling.table.layout import NominatedPods
 from shared.scheduling.table.picks import Picks
@@ -35,14 +36,14 @@ class GangPlaces:
     the attempt's.
     """
 
-    def __init__(self, state: PlacementState, gang: int, attempt: int) -> None:
+    def __init__(self, state: PlacementState, gang: GangId, attempt: AttemptId) -> None:
         """Start with all places untried."""
         self.key = (gang, attempt)
         self._state, self._gang = state, gang
-        self._tried: set[int] = set()  # asks
+        self._tried: set[AskId] = set()
         self.is_some = any(one.counts for one in nominations.of_gang(state, gang))
 
-    def nominated_pods(self, sig: int) -> NominatedPods | None:
+    def nominated_pods(self, sig: SignatureId) -> NominatedPods | None:
         """Return the nominations that a member must leave room for: those of other pods, and the
         gang's own places that no member was tried in yet.
         """
@@ -53,7 +54,7 @@ class GangPlaces:
             return nominations.nominated_pods_for(state, state.specs[sig].priority)
         return self._nominated_pods(sig, [one for _ask, one in sorted(state.nominations.items())])
 
-    def _nominated_pods(self, sig: int, known: list[Nomination]) -> NominatedPods:
+    def _nominated_pods(self, sig: SignatureId, known: list[Nomination]) -> NominatedPods:
         """Return these nominations; the gang's own count whatever their priority."""
         state, priority = self._state, self._state.specs[sig].priority
         found: nominations.NewNominatedPods = {}
@@ -65,7 +66,7 @@ class GangPlaces:
                 found.setdefault(one.node, []).append((compiled(state, one.sig), one.mask))
         return found
 
-    def place_members(self, trial: NodeTable, sig: int, count: int) -> list[Picks]:
+    def place_members(self, trial: NodeTable, sig: SignatureId, count: int) -> list[Picks]:
         """Place up to `count` members of a signature in places made for it, charged on
         the trial.
         """

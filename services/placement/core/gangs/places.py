@@ -35,6 +35,7 @@ from shared.events.placement import (
 )
 from shared.events.preemption import DryRunAsked, GangDryRunAsked, GangNominateAsked
 from shared.model.columns import as_numbers, pack, size
+from shared.model.ids import NO_POD, NodeId, PodId, SignatureId
 from shared.model.victims import Nominee
 from shared.scheduling.cycle.inter_pod_rules import fits, rules_of
 from shared.scheduling.cycle.score_classes import static_of
@@ -43,14 +44,14 @@ from shared.scheduling.table.table import NodeTable
 Reasons = tuple[tuple[str, int], ...]
 
 
-def may_help(state: PlacementState, table: NodeTable, sig: int) -> bool:
+def may_help(state: PlacementState, table: NodeTable, sig: SignatureId) -> bool:
     """Return whether pods of lower priority could leave for members of this signature, on the nodes
     of `table`.
     """
     return is_preempting(state, sig) and has_lower_priority_pod(state, table, sig, None)
 
 
-def is_preempting(state: PlacementState, sig: int) -> bool:
+def is_preempting(state: PlacementState, sig: SignatureId) -> bool:
     """Return whether preemption serves such members: not if a place depends on more than its node,
     or if extenders or plugins choose victims.
     """
@@ -88,7 +89,11 @@ def decide_places(state: PlacementState, event: GangDryRunAsked) -> PlacesFound:
 
 
 def _seats(
-    state: PlacementState, event: GangDryRunAsked, sig: int, count: int, before: Sequence[Seat]
+    state: PlacementState,
+    event: GangDryRunAsked,
+    sig: SignatureId,
+    count: int,
+    before: Sequence[Seat],
 ) -> tuple[list[Seat], Reasons]:
     found = _free(state, sig, count, before)
     if len(found) == count:
@@ -98,7 +103,9 @@ def _seats(
     return found, tuple(sorted(run.reasons.items()))
 
 
-def _free(state: PlacementState, sig: int, count: int, before: Sequence[Seat]) -> list[Seat]:
+def _free(
+    state: PlacementState, sig: SignatureId, count: int, before: Sequence[Seat]
+) -> list[Seat]:
     """Return nodes on which members fit without victims."""
     nominated_pods = nominations.nominated_pods_for(state, state.specs[sig].priority)
     for seat in before:
@@ -112,7 +119,7 @@ def _free(state: PlacementState, sig: int, count: int, before: Sequence[Seat]) -
     ]
 
 
-def _without_victims(state: PlacementState, node: int) -> Candidate:
+def _without_victims(state: PlacementState, node: NodeId) -> Candidate:
     return Candidate(node, b"", 0, 0, 0, 0, state.world)
 
 
@@ -120,10 +127,14 @@ class _Members(DryRun):
     """The dry run for the members of one signature."""
 
     def __init__(
-        self, state: PlacementState, event: GangDryRunAsked, sig: int, before: Sequence[Seat]
+        self,
+        state: PlacementState,
+        event: GangDryRunAsked,
+        sig: SignatureId,
+        before: Sequence[Seat],
     ) -> None:
         """`before`: the places of other members."""
-        asked = DryRunAsked(event.ask, 0, sig, event.budgets, event.taken, named=event.named)
+        asked = DryRunAsked(event.ask, NO_POD, sig, event.budgets, event.taken, named=event.named)
         super().__init__(state, asked, before)
         # Nodes whose pods leave for the gang: the next member may fit there without more victims.
         self.shared = {one.candidate.node for one in before if one.candidate.victims}
@@ -180,7 +191,9 @@ class _Members(DryRun):
         for _tried in self._each(np.array([row], np.int64)):
             pass
 
-    def _try_node(self, row: int, node: int, victims: list[Victim], leaving: list[Victim]) -> None:
+    def _try_node(
+        self, row: int, node: NodeId, victims: list[Victim], leaving: list[Victim]
+    ) -> None:
         if node in self.shared and self._fits(self._without(row, node, leaving)):
             heappush(self.found, ((-1,), row, _without_victims(self.state, node)))
             self.clean += 1
@@ -195,7 +208,7 @@ def decide_gang_nomination(
     stale = GangNominationStale(state.shard, event.ask, event.gang)
     if void or not all(_is_wanting(state, one) for one in event.nominees):
         return stale
-    kept: set[int] = set()
+    kept: set[PodId] = set()
     for node in sorted({one.node for one in event.nominees}):
         nominees_here = [one for one in event.nominees if one.node == node]
         leave = _needed(state, node, nominees_here)
@@ -223,17 +236,17 @@ def _is_wanting(state: PlacementState, one: Nominee) -> bool:
     return not IS_CHARGED[kind] and kind not in (State.GONE, State.STRAY)
 
 
-def _needed(state: PlacementState, node: int, nominees: Sequence[Nominee]) -> set[int] | None:
+def _needed(state: PlacementState, node: NodeId, nominees: Sequence[Nominee]) -> set[PodId] | None:
     """Return the pods that must leave the node so that all of these fit, or None if that is
     impossible.
     """
     ledger = state.ledger
-    lowest: dict[int, int] = {}  # victim -> priority of the member it leaves for
+    lowest: dict[PodId, int] = {}  # victim -> priority of the member it leaves for
     for one in nominees:
         for pod in as_numbers(one.victims):
             lowest[pod] = state.specs[one.sig].priority
     rows = [row for pod in lowest if (row := ledger.placed_row(pod, node)) is not None]
-    victims = {row + ledger.base: state.specs[int(ledger.sig[row])].priority for row in rows}
+    victims = {ledger.pod_at(row): state.specs[ledger.sig_at(row)].priority for row in rows}
     if not all(IS_VICTIM[ledger.kind[row]] for row in rows):
         return None
     if any(priority >= lowest[pod] for pod, priority in victims.items()):
@@ -249,19 +262,19 @@ def _needed(state: PlacementState, node: int, nominees: Sequence[Nominee]) -> se
     return leave
 
 
-def _importance(state: PlacementState, pod: int, priority: int) -> tuple[int, int, int, int]:
+def _importance(state: PlacementState, pod: PodId, priority: int) -> tuple[int, int, int, int]:
     """Return the sort key of reprieve: pods covered by a budget first, then as in the dry run."""
     row = state.ledger.row(pod)
     return (state.ledger.budget[row] == 0, -priority, int(state.ledger.start_ms[row]), pod)
 
 
 def _all_fit(
-    state: PlacementState, node: int, nominees: Sequence[Nominee], leave: set[int]
+    state: PlacementState, node: NodeId, nominees: Sequence[Nominee], leave: set[PodId]
 ) -> bool:
     """Return whether these fit on the node one by one without the pods in `leave` and all others
     that are leaving, and no pod being tried there now has to wait for that.
     """
-    before: list[tuple[int, int]] = []
+    before: list[tuple[SignatureId, int]] = []
     for one in nominees:
         wanted = compiled(state, one.sig)
         static = static_of(state.table, wanted.spec, wanted.plugins).ok

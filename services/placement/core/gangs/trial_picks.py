@@ -3,6 +3,7 @@
 import numpy as np
 
 from services.placement.core.state import PlacementState
+from shared.model.ids import SignatureId
 from shared.scheduling.table.layout import NominatedPods
 from shared.scheduling.table.picks import Picks
 from shared.scheduling.table.table import NodeTable
@@ -14,7 +15,7 @@ NOTHING = Picks(NO_ROWS, np.zeros(0, np.int16), NO_ROWS, 0, -1)
 def place(
     state: PlacementState,
     trial: NodeTable,
-    sig: int,
+    sig: SignatureId,
     count: int,
     nominated_pods: NominatedPods | None,
 ) -> Picks:

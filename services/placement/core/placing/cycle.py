@@ -36,6 +36,7 @@ from services.placement.core.state import PlacementState
 from services.placement.core.volumes import reservations
 from shared.events.placement import ExtendersAsked, Refused, Reserved
 from shared.model.columns import I64, ID_BYTES, pack, pack_totals
+from shared.model.ids import AttemptId, EffectId, PodId, SignatureId
 from shared.model.objects import PodSpec
 from shared.scheduling.cycle.report import ended_early
 from shared.scheduling.table.layout import NominatedPods
@@ -92,7 +93,7 @@ def decide_cycle(state: PlacementState, pods_max: int) -> Reserved | Refused | E
 
 def _beside_nominations(state: PlacementState, cycle: Cycle) -> Cycle:
     """Return the cycle with the nominations that count for it. A nominated pod is tried alone."""
-    ids, pod, row = cycle.ids, int(cycle.ids[0]), None
+    ids, pod, row = cycle.ids, PodId(cycle.ids.item(0)), None
     if pod in state.nomination_of_pod:
         ids = ids[:1]
         row = state.table.row_of(state.nominations[state.nomination_of_pod[pod]].node)
@@ -184,10 +185,9 @@ def ask(
         rows = state.kernel.fitting(table, compiled, nominated_pods)
     if not len(rows):
         return Found(None, examined)
-    number, nodes = state.extender_asks + 1, pack(table.ids[rows])
-    return ExtendersAsked(
-        number, cycle.batch.attempt, sig, int(cycle.ids[0]), nodes, examined, alone
-    )
+    effect, nodes = EffectId(state.extender_asks + 1), pack(table.ids[rows])
+    pod = PodId(cycle.ids.item(0))
+    return ExtendersAsked(effect, cycle.batch.attempt, sig, pod, nodes, examined, alone)
 
 
 def answered(state: PlacementState, cycle: Cycle) -> Found | ExtendersAsked | Refused:
@@ -250,7 +250,7 @@ def reserve(state: PlacementState, cycle: Cycle, found: Found) -> Reserved:
     )
 
 
-def spec_for_bind_plugins(state: PlacementState, sig: int) -> PodSpec | None:
+def spec_for_bind_plugins(state: PlacementState, sig: SignatureId) -> PodSpec | None:
     """Return the spec for pods at whose bind users' plugins act or which an extender binds; None
     for other pods. Binding gets it with their nodes.
     """
@@ -262,8 +262,8 @@ def spec_for_bind_plugins(state: PlacementState, sig: int) -> PodSpec | None:
 
 def reject(
     state: PlacementState,
-    attempt: int,
-    sig: int,
+    attempt: AttemptId,
+    sig: SignatureId,
     ids: I64,
     nominated_pods: NominatedPods | None,
     examined: int = 0,

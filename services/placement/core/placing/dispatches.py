@@ -21,6 +21,7 @@ from shared.events.binding import BindFailed, Bound
 from shared.events.placement import Refused, Released, Reserved
 from shared.events.queueing import Dispatched
 from shared.model.columns import I64, as_numbers, size, unpack
+from shared.model.ids import AttemptId, NodeId, PodId, SignatureId
 from shared.scheduling.table.layout import FREE
 
 
@@ -52,7 +53,9 @@ def _placeable(state: PlacementState, event: Dispatched, ids: I64, before: I8) -
     return wanted
 
 
-def _queue(state: PlacementState, attempt: int, sig: int, urgent: bool, ids: I64) -> None:
+def _queue(
+    state: PlacementState, attempt: AttemptId, sig: SignatureId, urgent: bool, ids: I64
+) -> None:
     if not len(ids):
         return
     state.work_queue.arrivals += 1
@@ -128,7 +131,9 @@ def on_reserved(state: PlacementState, event: Reserved) -> None:
         nominations.note_pods_added(state, nodes)
 
 
-def _reserve_one(state: PlacementState, sig: int, pod: int, node: int, mask: int) -> None:
+def _reserve_one(
+    state: PlacementState, sig: SignatureId, pod: PodId, node: NodeId, mask: int
+) -> None:
     ledger, table = state.ledger, state.table
     row = ledger.row(pod)
     ledger.advance_one(row, "Reserved")
@@ -143,7 +148,7 @@ def _reserve_one(state: PlacementState, sig: int, pod: int, node: int, mask: int
         nominations.note_pods_added(state, np.array([node], np.int64))
 
 
-def assert_not_over(state: PlacementState, sig: int, rows: I64) -> None:
+def assert_not_over(state: PlacementState, sig: SignatureId, rows: I64) -> None:
     """Check that no node (by table row) is over-full in an amount that our charge took and the
     filters checked. Only facts over-fill nodes, and no pod is ever added to such a node.
     """
@@ -182,7 +187,7 @@ def on_refused(state: PlacementState, event: Refused) -> None:
     state.work_queue.pop(event.attempt, event.ids)
 
 
-def remember_refused(state: PlacementState, sig: int) -> None:
+def remember_refused(state: PlacementState, sig: SignatureId) -> None:
     """Check this signature on every improved node from now on."""
     if sig in state.specs and sig not in state.retired:
         state.refused.add(sig)

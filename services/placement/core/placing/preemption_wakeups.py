@@ -16,6 +16,7 @@ from services.placement.core.preemption.dry_run import FEW_ROWS, EvictablePods
 from services.placement.core.preemption.reprieve import amount_of
 from services.placement.core.state import PlacementState
 from shared.events.preemption import DryRunAsked
+from shared.model.ids import NO_ASK, NO_POD, SignatureId
 from shared.scheduling.table.layout import FREE, I64
 
 CPU_AND_MEMORY = (FREE, FREE + 1)
@@ -25,7 +26,7 @@ fit are reported unchecked.
 """
 
 
-def note_whether_preemption_helps(state: PlacementState, sig: int, helps: bool) -> None:
+def note_whether_preemption_helps(state: PlacementState, sig: SignatureId, helps: bool) -> None:
     """Note whether preemption may help a signature."""
     if helps or sig not in state.refused or not _may_preempt(state, sig):
         state.hopeless.discard(sig)
@@ -33,11 +34,11 @@ def note_whether_preemption_helps(state: PlacementState, sig: int, helps: bool) 
         state.hopeless.add(sig)
 
 
-def _may_preempt(state: PlacementState, sig: int) -> bool:
+def _may_preempt(state: PlacementState, sig: SignatureId) -> bool:
     return not state.specs[sig].never_preempts and compiled(state, sig).plugins.profile.makes_room
 
 
-def decide_wakeable(state: PlacementState, rows: I64) -> list[int]:
+def decide_wakeable(state: PlacementState, rows: I64) -> list[SignatureId]:
     """Return the hopeless signatures, ascending, for which a node in these rows now has victims
     that would make room.
     """
@@ -57,7 +58,7 @@ def _has_lower_priority_pod(state: PlacementState, rows: I64) -> bool:
     return any(bool(counts[nodes[nodes < len(counts)]].any()) for counts in lower)
 
 
-def _quick(state: PlacementState, sigs: list[int], rows: I64) -> list[int]:
+def _quick(state: PlacementState, sigs: list[SignatureId], rows: I64) -> list[SignatureId]:
     """Return signatures whose cpu and memory each fit on at least one of these rows without the
     pods of lower priority; one pass over the ledger for all of them.
     """
@@ -86,8 +87,8 @@ def _quick(state: PlacementState, sigs: list[int], rows: I64) -> list[int]:
     return found
 
 
-def _finds_some(state: PlacementState, sig: int, rows: I64) -> bool:
-    run = EvictablePods(state, DryRunAsked(0, 0, sig), only=rows)
+def _finds_some(state: PlacementState, sig: SignatureId, rows: I64) -> bool:
+    run = EvictablePods(state, DryRunAsked(NO_ASK, NO_POD, sig), only=rows)
     if run.lower_columns is None and len(run.rows) > FEW_ROWS:
         return True  # checking node by node would take longer than the pod's dry run
     return any(run.found for _tried in run.tries)

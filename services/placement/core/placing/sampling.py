@@ -10,6 +10,7 @@ import numpy as np
 
 from services.placement.core.books.charges import compiled, table_rows
 from services.placement.core.state import PlacementState
+from shared.model.ids import SignatureId
 from shared.scheduling.cycle.sampling import NodeTree, samples
 from shared.scheduling.table.layout import NominatedPods
 from shared.scheduling.table.picks import Sampled
@@ -27,7 +28,7 @@ def configure(state: PlacementState) -> None:
 
 def place(
     state: PlacementState,
-    sig: int,
+    sig: SignatureId,
     nominated_pods: NominatedPods | None,
     nominated: int | None = None,
 ) -> Sampled:

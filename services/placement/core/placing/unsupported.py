@@ -5,6 +5,7 @@ import numpy as np
 from services.placement.core.state import PlacementState
 from services.placement.core.transitions import State
 from shared.model.cluster_objects import PersistentVolumeClaim
+from shared.model.ids import SignatureId
 from shared.scheduling.plugins import volume_restrictions
 from shared.scheduling.plugins.volume_restrictions import IN_USE, ONE_POD
 
@@ -16,7 +17,7 @@ CLAIM_NEEDS_ONE_SHARD = (
 )
 
 
-def unsupported_reason(state: PlacementState, sig: int) -> str:
+def unsupported_reason(state: PlacementState, sig: SignatureId) -> str:
     """Return the reason that holds for every node; empty if the shard can decide."""
     spec = state.specs[sig]
     if state.shards > 1 and spec.has_cross_node_rules:
@@ -46,7 +47,7 @@ def _is_used_by_strays(state: PlacementState, claims: list[PersistentVolumeClaim
     return False
 
 
-def _claims(state: PlacementState, sig: int) -> list[PersistentVolumeClaim]:
+def _claims(state: PlacementState, sig: SignatureId) -> list[PersistentVolumeClaim]:
     """Return the existing claims of its pods."""
     spec, known = state.specs[sig], state.storage.claims
     found = (known.get((spec.namespace, one.name)) for one in spec.volumes)

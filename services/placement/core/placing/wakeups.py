@@ -17,6 +17,7 @@ from services.placement.core.state import PlacementState
 from shared.events.placement import Improved, Refused
 from shared.events.queueing import ReasonsAsked
 from shared.model.columns import pack, unpack
+from shared.model.ids import NO_ATTEMPT, NO_POD, SignatureId
 from shared.scheduling.cycle.inter_pod_rules import rules_of
 from shared.scheduling.cycle.signature import Signature
 from shared.scheduling.table.layout import FREE, I64
@@ -41,7 +42,7 @@ def decide_improved(state: PlacementState) -> Improved:
     return Improved(state.shard, pack(found), state.world)
 
 
-def _quick(state: PlacementState, rows: I64) -> list[int]:
+def _quick(state: PlacementState, rows: I64) -> list[SignatureId]:
     """Return the signatures, ascending, whose cpu and memory each fit on at least one of these
     rows.
     """
@@ -56,7 +57,7 @@ def _quick(state: PlacementState, rows: I64) -> list[int]:
     return _left_room(state, found, rows) if state.nominations else found
 
 
-def _left_room(state: PlacementState, sigs: list[int], rows: I64) -> list[int]:
+def _left_room(state: PlacementState, sigs: list[SignatureId], rows: I64) -> list[SignatureId]:
     """Return the signatures that may still fit beside the nominations. Most freed room belongs to
     one nomination, and many signatures want it: without this check each would be tried exactly in
     vain.
@@ -80,7 +81,7 @@ def _most_left(state: PlacementState, priority: int, rows: I64) -> list[float]:
     """
     nodes = state.table.ids[rows].tolist()
     here = (one for node in nodes for one in nominations.nominations_on(state, node))
-    nominated_pods = nominations.as_nominated_pods(here, state, priority, 0)
+    nominated_pods = nominations.as_nominated_pods(here, state, priority, NO_POD)
     free = state.table.cols[FREE : FREE + 2][:, rows]
     for at, node in enumerate(nodes):
         for nominated, _mask in nominated_pods.get(node, ()):
@@ -91,7 +92,7 @@ def _most_left(state: PlacementState, priority: int, rows: I64) -> list[float]:
     return most
 
 
-def _fits(state: PlacementState, sig: int, rows: I64) -> bool:
+def _fits(state: PlacementState, sig: SignatureId, rows: I64) -> bool:
     wanted = compiled(state, sig)
     nominated_pods = None
     if state.nominations:
@@ -125,11 +126,11 @@ def on_reasons_asked(state: PlacementState, event: ReasonsAsked) -> None:
         state.reasons_wanted[event.sig] = None
 
 
-def decide_reasons(state: PlacementState, sig: int) -> Refused:
+def decide_reasons(state: PlacementState, sig: SignatureId) -> Refused:
     """Return why no node fits a refused signature now; after extenders, their earlier answer."""
     if sig in state.extender_refusals:
         return structs.replace(
             state.extender_refusals[sig], nodes=len(state.nodes), world=state.world
         )
     nominated_pods = nominations.nominated_pods_for(state, state.specs[sig].priority)
-    return reject(state, 0, sig, NO_PODS, nominated_pods)
+    return reject(state, NO_ATTEMPT, sig, NO_PODS, nominated_pods)

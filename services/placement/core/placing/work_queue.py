@@ -19,6 +19,7 @@ from shared.events.permit import HoldAsked, OfferAsked
 from shared.events.placement import ExtendersAsked
 from shared.events.preemption import DryRunAsked, GangDryRunAsked, GangNominateAsked, NominateAsked
 from shared.model.columns import I64, pack, unpack
+from shared.model.ids import AttemptId, GangId, SignatureId
 
 TaskEvent = (
     OfferAsked | HoldAsked | DryRunAsked | NominateAsked | GangDryRunAsked | GangNominateAsked
@@ -35,7 +36,13 @@ class Batch:
     __slots__ = ("attempt", "ids", "key", "order", "priority", "sig", "start", "urgent")
 
     def __init__(
-        self, attempt: int, sig: int, ids: I64, urgent: bool, priority: int, order: int
+        self,
+        attempt: AttemptId,
+        sig: SignatureId,
+        ids: I64,
+        urgent: bool,
+        priority: int,
+        order: int,
     ) -> None:
         """Create a batch. `order` counts arrivals in this shard and makes the key unique."""
         self.attempt, self.sig, self.ids, self.start = attempt, sig, ids, 0
@@ -64,7 +71,7 @@ class Task:
         """Create a task for an event."""
         self.event, self.void = event, void
 
-    def sigs(self) -> list[int]:
+    def sigs(self) -> list[SignatureId]:
         """Return the signatures that must be known before the answer."""
         if isinstance(self.event, OfferAsked | HoldAsked | GangDryRunAsked):
             return [group.sig for group in self.event.members]
@@ -94,7 +101,7 @@ class WorkQueue:
         """Create an empty queue."""
         self.batches: deque[Batch] = deque()  # by key; nearly all arrive in that order
         self.tasks: deque[Task] = deque()
-        self.unknown: dict[int, list[Batch | Task]] = {}
+        self.unknown: dict[SignatureId, list[Batch | Task]] = {}
         self.arrivals = 0
         self.extender_call: ExtenderCall | None = None
         self.member_call: ExtendersAsked | None = None
@@ -142,7 +149,7 @@ class WorkQueue:
         else:
             works.append(batch)
 
-    def reorder(self, orders: Mapping[int, int]) -> None:
+    def reorder(self, orders: Mapping[SignatureId, int]) -> None:
         """Reorder the dispatches of these signatures by new priorities."""
         for batch in self.batches:
             batch.prioritise(orders.get(batch.sig, batch.priority))
@@ -152,7 +159,7 @@ class WorkQueue:
         """Return the next dispatch."""
         return self.batches[0]
 
-    def pop(self, attempt: int, ids: bytes) -> Batch:
+    def pop(self, attempt: AttemptId, ids: bytes) -> Batch:
         """Remove the first pods `ids` of the head; return the head. An empty head
         leaves the queue.
         """
@@ -175,7 +182,7 @@ class WorkQueue:
             self.batches.popleft()
         return batch
 
-    def _pop_call(self, attempt: int, ids: bytes) -> Batch:
+    def _pop_call(self, attempt: AttemptId, ids: bytes) -> Batch:
         assert self.extender_call is not None
         batch, self.extender_call = self.extender_call.work, None
         same = batch.attempt == attempt and batch.ids.tobytes() == ids
@@ -195,7 +202,7 @@ class WorkQueue:
             else:
                 del self.unknown[sig]
 
-    def void(self, gang: int, attempt: int) -> None:
+    def void(self, gang: GangId, attempt: AttemptId) -> None:
         """Void the tasks of a released attempt, so that they are refused."""
         for task in self._all_tasks():
             event = task.event

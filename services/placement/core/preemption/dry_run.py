@@ -32,6 +32,7 @@ from shared.events.placement import (
 )
 from shared.events.preemption import DryRunAsked, NominateAsked
 from shared.model.columns import I64, pack, unpack
+from shared.model.ids import NO_SIGNATURE, NodeId, PodId, SignatureId
 from shared.model.victims import keys_of
 from shared.scheduling.cycle.inter_pod_rules import fits, rules_of
 from shared.scheduling.cycle.one_node import OneNode
@@ -51,11 +52,14 @@ NOT_HELPFUL = "Preemption is not helpful for scheduling"
 class Victim(NamedTuple):
     """A pod of lower priority, as the dry run sees it."""
 
-    pod: int
-    sig: int
+    pod: PodId
+    sig: SignatureId
     mask: int
     priority: int
     start_ms: int
+
+
+VictimsByNode = dict[NodeId, list[Victim]]
 
 
 def decide_candidates(state: PlacementState, event: DryRunAsked) -> CandidatesFound:
@@ -132,12 +136,12 @@ def _decide_series(state: PlacementState, event: DryRunAsked) -> CandidatesFound
     return answer((), series=tuple(series), cut=len(series) < len(asked))
 
 
-def _are_alike(state: PlacementState, sig: int, pods: I64) -> bool:
+def _are_alike(state: PlacementState, sig: SignatureId, pods: I64) -> bool:
     """Return whether one dry run can serve all of them: not pods with their own nomination here,
     which is not in their way, nor pods whose signature changed; and device choices differ for each.
     """
     if compiled(state, sig).gpu_count or (
-        state.has_latest_sigs and latest_sigs(state, 0, pods).any()
+        state.has_latest_sigs and latest_sigs(state, NO_SIGNATURE, pods).any()
     ):
         return False
     return not any(pod in state.nomination_of_pod for pod in pods.tolist())
@@ -294,10 +298,12 @@ class DryRun:
         part = slice(chosen.ends[number - 1] if number else 0, chosen.ends[number])
         columns = (chosen.pods[part], chosen.priorities[part], chosen.starts_ms[part])
         rows = zip(*columns, strict=True)
-        victims = [Victim(pod, 0, 0, priority, start_ms) for pod, priority, start_ms in rows]
+        victims = [
+            Victim(pod, NO_SIGNATURE, 0, priority, start_ms) for pod, priority, start_ms in rows
+        ]
         self._add(row, victims, 0)
 
-    def _victims(self, rows: I64) -> tuple[dict[int, list[Victim]], dict[int, list[Victim]]]:
+    def _victims(self, rows: I64) -> tuple[VictimsByNode, VictimsByNode]:
         """Return, by node, the pods of lower priority, most important first, and those already
         leaving.
         """
@@ -311,24 +317,26 @@ class DryRun:
             [state.specs[sig].priority for sig in ledger.sig[chosen].tolist()], np.int64
         )
         order = np.lexsort((ids, ledger.start_ms[chosen], -priorities))
-        victims: dict[int, list[Victim]] = {}
-        leaving: dict[int, list[Victim]] = {}
+        victims: VictimsByNode = {}
+        leaving: VictimsByNode = {}
         for at in order.tolist():
             row = int(chosen[at])
             victim = Victim(
-                int(ids[at]),
-                int(ledger.sig[row]),
+                ledger.pod_at(row),
+                ledger.sig_at(row),
                 int(ledger.devices[row]),
                 int(priorities[at]),
                 int(ledger.start_ms[row]),
             )
             if victim.pod in self.taken:
-                leaving.setdefault(int(ledger.node[row]), []).append(victim)
+                leaving.setdefault(ledger.node_at(row), []).append(victim)
             elif victim.priority < self.priority:
-                victims.setdefault(int(ledger.node[row]), []).append(victim)
+                victims.setdefault(ledger.node_at(row), []).append(victim)
         return victims, leaving
 
-    def _try_node(self, row: int, node: int, victims: list[Victim], leaving: list[Victim]) -> None:
+    def _try_node(
+        self, row: int, node: NodeId, victims: list[Victim], leaving: list[Victim]
+    ) -> None:
         if not victims:
             self._count(NO_VICTIMS, 1)
             return
@@ -345,7 +353,7 @@ class DryRun:
         chosen, violations = self._reprieve(scratch, victims)
         self._add(row, chosen, violations)
 
-    def _without(self, row: int, node: int, pods: list[Victim]) -> OneNode:
+    def _without(self, row: int, node: NodeId, pods: list[Victim]) -> OneNode:
         """Return the node with its nominated pods and without these pods."""
         scratch = OneNode(self.state.table, row)
         for sig, mask in self.nominated_pods.get(node, ()):
@@ -380,10 +388,10 @@ class DryRun:
         chosen.sort(key=lambda one: (-one.priority, one.start_ms, one.pod))
         return chosen, violations
 
-    def _violating(self, victims: list[Victim]) -> set[int]:
+    def _violating(self, victims: list[Victim]) -> set[PodId]:
         """Return the victims beyond their budgets' allowances; a budget not given has none left."""
         left = dict(self.left)
-        violating: set[int] = set()
+        violating: set[PodId] = set()
         for victim in victims:
             for one in self._budgets(victim.pod):
                 left[one] = left.get(one, 0) - 1
@@ -391,7 +399,7 @@ class DryRun:
                     violating.add(victim.pod)
         return violating
 
-    def _budgets(self, pod: int) -> tuple[int, ...]:
+    def _budgets(self, pod: PodId) -> tuple[int, ...]:
         """Return the budgets that the pod's eviction would use: not those whose status counts it
         already.
         """
@@ -417,7 +425,7 @@ class DryRun:
 
 
 def candidate_of(
-    node: int, victims: Sequence[Victim], violations: int, generation: int
+    node: NodeId, victims: Sequence[Victim], violations: int, generation: int
 ) -> Candidate:
     """Return the candidate with the values that pickOneNodeForPreemption compares."""
     highest, priority_sum, earliest_start_ms = keys_of(
@@ -446,7 +454,7 @@ class EvictablePods(DryRun):
         node = self.state.table.node_id_at(row)
         return self.evictable_on([node])[node]
 
-    def evictable_on(self, nodes: Sequence[int]) -> dict[int, list[Victim]]:
+    def evictable_on(self, nodes: Sequence[NodeId]) -> VictimsByNode:
         """Return the evictable pods of several nodes, by node."""
         rows = [row for node in nodes if (row := self.state.table.row_of(node)) is not None]
         victims, _leaving = self._victims(np.array(rows, np.int64)) if rows else ({}, {})
@@ -485,7 +493,7 @@ def decide_nomination(
     return Nominated(state.shard, event.ask, event.pod, event.sig, event.node, event.victims)
 
 
-def _is_freed(state: PlacementState, node: int, victims: I64) -> bool:
+def _is_freed(state: PlacementState, node: NodeId, victims: I64) -> bool:
     """Return whether a victim has left an existing node."""
     placed = (state.ledger.placed_row(pod, node) for pod in victims.tolist())
     return state.table.row_of(node) is not None and any(row is None for row in placed)
@@ -501,6 +509,6 @@ def _still_there(state: PlacementState, event: NominateAsked, victims: I64) -> b
         row = ledger.placed_row(pod, event.node)
         if row is None or not IS_VICTIM[ledger.kind[row]]:
             return False
-        if state.specs[int(ledger.sig[row])].priority >= priority:
+        if state.specs[ledger.sig_at(row)].priority >= priority:
             return False
     return nominations.leaving_on(state, event.node).isdisjoint(pods)

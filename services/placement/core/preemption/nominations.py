@@ -7,6 +7,7 @@ pass with them implies the other). Score never sees nominations.
 
 from bisect import insort
 from collections.abc import Collection, Iterable, Iterator
+from typing import TypeVar
 
 import numpy as np
 
@@ -15,13 +16,15 @@ from services.placement.core.books.ledger import IS_VICTIM
 from services.placement.core.state import Nomination, PlacementState, TableMark
 from shared.events.placement import NominationLost, NominationReady
 from shared.model.columns import I64, unpack
+from shared.model.ids import NO_ASK, NO_GANG, NO_POD, AskId, GangId, NodeId, PodId, SignatureId
 from shared.model.victims import Nominee
 from shared.scheduling.cycle.inter_pod_rules import fits, rules_of
 from shared.scheduling.cycle.one_node import OneNode
 from shared.scheduling.cycle.score_classes import static_of
 from shared.scheduling.cycle.signature import Signature
 
-NewNominatedPods = dict[int, list[tuple[Signature, int]]]
+Key = TypeVar("Key", NodeId, GangId, PodId)
+NewNominatedPods = dict[NodeId, list[tuple[Signature, int]]]
 """A NominatedPods under construction."""
 
 NODE_GONE = "the nominated node is gone"
@@ -31,7 +34,9 @@ PLACED = "the nominated pod has a place already"
 GANG_PLACED = "the gang has its places"
 
 
-def nominated_pods_for(state: PlacementState, priority: int, pod: int = 0) -> NewNominatedPods:
+def nominated_pods_for(
+    state: PlacementState, priority: int, pod: PodId = NO_POD
+) -> NewNominatedPods:
     """Return the nominations that a pod of this priority must leave room for, without its own."""
     return as_nominated_pods(
         (one for _ask, one in sorted(state.nominations.items())), state, priority, pod
@@ -39,7 +44,7 @@ def nominated_pods_for(state: PlacementState, priority: int, pod: int = 0) -> Ne
 
 
 def as_nominated_pods(
-    nominations: Iterable[Nomination], state: PlacementState, priority: int, pod: int
+    nominations: Iterable[Nomination], state: PlacementState, priority: int, pod: PodId
 ) -> NewNominatedPods:
     """Return these nominations, in the order of their asks, as nominated pods by node."""
     nominated_pods: NewNominatedPods = {}
@@ -49,17 +54,17 @@ def as_nominated_pods(
     return nominated_pods
 
 
-def nominations_on(state: PlacementState, node: int) -> list[Nomination]:
+def nominations_on(state: PlacementState, node: NodeId) -> list[Nomination]:
     """Return the nominations on a node, by ask."""
     return [state.nominations[ask] for ask in state.nominations_on.get(node, ())]
 
 
-def leaving_on(state: PlacementState, node: int) -> set[int]:
+def leaving_on(state: PlacementState, node: NodeId) -> set[PodId]:
     """Return the victims of nominations on this node that are still there."""
     return {pod for one in nominations_on(state, node) for pod in one.victims}
 
 
-def left_alone(state: PlacementState, victims: Collection[int]) -> list[int]:
+def left_alone(state: PlacementState, victims: Collection[PodId]) -> list[NodeId]:
     """Return the nodes that some of these victims leave for an ended nomination. They are no
     candidates until the victims are gone: a later nominee must find them gone, and no event
     announces that they will be.
@@ -67,10 +72,10 @@ def left_alone(state: PlacementState, victims: Collection[int]) -> list[int]:
     ledger = state.ledger
     alone = sorted(pod for pod in victims if pod not in state.victims_of)
     here = [pod for pod in alone if IS_VICTIM[ledger.kind_of(pod)]]
-    return sorted({ledger.node.item(ledger.row(pod)) for pod in here})
+    return sorted({ledger.node_at(ledger.row(pod)) for pod in here})
 
 
-def without(state: PlacementState, node: int, pods: set[int]) -> OneNode:
+def without(state: PlacementState, node: NodeId, pods: set[PodId]) -> OneNode:
     """Return a scratch copy of the node without these pods. Pods elsewhere are ignored."""
     table, ledger = state.table, state.ledger
     row = table.row_of(node)
@@ -79,12 +84,12 @@ def without(state: PlacementState, node: int, pods: set[int]) -> OneNode:
     for pod in sorted(pods):
         at = ledger.row(pod)
         if ledger.node.item(at) == node and IS_VICTIM.item(ledger.kind.item(at)):
-            scratch.remove(compiled(state, ledger.sig.item(at)), ledger.devices.item(at))
+            scratch.remove(compiled(state, ledger.sig_at(at)), ledger.devices.item(at))
     return scratch
 
 
 def room_for(
-    state: PlacementState, pod: int, sig: int, node: int, victims: set[int]
+    state: PlacementState, pod: PodId, sig: SignatureId, node: NodeId, victims: set[PodId]
 ) -> tuple[bool, int]:
     """Return whether `pod` fits without its victims and all other leaving pods, and with which
     devices.
@@ -101,7 +106,7 @@ def room_for(
 
 
 def node_with_nominated(
-    state: PlacementState, pod: int, sig: int, node: int, gone: set[int]
+    state: PlacementState, pod: PodId, sig: SignatureId, node: NodeId, gone: set[PodId]
 ) -> OneNode:
     """Return the node as such a pod sees it: with the nominations there, without these pods."""
     scratch = without(state, node, gone)
@@ -113,7 +118,7 @@ def node_with_nominated(
     return scratch
 
 
-def is_in_the_way(state: PlacementState, sig: int, node: int, mask: int) -> bool:
+def is_in_the_way(state: PlacementState, sig: SignatureId, node: NodeId, mask: int) -> bool:
     """Return whether a pod being tried here now would have to wait for the victims of such a
     nomination first.
     """
@@ -127,7 +132,7 @@ def is_in_the_way(state: PlacementState, sig: int, node: int, mask: int) -> bool
     return False
 
 
-def nominate(state: PlacementState, one: Nominee, gang: int = 0) -> None:
+def nominate(state: PlacementState, one: Nominee, gang: GangId = NO_GANG) -> None:
     """Add a nomination that was just validated; it replaces an older one of the pod."""
     drop_of_pod(state, one.pod)
     victims = unpack(one.victims).tolist()
@@ -162,7 +167,7 @@ def note_pods_added(state: PlacementState, nodes: I64) -> None:
                 one.mask = mask
 
 
-def drop(state: PlacementState, ask: int) -> None:
+def drop(state: PlacementState, ask: AskId) -> None:
     """Release a nomination; unknown asks are ignored."""
     one = state.nominations.pop(ask, None)
     if one is None:
@@ -184,25 +189,27 @@ def drop(state: PlacementState, ask: int) -> None:
         note_pods_added(state, np.array([one.node], np.int64))
 
 
-def _forget(index: dict[int, list[int]], key: int, ask: int) -> None:
+def _forget(index: dict[Key, list[AskId]], key: Key, ask: AskId) -> None:
     asks = index[key]
     asks.remove(ask)
     if not asks:
         del index[key]
 
 
-def drop_of_pod(state: PlacementState, pod: int) -> None:
+def drop_of_pod(state: PlacementState, pod: PodId) -> None:
     """Drop the nomination of a pod that has a place or a new nomination."""
     ask = state.nomination_of_pod.get(pod)
     if ask is not None:
         drop(state, ask)
 
 
-def note_held_member(state: PlacementState, pod: int, gang: int, sig: int, node: int) -> None:
+def note_held_member(
+    state: PlacementState, pod: PodId, gang: GangId, sig: SignatureId, node: NodeId
+) -> None:
     """Note a held member: it uses one of the gang's own places on the node, if there is one. A
     nomination of the member itself, from before it was in the gang, ends.
     """
-    nomination = state.nominations.get(state.nomination_of_pod.get(pod, 0))
+    nomination = state.nominations.get(state.nomination_of_pod.get(pod, NO_ASK))
     if nomination is not None and not nomination.gang:
         drop(state, nomination.ask)
     for one in nominations_on(state, node):
@@ -211,26 +218,26 @@ def note_held_member(state: PlacementState, pod: int, gang: int, sig: int, node:
             return
 
 
-def note_gang_released(state: PlacementState, gang: int) -> None:
+def note_gang_released(state: PlacementState, gang: GangId) -> None:
     """Keep the gang's places again after its holds were released."""
     for one in of_gang(state, gang):
         one.is_used = False
         state.changed_nomination_nodes.add(one.node)
 
 
-def note_gang_committed(state: PlacementState, gang: int) -> None:
+def note_gang_committed(state: PlacementState, gang: GangId) -> None:
     """Drop the places of a committed gang."""
     for one in of_gang(state, gang):
         one.lost = one.lost or GANG_PLACED
         state.changed_nomination_nodes.add(one.node)
 
 
-def of_gang(state: PlacementState, gang: int) -> list[Nomination]:
+def of_gang(state: PlacementState, gang: GangId) -> list[Nomination]:
     """Return a gang's own places in this shard, by ask."""
     return [state.nominations[ask] for ask in state.nominations_of.get(gang, ())]
 
 
-def are_alike(state: PlacementState, one: int, other: int) -> bool:
+def are_alike(state: PlacementState, one: SignatureId, other: SignatureId) -> bool:
     """Return whether pods of one signature may use the place of the other: they differ at most in
     identity.
     """
@@ -238,11 +245,11 @@ def are_alike(state: PlacementState, one: int, other: int) -> bool:
     return one == other or specs[one].anonymous() == specs[other].anonymous()
 
 
-def note_placed(state: PlacementState, pod: int) -> None:
+def note_placed(state: PlacementState, pod: PodId) -> None:
     """Note a placed pod. If its nomination still waits for victims, it is reported lost, so that
     victims not yet evicted stay.
     """
-    one = state.nominations.get(state.nomination_of_pod.get(pod, 0))
+    one = state.nominations.get(state.nomination_of_pod.get(pod, NO_ASK))
     if one is not None and not one.announced:
         one.lost = one.lost or PLACED
         state.changed_nomination_nodes.add(one.node)
@@ -250,7 +257,7 @@ def note_placed(state: PlacementState, pod: int) -> None:
         drop_of_pod(state, pod)
 
 
-def note_pods_gone(state: PlacementState, pods: list[int]) -> None:
+def note_pods_gone(state: PlacementState, pods: list[PodId]) -> None:
     """Note deleted pods: victims bring their nominations nearer, preemptors lose theirs."""
     for pod in pods:
         if pod in state.nomination_of_pod:
@@ -263,7 +270,7 @@ def note_pods_gone(state: PlacementState, pods: list[int]) -> None:
             state.changed_nomination_nodes.add(one.node)
 
 
-def note_nodes_gone(state: PlacementState, nodes: set[int]) -> None:
+def note_nodes_gone(state: PlacementState, nodes: set[NodeId]) -> None:
     """Mark the nominations on deleted nodes as lost."""
     for node in sorted(nodes):
         for one in nominations_on(state, node):
@@ -286,7 +293,7 @@ def _fits_now(state: PlacementState, one: Nomination) -> bool:
     return fits(state.table, compiled(state, one.sig), scratch)
 
 
-def _to_look_at(state: PlacementState) -> list[int]:
+def _to_look_at(state: PlacementState) -> list[AskId]:
     """Return the asks, ascending, that may have changed since the last call: on their node, or
     anywhere if inter-pod rules apply.
     """

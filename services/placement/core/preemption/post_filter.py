@@ -15,6 +15,7 @@ from services.placement.core.preemption.dry_run import EvictablePods, Victim
 from services.placement.core.state import PlacementState
 from shared.events.placement import PREEMPTION, Candidate, CandidatesFound
 from shared.events.preemption import DryRunAsked
+from shared.model.ids import PodId, SignatureId
 from shared.model.post_filter import FIRST, NO_CLAIMS, NOT_FOUND, around
 from shared.model.profile import DYNAMIC_RESOURCES
 from shared.scheduling.api.custom.plugin import Plugin
@@ -55,7 +56,9 @@ def decide_all_candidates(state: PlacementState, event: DryRunAsked) -> Candidat
     return _with_claims(state, event.sig, answer)
 
 
-def _with_claims(state: PlacementState, sig: int, found: CandidatesFound) -> CandidatesFound:
+def _with_claims(
+    state: PlacementState, sig: SignatureId, found: CandidatesFound
+) -> CandidatesFound:
     """Return the answer with DynamicResources' message at its place in the profile, if it is not
     the default one.
     """
@@ -63,7 +66,7 @@ def _with_claims(state: PlacementState, sig: int, found: CandidatesFound) -> Can
     return found if claims == FIRST else replace(found, said=around(claims, PREEMPTION))
 
 
-def is_from_plugin(state: PlacementState, found: CandidatesFound, sig: int) -> bool:
+def is_from_plugin(state: PlacementState, found: CandidatesFound, sig: SignatureId) -> bool:
     """Return whether a user's plugin found these."""
     steps = compiled(state, sig).plugins.post_filters
     return bool(steps) and not isinstance(steps[found.rank], str)
@@ -107,7 +110,7 @@ def _ask(
     answer = verdict(plugin, state.specs[event.sig], nodes)
     if answer.evict is None:
         return None, answer
-    row, chosen = int(answer.evict.node), {one.number for one in answer.evict.pods}
+    row, chosen = int(answer.evict.node), {PodId(one.number) for one in answer.evict.pods}
     node = state.table.node_id_at(row)
     # The nomination will be validated against these: no needless eviction.
     if not nominations.room_for(state, event.pod, event.sig, node, chosen)[0]:

@@ -2,12 +2,13 @@
 
 from services.placement.core.books.charges import compiled
 from services.placement.core.state import PlacementState
+from shared.model.ids import SignatureId
 from shared.scheduling.table.layout import NominatedPods
 from shared.scheduling.table.table import NodeTable
 
 
 def may_help(
-    state: PlacementState, sig: int, nominated_pods: NominatedPods | None, resolvable: int
+    state: PlacementState, sig: SignatureId, nominated_pods: NominatedPods | None, resolvable: int
 ) -> bool:
     """Return whether the profile preempts and one of the `resolvable` nodes has a pod of lower
     priority. Users' plugins are asked in any case.
@@ -20,7 +21,7 @@ def may_help(
 
 
 def has_lower_priority_pod(
-    state: PlacementState, table: NodeTable, sig: int, nominated_pods: NominatedPods | None
+    state: PlacementState, table: NodeTable, sig: SignatureId, nominated_pods: NominatedPods | None
 ) -> bool:
     """Return whether a node that could be made to fit has a pod of lower priority."""
     priority = state.specs[sig].priority

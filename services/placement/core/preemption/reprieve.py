@@ -5,7 +5,7 @@ priority, then put pods back one position at a time, the most important of every
 that does not fit again is a victim. Nodes whose pods have budgets are not handled here.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -14,6 +14,7 @@ import numpy as np
 from services.placement.core.books.ledger import IS_VICTIM
 from services.placement.core.state import PlacementState
 from shared.events.placement import Candidate
+from shared.model.ids import PodId
 from shared.scheduling.cycle.signature import Signature
 from shared.scheduling.table.layout import F64, I32, I64, Mask, NominatedPods
 
@@ -25,7 +26,7 @@ class Chosen:
     """
 
     rows: I64
-    pods: list[int]
+    pods: list[PodId]
     priorities: list[int]
     starts_ms: list[int]
     ends: list[int]
@@ -165,7 +166,7 @@ def _held_amounts(
     state: PlacementState, wanted: Signature, nominated_pods: NominatedPods | None
 ) -> list[F64]:
     """Return the amounts of nominations, by row, for each column that `wanted` requests."""
-    nominated: Mapping[int, Sequence[tuple[Signature, int]]] = nominated_pods or {}
+    nominated: NominatedPods = nominated_pods or {}
     rows: list[int] = []
     which: list[int] = []
     sigs: dict[Signature, int] = {}

@@ -23,7 +23,8 @@ from shared.model.cluster_objects import (
     StorageObject,
     VolumeAttachment,
 )
-from shared.model.columns import pack
+from shared.model.columns import as_numbers, pack
+from shared.model.ids import PodId, SignatureId
 from shared.model.volumes import Choice
 from shared.scheduling.plugins.volume_binding import VolumeBinding, reached_from, waiting_claims
 
@@ -32,7 +33,7 @@ PRE_BIND = 'running PreBind plugin "VolumeBinding": '
 TIMED_OUT = "binding volumes: context deadline exceeded"
 
 
-def chooses(state: PlacementState, sig: int) -> bool:
+def chooses(state: PlacementState, sig: SignatureId) -> bool:
     """Return whether volumes are chosen together with the node."""
     wanted = state.sigs[sig]
     if not wanted.uses or VOLUME_BINDING not in wanted.plugins.inter_pod_plugins:
@@ -40,7 +41,7 @@ def chooses(state: PlacementState, sig: int) -> bool:
     return bool(waiting_claims(state.storage, wanted.spec))
 
 
-def choices_on(state: PlacementState, sig: int, row: int) -> tuple[Choice, ...]:
+def choices_on(state: PlacementState, sig: SignatureId, row: int) -> tuple[Choice, ...]:
     """Return the volume choices of a pod's claims on the node of this row."""
     if not chooses(state, sig):
         return ()
@@ -50,18 +51,18 @@ def choices_on(state: PlacementState, sig: int, row: int) -> tuple[Choice, ...]:
 
 def reserve_volumes(state: PlacementState, event: Reserved) -> None:
     """Assume the choices of one reserved pod."""
-    pod, node = (int.from_bytes(column, "little") for column in (event.ids, event.nodes))
+    (pod,), (node,) = as_numbers(event.ids), as_numbers(event.nodes)
     until_ms = state.now_ms + bind_timeout_ms(state, event.sig)
     assume_volumes(state, pod, VolumeWait(node, state.nodes[node].name, event.volumes, until_ms))
     check_claims(state, [pod])
 
 
-def bind_timeout_ms(state: PlacementState, sig: int) -> int:
+def bind_timeout_ms(state: PlacementState, sig: SignatureId) -> int:
     """Return how long pods wait for their claims, ms."""
     return state.plugins_of(state.specs[sig]).profile.bind_timeout_ms
 
 
-def assume_volumes(state: PlacementState, pod: int, wait: VolumeWait) -> None:
+def assume_volumes(state: PlacementState, pod: PodId, wait: VolumeWait) -> None:
     """Assume the chosen volumes, so that no other pod gets them."""
     state.volume_waits[pod] = wait
     for choice in wait.choices:
@@ -71,7 +72,7 @@ def assume_volumes(state: PlacementState, pod: int, wait: VolumeWait) -> None:
             state.waits_on.setdefault(what, []).append(pod)
 
 
-def end_waits(state: PlacementState, pods: Iterable[int]) -> None:
+def end_waits(state: PlacementState, pods: Iterable[PodId]) -> None:
     """End the waits of pods, whatever their outcome."""
     if not state.volume_waits:
         return
@@ -139,7 +140,7 @@ def _node_shown(state: PlacementState, wait: VolumeWait, claim: PersistentVolume
             state.storage.release(choice, wait.name)
 
 
-def check_claims(state: PlacementState, pods: Iterable[int]) -> None:
+def check_claims(state: PlacementState, pods: Iterable[PodId]) -> None:
     """Check whether all claims of these pods are bound, or cannot be bound any more."""
     for pod in pods:
         wait = state.volume_waits[pod]

@@ -26,6 +26,7 @@ from shared.events.ingest import GangGone, GangSet
 from shared.events.permit import GangCommitted, GangReleased, GangTimedOut
 from shared.events.queueing import GangDispatched, GangWaits, LaneTaken
 from shared.model.columns import unpack
+from shared.model.ids import NO_ATTEMPT, AttemptId
 
 # ------------------------------------------------------------------ inputs
 
@@ -60,7 +61,7 @@ def on_gang_committed(state: QueueingState, event: GangCommitted) -> None:
         return
     pods = state.pods
     ids = pods.select(unpack(event.ids), Pod.GANG_IN_FLIGHT, event.attempt)
-    gang.attempt, gang.committed, gang.failures = 0, True, 0
+    gang.attempt, gang.committed, gang.failures = NO_ATTEMPT, True, 0
     gang.verdict = gang.shortage = ""
     preemption.recall(state, gang)
     if len(ids):
@@ -112,7 +113,7 @@ def _fail_attempt(state: QueueingState, gang: Gang, verdict: str) -> None:
 
 def _requeue_members(state: QueueingState, gang: Gang) -> None:
     ids = members_in(state, gang, Pod.GANG_IN_FLIGHT)
-    gang.attempt = 0
+    gang.attempt = NO_ATTEMPT
     if len(ids):
         state.pods.attempt[state.pods.rows(ids)] = 0
         queue_members(state, gang, ids, is_new=False)
@@ -167,7 +168,7 @@ def decide_gang_dispatch(state: QueueingState, gang: Gang) -> GangDispatched:
     """Return the dispatch of all pending members of the gang."""
     members = pending_groups(state, gang)
     return GangDispatched(
-        state.next_attempt,
+        AttemptId(state.next_attempt),
         gang.gang,
         gang.version,
         needed(gang),

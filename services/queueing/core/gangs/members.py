@@ -22,11 +22,12 @@ from services.queueing.core.transitions import Pod
 from services.queueing.core.waiting.messages import gang_message, is_not_tried_message, workload_of
 from shared.events.queueing import Members
 from shared.model.columns import I64, pack
+from shared.model.ids import NO_GANG, GangId, PodId, SignatureId
 
 UNKNOWN, BOUND = int(Pod.UNKNOWN), int(Pod.BOUND)
 
 
-def ensure_gang(state: QueueingState, number: int, key: str = "") -> Gang:
+def ensure_gang(state: QueueingState, number: GangId, key: str = "") -> Gang:
     """Return the gang's record, created when a member or the group itself is first seen."""
     gang = state.gangs.get(number)
     if gang is None:
@@ -163,15 +164,15 @@ def count_bound(state: QueueingState, ids: I64, rows: Rows) -> None:
     count(state, rows, running=1)
     numbers = state.pods.gang[rows]
     for at in np.flatnonzero(numbers).tolist():
-        gang = state.gangs.get(int(numbers[at]))
+        gang = state.gangs.get(GangId(numbers.item(at)))
         if gang is not None and not gang.committed:
-            state.bound_members[int(ids[at])] = gang.gang
+            state.bound_members[PodId(ids.item(at))] = gang.gang
 
 
 def count_ended(state: QueueingState, ids: I64) -> None:
     """Count bound members that are deleted or finished: they run no longer."""
     for pod in ids.tolist():
-        gang = state.gangs.get(state.bound_members.pop(pod, 0))
+        gang = state.gangs.get(state.bound_members.pop(pod, NO_GANG))
         if gang is not None:
             gang.running -= 1
             assert gang.running >= 0
@@ -223,7 +224,7 @@ def reorder(state: QueueingState) -> None:
     """Reorder gangs by the highest order of the members that are not finished."""
     pods = state.pods
     rows = np.flatnonzero((pods.gang != 0) & (pods.state != UNKNOWN) & (pods.state < BOUND))
-    highest: dict[int, int] = {}
+    highest: dict[GangId, int] = {}
     for number, sig in zip(pods.gang[rows].tolist(), pods.sig[rows].tolist(), strict=True):
         order = state.sigs[sig].priority
         highest[number] = max(highest.get(number, order), order)
@@ -299,7 +300,7 @@ def ask_early_ms(gang: Gang) -> int:
     return gang.ask_closed_ms + min(wait_ms, GANG_ASK_AGAIN_MS)
 
 
-def note_improved(state: QueueingState, sig: int) -> None:
+def note_improved(state: QueueingState, sig: SignatureId) -> None:
     """Note that a shard may fit pods of this signature again."""
     for number in sorted(state.gangs_by_sig.get(sig, {})):
         gang = state.gangs[number]

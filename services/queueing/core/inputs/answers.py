@@ -27,6 +27,7 @@ from shared.events.binding import BindFailed, Bound
 from shared.events.placement import Improved, Refused, Reserved, ShardDigest
 from shared.model.cluster_event_kinds import POD_DELETE
 from shared.model.columns import I64, as_numbers, size, unpack
+from shared.model.ids import NO_ATTEMPT, AttemptId, PodId
 
 IN_FLIGHT = int(Pod.IN_FLIGHT)
 
@@ -50,12 +51,12 @@ def on_reserved(state: QueueingState, event: Reserved) -> None:
     members.count(state, rows, running=1)
 
 
-def _remembered_attempt(state: QueueingState, attempt: Attempt) -> int:
+def _remembered_attempt(state: QueueingState, attempt: Attempt) -> AttemptId:
     """Return the attempt to remember for a reserved pod, if a Permit plugin may still reject it."""
-    return attempt.attempt if state.config.wakes else 0
+    return attempt.attempt if state.config.wakes else NO_ATTEMPT
 
 
-def _reserved_few(state: QueueingState, attempt: Attempt, ids: Sequence[int]) -> None:
+def _reserved_few(state: QueueingState, attempt: Attempt, ids: Sequence[PodId]) -> None:
     """Reserve a few pods, without arrays."""
     pods, count, kept = state.pods, 0, _remembered_attempt(state, attempt)
     for pod in ids:
@@ -155,8 +156,7 @@ def on_shard_digest(state: QueueingState, event: ShardDigest) -> None:
     if shard.nodes == event.nodes:
         return
     shard.nodes = event.nodes
-    for number in sorted(state.sigs):
-        sig = state.sigs[number]
+    for _number, sig in sorted(state.sigs.items()):
         refusal = sig.refusals.get(event.shard)
         if refusal is not None and refusal.nodes != event.nodes:
             state.set_mask(sig, sig.mask & ~(1 << event.shard), sig.retry_mask)
@@ -193,7 +193,7 @@ def on_bind_failed(state: QueueingState, event: BindFailed) -> None:
         permit_rejections.note(state, POD_DELETE, but=pod)
 
 
-def _requeue_failed(state: QueueingState, pod: int, plugin: str) -> None:
+def _requeue_failed(state: QueueingState, pod: PodId, plugin: str) -> None:
     """Requeue a failed pod: rejected by Permit it waits for an event; a member is tried again
     without its gang.
     """
@@ -203,7 +203,7 @@ def _requeue_failed(state: QueueingState, pod: int, plugin: str) -> None:
     if not is_on_its_way or pods.gang[row] or plugin not in state.config.wakes:
         _back_off(state, one)
         return
-    attempt = int(pods.attempt[row])
+    attempt = pods.attempt_at[row]
     moves.leave(state, one, pods.rows(one))
     moves.count_refusal(state, one)
     permit_rejections.add_rejected(state, pod, plugin, attempt)

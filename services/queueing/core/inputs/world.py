@@ -12,6 +12,7 @@ from services.queueing.core.transitions import Pod
 from services.queueing.core.waiting import permit_rejections
 from shared.events.ingest import PodsPending, SignatureDefined, SignatureRetired, SignaturesQueued
 from shared.model.columns import I64, as_numbers, size, unpack
+from shared.model.ids import PodId
 from shared.model.objects import CPU, MEMORY
 
 INT64_MAX = (1 << 63) - 1
@@ -120,7 +121,7 @@ def _add_pods(state: QueueingState, event: PodsPending, ids: I64) -> None:
         enqueue(state, "queued", state.sigs[event.sig], ids)
 
 
-def _update_pod(state: QueueingState, event: PodsPending, pod: int) -> None:
+def _update_pod(state: QueueingState, event: PodsPending, pod: PodId) -> None:
     """Update a known pod. In flight only its signature is noted: the answer decides the rest."""
     pods = state.pods
     row = pod - pods.base

@@ -13,6 +13,7 @@ import numpy as np
 from services.queueing.core.pods.table import Pods
 from services.queueing.core.transitions import Pod
 from shared.model.columns import I64
+from shared.model.ids import PodId, SignatureId
 
 READY = int(Pod.READY)
 COMPACT_MIN = 4_096
@@ -32,7 +33,7 @@ class Fifo:
 
     __slots__ = ("head", "ids", "live", "seqs", "sig")
 
-    def __init__(self, sig: int) -> None:
+    def __init__(self, sig: SignatureId) -> None:
         """Create an empty queue."""
         self.sig = sig
         self.ids = array("q")
@@ -46,7 +47,7 @@ class Fifo:
         self.seqs.frombytes(seqs)
         self.live += len(ids) >> 3
 
-    def push_few(self, ids: Sequence[int], seq: int) -> None:
+    def push_few(self, ids: Sequence[PodId], seq: int) -> None:
         """Append a few pods under order numbers from `seq` on."""
         self.ids.extend(ids)
         self.seqs.extend(range(seq, seq + len(ids)))

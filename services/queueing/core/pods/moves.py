@@ -15,6 +15,7 @@ from services.queueing.core.state import QueueingState, Sig, by_number, remove_p
 from services.queueing.core.transitions import Pod
 from services.queueing.core.waiting import permit_rejections, unschedulable_timeout
 from shared.model.columns import I64, as_numbers, size, unpack
+from shared.model.ids import PodId
 
 RESERVED = int(Pod.RESERVED)
 
@@ -69,7 +70,7 @@ def _leave(state: QueueingState, code: Pod, ids: I64, rows: Rows) -> None:
             assert_never(code)
 
 
-def leave_asking(state: QueueingState, pods: Sequence[int]) -> None:
+def leave_asking(state: QueueingState, pods: Sequence[PodId]) -> None:
     """End the asks of pods that preemption answered, or that need no answer any more."""
     for pod in pods:
         asker = state.sigs[state.asks[pod].sig]
@@ -83,8 +84,8 @@ def _leave_leftovers(state: QueueingState, ids: I64) -> None:
     pods = state.pods
     for pod in ids.tolist():
         row = pod - pods.base
-        sig = state.sigs[int(pods.sig[row])]
-        attempt = int(pods.attempt[row])
+        sig = state.sigs[pods.sig_at[row]]
+        attempt = pods.attempt_at[row]
         sig.leftovers[attempt].live -= 1
         if not sig.leftovers[attempt].live:
             del sig.leftovers[attempt]
@@ -194,7 +195,7 @@ def finish(state: QueueingState, event: str, column: bytes) -> None:
         members.forget(state, rows)
 
 
-def _finish_reserved(state: QueueingState, event: str, ids: Sequence[int]) -> bool:
+def _finish_reserved(state: QueueingState, event: str, ids: Sequence[PodId]) -> bool:
     """Finish a few reserved pods, without arrays; return False if one is not reserved."""
     pods = state.pods
     for pod in ids:

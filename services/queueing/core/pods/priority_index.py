@@ -9,6 +9,7 @@ only on the pods, so the index can be rebuilt at any time.
 from heapq import heappop, heapreplace
 
 from services.queueing.core.state import Entry, QueueingState
+from shared.model.ids import AttemptId
 
 
 def top(state: QueueingState, mask: int) -> Entry | None:
@@ -36,7 +37,7 @@ def _checked(state: QueueingState, mask: int, entry: Entry) -> Entry | None:
     if sig is None:
         return None
     if entry[1] == 0:
-        leftovers = sig.leftovers.get(entry[2])
+        leftovers = sig.leftovers.get(AttemptId(entry[2]))
         return entry if leftovers is not None and state.tried_mask(sig, leftovers) == mask else None
     if sig.lane != mask or sig.lane_seq != entry[2]:
         return None  # the queue left this heap, and has another entry if it came back

@@ -15,7 +15,7 @@ from services.queueing.core.state import Leftovers, QueueingState, Sig, by_numbe
 from services.queueing.core.transitions import Pod
 from shared.events.ingest import PodsRelabelled
 from shared.model.columns import I64, unpack
-from shared.model.ids import INGEST
+from shared.model.ids import INGEST, SignatureId
 
 UNKNOWN, BOUND = int(Pod.UNKNOWN), int(Pod.BOUND)
 
@@ -57,8 +57,8 @@ def _move_leftovers(state: QueueingState, rows: I64, sigs: I64) -> None:
     pods = state.pods
     over = pods.state[rows] == int(Pod.LEFTOVER)
     for row, new in zip(rows[over].tolist(), sigs[over].tolist(), strict=True):
-        attempt = int(pods.attempt[row])
-        leftovers = state.sigs[int(pods.sig[row])].leftovers[attempt]
+        attempt = pods.attempt_at[row]
+        leftovers = state.sigs[pods.sig_at[row]].leftovers[attempt]
         state.sigs[new].leftovers.setdefault(attempt, Leftovers(leftovers.tried, leftovers.rounds))
 
 
@@ -74,7 +74,9 @@ def _reindex_gangs(state: QueueingState, rows: I64, sigs: I64) -> None:
             gang.sigs = tuple(sorted((*gang.sigs, new)))
 
 
-def affected_signatures(state: QueueingState, sigs: Iterable[int], world: int) -> list[int]:
+def affected_signatures(
+    state: QueueingState, sigs: Iterable[SignatureId], world: int
+) -> list[SignatureId]:
     """Return the signatures that an answer is about: those it names, and those made of them after
     the shard's position in ingest's journal.
     """

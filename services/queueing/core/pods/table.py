@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from services.queueing.core.transitions import TRANSITIONS, Pod
 from shared.model.columns import I64
+from shared.model.ids import AttemptId, GangId, PodId, SignatureId
 
 ILLEGAL = -1
 SMALL = 8  # up to this many pods, plain loops are faster than arrays
@@ -55,7 +56,7 @@ def _ascend(ids: I64) -> bool:
     return count <= 2 or int(np.count_nonzero(ids[1:] > ids[:-1])) == count - 1
 
 
-def _cells_of(column: NDArray[Any]) -> memoryview:
+def _cells_of(column: NDArray[Any]) -> Any:
     return memoryview(cast(Any, column))
 
 
@@ -99,11 +100,12 @@ class Pods:
         """Make memoryviews of the columns for single reads and writes, which cost a tenth of an
         array's.
         """
-        self.state_at = _cells_of(self.state)
-        self.sig_at = _cells_of(self.sig)
-        self.attempt_at = _cells_of(self.attempt)
-        self.order_ms_at = _cells_of(self.order_ms)
-        self.seq_at = _cells_of(self.seq)
+        self.state_at: memoryview = _cells_of(self.state)
+        self.sig_at: memoryview[SignatureId] = _cells_of(self.sig)
+        self.gang_at: memoryview[GangId] = _cells_of(self.gang)
+        self.attempt_at: memoryview[AttemptId] = _cells_of(self.attempt)
+        self.order_ms_at: memoryview = _cells_of(self.order_ms)
+        self.seq_at: memoryview = _cells_of(self.seq)
 
     def dump(self) -> list[Any]:
         """Return the base, the top, the states, and the other columns of unfinished pods. Finished
@@ -188,7 +190,7 @@ class Pods:
             return ids - self.base
         return slice(first - self.base, first - self.base + count)
 
-    def state_of(self, pod: int) -> Pod:
+    def state_of(self, pod: PodId) -> Pod:
         """Return the pod's state: finished below the base, unknown above the top."""
         if pod < self.base:
             return Pod.GONE
@@ -234,7 +236,7 @@ class Pods:
                 return f"pod {pod}: {event} in {Pod(facts['state']).name}: {facts}"
         return f"{event}: legal for all"
 
-    def select(self, ids: I64, state: Pod, attempt: int | None = None) -> I64:
+    def select(self, ids: I64, state: Pod, attempt: AttemptId | None = None) -> I64:
         """Return those of `ids` that are in this state (and in this attempt)."""
         ids = self.known(ids)
         if not len(ids):

@@ -25,11 +25,12 @@ from shared.events.placement import NominationLost, NominationReady
 from shared.events.preemption import PreemptionClosed, PreemptionOpened
 from shared.events.queueing import PreemptAsked
 from shared.model.columns import I64, pack, unpack
+from shared.model.ids import NO_ASK, AskId, PodId, SignatureId
 
 MADE_ROOM_FOR = (Pod.ASKING, Pod.PREEMPTING, Pod.PARKED, Pod.BACKOFF, Pod.READY, Pod.LEFTOVER)
 
 
-def _one(pod: int) -> I64:
+def _one(pod: PodId) -> I64:
     return np.array([pod], np.int64)
 
 
@@ -42,7 +43,7 @@ def on_preempt_asked(state: QueueingState, event: PreemptAsked) -> None:
     for pod in ids.tolist():
         before = state.asks.get(pod)
         state.room.pop(pod, None)
-        state.asks[pod] = Ask(event.sig, before.ended if before is not None else 0)
+        state.asks[pod] = Ask(event.sig, before.ended if before is not None else NO_ASK)
     sig = state.sigs[event.sig]
     add_pods(state.askers, event.sig, ids.tolist())
     state.refresh(sig)
@@ -51,12 +52,12 @@ def on_preempt_asked(state: QueueingState, event: PreemptAsked) -> None:
         state.asks_max = max(ASKS_KEPT_MIN, 2 * len(state.asks))
 
 
-def lives(state: QueueingState, pod: int) -> bool:
+def lives(state: QueueingState, pod: PodId) -> bool:
     """Return whether the pod is not finished."""
     return state.pods.state_of(pod) < Pod.BOUND
 
 
-def _open_ask(state: QueueingState, pod: int, ask: int) -> Ask | None:
+def _open_ask(state: QueueingState, pod: PodId, ask: AskId) -> Ask | None:
     """Return the pod's record, unless this ask is known to have ended."""
     known = state.asks.get(pod)
     return known if known is not None and ask > known.ended and lives(state, pod) else None
@@ -83,7 +84,7 @@ def on_preemption_closed(state: QueueingState, event: PreemptionClosed) -> None:
     code = pods.state_of(event.pod)
     if code is Pod.PREEMPTING:
         moves.back_off(state, one)
-    elif code is Pod.ASKING and int(pods.sig[event.pod - pods.base]) != ask.sig:
+    elif code is Pod.ASKING and pods.sig_at[event.pod - pods.base] != ask.sig:
         moves.leave(state, one, pods.rows(one))
         moves.rejoin(state, one)
     elif code is Pod.ASKING and not event.message:
@@ -123,7 +124,7 @@ def on_nomination_ready(state: QueueingState, event: NominationReady) -> None:
         state.room[event.pod] = event.shard
 
 
-def _nominate(state: QueueingState, pod: int, shard: int) -> None:
+def _nominate(state: QueueingState, pod: PodId, shard: int) -> None:
     """Put the pod next in line at that shard."""
     one = _one(pod)
     moves.leave(state, one, state.pods.rows(one))
@@ -139,7 +140,7 @@ def try_freed_node(state: QueueingState, ids: I64) -> None:
             _nominate(state, pod, shard)
 
 
-def _end_ask(state: QueueingState, ask: Ask, pod: int, number: int) -> None:
+def _end_ask(state: QueueingState, ask: Ask, pod: PodId, number: AskId) -> None:
     """End an ask: no victims leave for the pod any more."""
     ask.ended = number
     leaving_victims.forget(state, (pod,))
@@ -157,12 +158,12 @@ def on_nomination_lost(state: QueueingState, event: NominationLost) -> None:
         moves.back_off(state, _one(event.pod))
 
 
-def _not_at_once(state: QueueingState, pod: int) -> None:
+def _not_at_once(state: QueueingState, pod: PodId) -> None:
     """Delay the next ask of a pod whose freed room extenders refuse until its backoff ends.
     kube-scheduler tries it no earlier either.
     """
     pods, row = state.pods, pod - state.pods.base
-    sig = state.sigs[int(pods.sig[row])]
+    sig = state.sigs[pods.sig_at[row]]
     sig.ask_ms = backoff_end_ms(state.config, state.now_ms, int(pods.refusals[row]))
 
 
@@ -177,8 +178,8 @@ def decide_ask(state: QueueingState) -> PreemptAsked | None:
     rows = ids - pods.base
     parked = (pods.state[rows] == Pod.PARKED) & (pods.sig[rows] == sig.sig)
     askable = np.unique(ids[parked & (pods.askable[rows] == 1)])[:room]
-    pod = int(askable[0])
-    attempt = int(pods.attempt[pod - pods.base])
+    pod = PodId(askable.item(0))
+    attempt = pods.attempt_at[pod - pods.base]
     return PreemptAsked(pod, sig.sig, attempt, pack(askable[1:]), sig.priority)
 
 
@@ -217,7 +218,7 @@ def _first(state: QueueingState) -> Sig | None:
     return None
 
 
-def _wanting(state: QueueingState, number: int) -> Sig | None:
+def _wanting(state: QueueingState, number: SignatureId) -> Sig | None:
     """Return the signature if it has pods that want to ask; None means that its entry
     is dropped.
     """

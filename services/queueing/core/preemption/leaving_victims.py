@@ -9,6 +9,7 @@ import numpy as np
 from services.queueing.core.state import QueueingState, add_pods, by_number
 from services.queueing.core.waiting import unschedulable_timeout
 from shared.model.columns import I64
+from shared.model.ids import PodId
 
 
 def wait(state: QueueingState, event: str, ids: I64) -> None:
@@ -26,7 +27,7 @@ def is_open(state: QueueingState, ids: I64) -> "np.ndarray[tuple[int], np.dtype[
     return np.fromiter(map(state.leaving.__contains__, ids.tolist()), np.bool_, len(ids))
 
 
-def forget(state: QueueingState, pods: Iterable[int]) -> None:
+def forget(state: QueueingState, pods: Iterable[PodId]) -> None:
     """Forget the leaving victims of these pods."""
     for pod in pods:
         state.leaving.pop(pod, None)

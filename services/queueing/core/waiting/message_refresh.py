@@ -32,6 +32,7 @@ from shared.events.base import Event
 from shared.events.placement import Refused
 from shared.events.queueing import Confirmed, GangWaits, Parked, ReasonsAsked
 from shared.model.columns import I64, pack, unpack
+from shared.model.ids import PodId
 
 OF_A_GANG = (Pod.GANG_PENDING, Pod.GANG_IN_FLIGHT)
 
@@ -70,7 +71,7 @@ def _helps(refusal: Refusal) -> tuple[int, bool]:
 def on_confirmed(state: QueueingState, event: Confirmed) -> None:
     """Note the confirmed message. If the reasons changed, preemption may help now."""
     pods, ids = state.pods, unpack(event.ids)
-    if len(ids) and pods.state_of(int(ids[0])) in OF_A_GANG:
+    if len(ids) and pods.state_of(PodId(ids.item(0))) in OF_A_GANG:
         return
     sig = state.sigs[event.sig]
     sig.is_refreshed = False
@@ -157,10 +158,10 @@ def may_be_due(state: QueueingState) -> bool:
 
 def decide_refreshes(state: QueueingState) -> Iterator[Event]:
     """Yield the due requests for reasons and the messages of answered ones."""
-    for number in sorted(state.refreshed):
-        sig = state.sigs[number]
+    for refreshed in sorted(state.refreshed):
+        sig = state.sigs[refreshed]
         ids = _waiting(state, sig)
-        yield Confirmed(number, pack(ids), parked_message(sig, state.config))
+        yield Confirmed(refreshed, pack(ids), parked_message(sig, state.config))
     for number in sorted(state.gangs_refreshed):
         gang = state.gangs[number]
         yield GangWaits(number, gang.message)

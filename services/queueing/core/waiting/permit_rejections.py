@@ -16,6 +16,7 @@ from services.queueing.core.waiting import unschedulable_timeout
 from shared.events.ingest import Happened
 from shared.events.queueing import Woken
 from shared.model.columns import I64, pack
+from shared.model.ids import NO_POD, AttemptId, PodId, SignatureId
 
 
 def on_happened(state: QueueingState, event: Happened) -> None:
@@ -24,9 +25,9 @@ def on_happened(state: QueueingState, event: Happened) -> None:
         note(state, kind)
 
 
-def note(state: QueueingState, kind: str, but: int = 0) -> None:
+def note(state: QueueingState, kind: str, but: PodId = NO_POD) -> None:
     """Note one kind of event, for all pods but one."""
-    state.last_events[kind] = state.next_attempt
+    state.last_events[kind] = AttemptId(state.next_attempt)
     for plugin in sorted(state.permit_rejected):
         if kind in state.config.wakes.get(plugin, ()):
             woken = dict.fromkeys(state.permit_rejected[plugin], kind)
@@ -34,7 +35,7 @@ def note(state: QueueingState, kind: str, but: int = 0) -> None:
             state.woken_by_event = {**woken, **state.woken_by_event}
 
 
-def add_rejected(state: QueueingState, pod: int, plugin: str, attempt: int) -> None:
+def add_rejected(state: QueueingState, pod: PodId, plugin: str, attempt: AttemptId) -> None:
     """Let a pod rejected in this attempt wait, unless its event has happened meanwhile."""
     pods, row = state.pods, pod - state.pods.base
     kinds = state.config.wakes[plugin]
@@ -55,12 +56,12 @@ def on_configured(state: QueueingState) -> None:
 
 def decide_wakes(state: QueueingState) -> Iterator[Woken]:
     """Yield the wake-ups: at once, or after the rest of their backoff."""
-    groups: dict[tuple[int, str, int], list[int]] = {}
+    groups: dict[tuple[SignatureId, str, int], list[PodId]] = {}
     for pod, kind in sorted(state.woken_by_event.items()):
         row = pod - state.pods.base
         end_ms = _backoff_end_ms(state, row)
         late = end_ms if end_ms > state.now_ms else 0
-        groups.setdefault((int(state.pods.sig[row]), kind, late), []).append(pod)
+        groups.setdefault((state.pods.sig_at[row], kind, late), []).append(pod)
     for (sig, kind, end_ms), pods in sorted(groups.items()):
         until_ms = pack([end_ms] * len(pods)) if end_ms else b""
         yield Woken(sig, pack(pods), until_ms, reason=kind)
@@ -85,7 +86,7 @@ def end(state: QueueingState, ids: I64, rows: Rows) -> None:
             del state.permit_rejected[plugin]
 
 
-def plugin_of(state: QueueingState, pod: int) -> str:
+def plugin_of(state: QueueingState, pod: PodId) -> str:
     """Return the Permit plugin that rejected the pod."""
     return next(plugin for plugin, pods in state.permit_rejected.items() if pod in pods)
 
