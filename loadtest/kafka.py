@@ -113,7 +113,7 @@ async def play(case: Case, broker: KafkaBroker, folder: Path) -> Run:
         assert started is not None, mesh.cluster.said()
         codes = await asyncio.to_thread(mesh.stop)
         assert not any(codes.values()), codes
-        told = await timing(bus, int(started[1]))
+        times = await timing(bus, int(started[1]))
         records = 0
         for journal in all_journals(case.placements):
             records += (await bus.bounds(journal))[1]
@@ -121,7 +121,7 @@ async def play(case: Case, broker: KafkaBroker, folder: Path) -> Run:
         mesh.close()
         await bus.close()
     used_s = {name: after[name] - before[name] for name in after}
-    return Run(case.pods, told, used_s, records)
+    return Run(case.pods, times, used_s, records)
 
 
 async def _until_bound(bus: Bus, case: Case) -> None:
@@ -173,10 +173,10 @@ def main(names: Sequence[str]) -> None:
             kept.mkdir(parents=True, exist_ok=True)
             case = replace(case, commands=profiled(kept))
         run = measure(case)
-        told = run.timing
+        times = run.timing
         print(
-            f"{name}: {run.pods_per_s:,.0f} pods/s, {told.bound:,} bound in {told.span_s:.2f} s, "
-            f"p50 {told.percentile_ms(0.5)} p99 {told.percentile_ms(0.99)} ms, "
+            f"{name}: {run.pods_per_s:,.0f} pods/s, {times.bound:,} bound in {times.span_s:.2f} s, "
+            f"p50 {times.percentile_ms(0.5)} p99 {times.percentile_ms(0.99)} ms, "
             f"{run.records:,} records; CPU s: "
             + " ".join(f"{who} {used_s:.2f}" for who, used_s in run.cpu_s.items()),
             flush=True,

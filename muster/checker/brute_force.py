@@ -229,7 +229,7 @@ def _parts(text: str) -> Iterator[tuple[int, str]]:
 def _single_problem(final: Final, pod: Waiting) -> str | None:
     if final.is_divided and not keeps_to_hosts(pod.spec):
         named = ONE_SHARD in pod.message
-        return None if named else f"waits ({pod.message}) for other than rules between pods"
+        return None if named else f"waits ({pod.message}) for another reason than inter-pod rules"
     static: Counter[str] = Counter()
     full: Counter[str] = Counter()
     left = 0
@@ -266,7 +266,7 @@ def _message_problem(message: str, static: Counter[str], left: int, nodes: int) 
     if match is None:
         return f"the message {message!r} gives no reasons"
     if int(match[1]) != nodes:
-        return f"the message {message!r} speaks of other than {counted(nodes, 'node')}"
+        return f"the message {message!r} names another number of nodes than {nodes}"
     counts = {reason: count for count, reason in _parts(match[2])}
     for reason in sorted(_STATIC):
         if counts.get(reason, 0) != static[reason]:
@@ -362,7 +362,7 @@ def _fitting(final: Final, pod: Waiting) -> str:
 
 
 def _is_uncountable(final: Final, pod: Waiting) -> bool:
-    """Return whether the order of places decides how many such pods fit: rules between pods, or
+    """Return whether the order of places decides how many such pods fit: inter-pod rules, or
     unknown devices.
     """
     if pod.other_words or final.around(pod.spec) is not None:

@@ -38,7 +38,7 @@ def check(facts: Facts, history: ClusterHistory) -> Iterator[Problem]:
             or not truth.items() <= dict(published.labels).items()
         ):
             yield (
-                "rules-look-at",
+                "identities-published",
                 f"pod {row} ({pod.name}): {truth} matters, published {published.labels}",
             )
 

@@ -251,7 +251,7 @@ def _check_room(
         reason = around.obstacle(where)
         if reason is not None:
             text = f"pod {pod} on node {node} ({where.name}): {reason}"
-            ledger.blame("rules-between-pods", step.position, text)
+            ledger.blame("inter-pod-rules", step.position, text)
     _check_on_the_way(ledger, step, pod, spec, node)
     if nominees:
         _check_nominated(ledger, step, pod, spec, node, mask, nominees)

@@ -215,12 +215,12 @@ async def test_a_watch_ahead_of_the_end_reports_its_record(store: Store):
 
 async def follow(bus: Bus, journal: JournalName, count: int) -> list[tuple[int, bytes]]:
     """Read by notification alone, as a service does: sleep until notified, then read to the end."""
-    told = asyncio.Event()
-    cancel = bus.watch(journal, 0, told.set)
+    notified = asyncio.Event()
+    cancel = bus.watch(journal, 0, notified.set)
     out: list[tuple[int, bytes]] = []
     while len(out) < count:
-        await told.wait()
-        told.clear()
+        await notified.wait()
+        notified.clear()
         while batch := await bus.read(journal, len(out), limit_bytes=50):
             out.extend(batch)
             await asyncio.sleep(0)

@@ -85,21 +85,21 @@ async def test_a_watch_shows_what_changed_after_the_list(stage: Stage):
     await stage.node("node-a")
     await stage.pod("before")
     listed = await stage.cluster.list_all("pods")
-    told: list[Event] = []
-    watching = asyncio.create_task(follow(stage.cluster.watch(listed.revision), told))
+    observed: list[Event] = []
+    watching = asyncio.create_task(follow(stage.cluster.watch(listed.revision), observed))
     await stage.pod("after")
-    await until(lambda: "after" in names(told))
+    await until(lambda: "after" in names(observed))
     pod = await ref(stage.cluster, "after")
     assert await bound(stage.cluster, post(pod)) is Answer.DONE
-    await until(lambda: node_of(told, pod.uid) == "node-a")
+    await until(lambda: node_of(observed, pod.uid) == "node-a")
     await stage.delete("after")
-    await until(lambda: any(isinstance(e, PodsDeletedSeen) and pod.uid in e.uids for e in told))
-    assert "before" not in names(told)
+    await until(lambda: any(isinstance(e, PodsDeletedSeen) and pod.uid in e.uids for e in observed))
+    assert "before" not in names(observed)
     watching.cancel()
     await asyncio.gather(watching, return_exceptions=True)
 
 
-class Told:
+class Changes:
     """The changes of several watches, each resumed where the one before ended."""
 
     def __init__(self, lists: Iterable[Watched]) -> None:
@@ -130,23 +130,29 @@ class Told:
 
 async def test_a_resumed_watch_repeats_nothing(stage: Stage):
     await stage.node("node-a")
-    told = Told([await stage.cluster.list_all(kind) for kind in stage.cluster.kinds])
+    observed = Changes([await stage.cluster.list_all(kind) for kind in stage.cluster.kinds])
     changes = [True, False, True]
     for cordoned in changes:
         await stage.cordon("node-a", cordoned)
     await stage.pod("short")
     await stage.delete("short")
-    await told.until(stage.cluster, lambda: told.cordons() == changes and told.gone())
-    told.events.clear()
+    await observed.until(stage.cluster, lambda: observed.cordons() == changes and observed.gone())
+    observed.events.clear()
     await stage.cordon("node-a", False)
     await stage.pod("last")
-    await told.until(stage.cluster, lambda: False in told.cordons() and bool(names(told.events)))
-    assert (told.cordons(), names(told.events), told.gone()) == ([False], ["last"], False)
+    await observed.until(
+        stage.cluster, lambda: False in observed.cordons() and bool(names(observed.events))
+    )
+    assert (observed.cordons(), names(observed.events), observed.gone()) == (
+        [False],
+        ["last"],
+        False,
+    )
 
 
-async def follow(stream: AsyncIterator[Watched], told: list[Event]) -> None:
+async def follow(stream: AsyncIterator[Watched], observed: list[Event]) -> None:
     async for watched in stream:
-        told.extend(watched.events)
+        observed.extend(watched.events)
 
 
 async def until(holds: Callable[[], bool]) -> None:
@@ -156,14 +162,14 @@ async def until(holds: Callable[[], bool]) -> None:
             await asyncio.sleep(0.02)
 
 
-def names(told: list[Event]) -> list[str]:
-    return [name for e in told if isinstance(e, PodsSeen) for name in split(e.names)]
+def names(observed: list[Event]) -> list[str]:
+    return [name for e in observed if isinstance(e, PodsSeen) for name in split(e.names)]
 
 
-def node_of(told: list[Event], uid: str) -> str:
+def node_of(observed: list[Event], uid: str) -> str:
     """Return the node in the last event about a pod."""
     found = ""
-    for event in told:
+    for event in observed:
         if isinstance(event, PodsSeen | PodsBoundSeen) and uid in split(event.uids) and event.nodes:
             found = split(event.nodes)[split(event.uids).index(uid)]
     return found
@@ -183,34 +189,36 @@ async def test_other_objects_are_listed_and_watched_like_nodes(kube: KubeStage):
     listed = await kube.cluster.list_all(OBJECTS)
     before = others(listed.events, "before")
     assert len(before) == len(OTHER_KINDS)
-    told: list[Event] = []
-    watching = asyncio.create_task(follow(kube.cluster.watch(listed.revision), told))
+    observed: list[Event] = []
+    watching = asyncio.create_task(follow(kube.cluster.watch(listed.revision), observed))
     for kind in OTHER_KINDS:
         await kube.other(kind, "after")
         await kube.change(kind, "before", {"metadata": {"annotations": {"a": "b"}}})
-    await until(lambda: len(others(told, "after")) == len(OTHER_KINDS))
+    await until(lambda: len(others(observed, "after")) == len(OTHER_KINDS))
     changed = [kind for kind in OTHER_KINDS if OTHERS[kind.resource].change]
     for kind in changed:
         await kube.change(kind, "after", OTHERS[kind.resource].change)
-    await until(lambda: len(others(told, "after")) == len(OTHER_KINDS) + len(changed))
+    await until(lambda: len(others(observed, "after")) == len(OTHER_KINDS) + len(changed))
     for kind in OTHER_KINDS:
         await kube.drop(kind, "before")
     uids = sorted(one.uid for one in before)
-    await until(lambda: gone(told) == uids)
+    await until(lambda: gone(observed) == uids)
     # A watch does not know the list: it may report an unchanged object once.
-    assert {(one.uid, one) for one in others(told, "before")} <= {(one.uid, one) for one in before}
-    assert len(others(told, "before")) <= len(before)
+    assert {(one.uid, one) for one in others(observed, "before")} <= {
+        (one.uid, one) for one in before
+    }
+    assert len(others(observed, "before")) <= len(before)
     watching.cancel()
     await asyncio.gather(watching, return_exceptions=True)
 
 
-def others(told: Iterable[Event], name: str) -> list[ClusterObject]:
-    seen = [event for event in told if isinstance(event, ObjectsSeen)]
+def others(observed: Iterable[Event], name: str) -> list[ClusterObject]:
+    seen = [event for event in observed if isinstance(event, ObjectsSeen)]
     return [one for event in seen for one in event.objects if one.name == name]
 
 
-def gone(told: list[Event]) -> list[str]:
-    lost = [event for event in told if isinstance(event, ObjectsDeletedSeen)]
+def gone(observed: list[Event]) -> list[str]:
+    lost = [event for event in observed if isinstance(event, ObjectsDeletedSeen)]
     return sorted(uid for event in lost for uid in split(event.uids))
 
 

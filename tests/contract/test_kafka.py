@@ -69,8 +69,8 @@ async def test_a_killed_broker_comes_back_with_everything_acknowledged(mortal: K
 
 async def kill_and_go_on(store: KafkaStore, broker: KafkaBroker) -> None:
     writer, reader = await store.client(), await store.client()
-    told = asyncio.Event()
-    reader.watch(JOURNAL, 0, told.set)
+    notified = asyncio.Event()
+    reader.watch(JOURNAL, 0, notified.set)
     for position in range(50):
         await writer.append(JOURNAL, position, b"%d" % position)
     assert len(await reader.read(JOURNAL, 0)) > 0
@@ -84,8 +84,8 @@ async def kill_and_go_on(store: KafkaStore, broker: KafkaBroker) -> None:
     seen: list[tuple[int, bytes]] = []
     async with asyncio.timeout(WAIT_S):
         while len(seen) <= landed:  # told by the watch alone: the reader recovered by itself
-            await told.wait()
-            told.clear()
+            await notified.wait()
+            notified.clear()
             while batch := await reader.read(JOURNAL, len(seen)):
                 seen.extend(batch)
     assert seen[:50] == [(position, b"%d" % position) for position in range(50)]
@@ -113,15 +113,15 @@ async def test_records_that_the_broker_lost_are_missed(store: KafkaStore, read_u
     writer, reader = await store.client(), await store.client()
     for position in range(5):
         await writer.append(JOURNAL, position, b"x")
-    told = asyncio.Event()
-    reader.watch(JOURNAL, 0, told.set)
+    notified = asyncio.Event()
+    reader.watch(JOURNAL, 0, notified.set)
     assert len(await reader.read(JOURNAL, 0)) == 5
     assert len(await reader.read(JOURNAL, read_up_to)) == 5 - read_up_to
-    await told.wait()
-    told.clear()
+    await notified.wait()
+    notified.clear()
     await recreate_topic(store.settings)
     async with asyncio.timeout(WAIT_S):
-        await told.wait()
+        await notified.wait()
     with pytest.raises(BusCorrupt, match=r"ends at 0, but went up to 5 before: .*'muster reset'"):
         await reader.read(JOURNAL, read_up_to)
 
@@ -142,16 +142,16 @@ async def until_corrupt(call: Callable[[], Awaitable[object]]) -> str:
 async def test_a_topic_that_is_deleted_is_named_to_its_writer_and_its_readers(store: KafkaStore):
     writer, reader, idle = [await store.client() for _ in range(3)]
     await writer.append(JOURNAL, 0, b"x")
-    told = asyncio.Event()
-    reader.watch(JOURNAL, 0, told.set)
+    notified = asyncio.Event()
+    reader.watch(JOURNAL, 0, notified.set)
     assert len(await reader.read(JOURNAL, 0)) == 1
-    told.clear()
+    notified.clear()
     loop = asyncio.get_running_loop()
     began_s = loop.time()
     await delete_topic(store.settings)
     found = await asyncio.gather(
         until_corrupt(lambda: writer.append(JOURNAL, 1, b"y")),
-        until_corrupt(lambda: watched(reader, told)),
+        until_corrupt(lambda: watched(reader, notified)),
         until_corrupt(lambda: idle.bounds(JOURNAL)),
     )
     topic = store.settings.topic("ingest")
@@ -160,9 +160,9 @@ async def test_a_topic_that_is_deleted_is_named_to_its_writer_and_its_readers(st
     assert loop.time() - began_s < 60  # some 8 s, more where others use the machine
 
 
-async def watched(reader: KafkaBus, told: asyncio.Event) -> None:
-    await told.wait()
-    told.clear()
+async def watched(reader: KafkaBus, notified: asyncio.Event) -> None:
+    await notified.wait()
+    notified.clear()
     await reader.read(JOURNAL, 1)
 
 
@@ -186,7 +186,7 @@ async def test_a_changed_setting_is_reported_repeatedly(store: KafkaStore, monke
         "must be -1; records may be lost: set it back"
     )
     async with asyncio.timeout(WAIT_S):
-        while caplog.messages.count(line) < 3:  # noqa: ASYNC110 (the log tells nobody)
+        while caplog.messages.count(line) < 3:  # noqa: ASYNC110 (the log gives no signal)
             await asyncio.sleep(0.05)
     await alter_topic(store.settings, {})
     assert await clients[0].append(JOURNAL, 0, b"goes on") == 0
@@ -275,15 +275,15 @@ async def test_a_resting_journal_delivers_every_record(store: KafkaStore):
     writer = await store.client()
     reader = KafkaBus(store.settings, {"ingest": 1}, rest_ms={"ingest": 50})
     await reader.start()
-    told = asyncio.Event()
-    reader.watch(JOURNAL, 0, told.set)
+    notified = asyncio.Event()
+    reader.watch(JOURNAL, 0, notified.set)
     position = 0
     for end in range(1, 20):
         await writer.append(JOURNAL, end - 1, b"%d" % end)
         while position < end:
             async with asyncio.timeout(WAIT_S):
-                await told.wait()
-            told.clear()
+                await notified.wait()
+            notified.clear()
             for at, payload in await reader.read(JOURNAL, position):
                 assert (at, payload) == (position, b"%d" % (position + 1))
                 position += 1
@@ -294,12 +294,12 @@ async def test_a_reader_that_does_not_advance_uses_bounded_memory(store: KafkaSt
     # It must go on by itself: the search for stuck consumers does not help.
     monkeypatch.setattr(kafka_bus_reader, "STALL_CHECK_S", 2 * WAIT_S)
     writer, reader = await store.client(), await store.client()
-    told = asyncio.Event()
-    reader.watch(JOURNAL, 0, told.set)
+    notified = asyncio.Event()
+    reader.watch(JOURNAL, 0, notified.set)
     piece = bytes((at * 37) & 0xFF for at in range(1 << 20))
     for position in range(40):
         await writer.append(JOURNAL, position, piece)
-    await told.wait()
+    await notified.wait()
     feed = reader._reader.feed(JOURNAL, 0)
     for _ in range(1_000):
         if feed.paused:

@@ -43,7 +43,7 @@ async def connections_end() -> AsyncIterator[None]:
     before = open_sockets()
     yield
     async with asyncio.timeout(60):
-        while open_sockets() > before:  # noqa: ASYNC110 (the kernel tells nobody)
+        while open_sockets() > before:  # noqa: ASYNC110 (the kernel gives no signal)
             await asyncio.sleep(0.01)
 
 

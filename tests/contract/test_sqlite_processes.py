@@ -66,14 +66,14 @@ async def test_a_watch_reports_records_of_another_process(tmp_path: Path):
     path = tmp_path / "bus.db"
     log = SqliteLog(path)
     reader = SqliteBus(log)
-    told = asyncio.Event()
-    reader.watch(JOURNAL, 0, told.set)
+    notified = asyncio.Event()
+    reader.watch(JOURNAL, 0, notified.set)
     seen: list[int] = []
     process = await start_writer(path, 50, 10)
     async with asyncio.timeout(WAIT_S):
         while len(seen) < 50:
-            await told.wait()
-            told.clear()
+            await notified.wait()
+            notified.clear()
             while batch := await reader.read(JOURNAL, len(seen)):
                 seen.extend(position for position, _ in batch)
         await process.communicate()

@@ -177,12 +177,12 @@ def test_a_changed_score_is_reported_with_the_story_of_a_pod(run, monkeypatch, c
     lines = capsys.readouterr().out.splitlines()
     (found,) = [line for line in lines if "decided now" in line]
     assert found.startswith("placement/0 at ")
-    told = lines[lines.index("what the first one is about:") + 1 : -1]
-    assert "ingest/0" in told[0]
-    assert any("seen" in line for line in told[:2]), "the group first, if it has one"
-    assert "reserved" in told[-1] or "holds" in told[-1]
+    story = lines[lines.index("what the first one is about:") + 1 : -1]
+    assert "ingest/0" in story[0]
+    assert any("seen" in line for line in story[:2]), "the group first, if it has one"
+    assert "reserved" in story[-1] or "holds" in story[-1]
     position = found.split()[2].rstrip(":")
-    assert f"placement/0 {position} " in told[-1]
+    assert f"placement/0 {position} " in story[-1]
 
 
 def test_a_story_runs_from_seen_to_bound(run):
@@ -198,8 +198,8 @@ def test_a_story_runs_from_seen_to_bound(run):
     assert of_node[0] == head
     record = end.split("  ")[:2]
     assert record in [line.split("  ")[:2] for line in of_node], "the same record, the same time"
-    told = json.loads(muster("story", f"pod/{POD}", run, "-o", "json").out)
-    assert [one["text"] for one in told] == [line.split("  ", 2)[2] for line in lines]
+    story = json.loads(muster("story", f"pod/{POD}", run, "-o", "json").out)
+    assert [one["text"] for one in story] == [line.split("  ", 2)[2] for line in lines]
 
 
 @pytest.mark.parametrize(

@@ -39,8 +39,8 @@ def test_a_record_has_the_same_time_as_in_the_story(ask, run):
     found = re.match(r"decided +(\S+) at (\d+), .* UTC \((.*)\): (.*)", decided)
     assert found is not None
     journal, position, time, text = found.groups()
-    told = muster("story", "pod/web-1", run).out.splitlines()
-    assert f"{time}  {journal} {position}  {text}" in told
+    story = muster("story", "pod/web-1", run).out.splitlines()
+    assert f"{time}  {journal} {position}  {text}" in story
 
 
 def test_a_pod_that_does_not_fit_has_reasons_nodes_and_shards(ask):
@@ -80,8 +80,8 @@ def test_a_gangs_member_waits_with_its_gang(ask):
 
 
 def test_an_evicted_pod_left_for_another(ask, run):
-    told = muster("story", "pod/latecomer", run, "-o", "json").out
-    victim = re.search(r"default/([\w-]+) to be evicted from", told)
+    story = muster("story", "pod/latecomer", run, "-o", "json").out
+    victim = re.search(r"default/([\w-]+) to be evicted from", story)
     assert victim
     found = ask(victim[1], "-o", "json").json()
     assert (found["state"], found["evicted"]["by"]) == ("evicted", "default/latecomer")
@@ -162,8 +162,8 @@ def test_a_pod_is_named_as_in_a_story_or_by_kubectl(run, tmp_path):
     assert len(answers) == 1
     assert answers.pop().startswith("pod default/web-1: bound on ")
     assert "namespace other" in complaint(muster("why", "web-1", run, "-n", "other"), 2)
-    told = muster("story", "web-1", cwd=tmp_path)
-    assert told.out == muster("story", "pod/default/web-1", run).out
-    assert "reading the newest run, runs/first" in told.err
+    story = muster("story", "web-1", cwd=tmp_path)
+    assert story.out == muster("story", "pod/default/web-1", run).out
+    assert "reading the newest run, runs/first" in story.err
     assert "namespace other" in complaint(muster("story", "web-1", run, "-n", "other"), 2)
     assert muster("replay", "--journal", "permit/0", cwd=tmp_path).code == 0

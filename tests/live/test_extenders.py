@@ -93,7 +93,7 @@ def test_pods_go_where_the_extender_lets_them(
 
     with muster_run(servers.kubeconfig, tmp_path, "-o", "json", "--config", str(path)) as muster:
         until("five are bound", lambda: all(nodes_of(api)[name] for name in names))
-        until("the sixth is told why", lambda: bool(conditions()))
+        until("the sixth has a message", lambda: bool(conditions()))
         assert result_of(muster.stop())["bound"] == 5
     assert {nodes_of(api)[name] for name in names} == {CHOSEN}
     assert conditions()[0]["message"].startswith("0/3 nodes are available: 3 not in this season.")
@@ -110,9 +110,9 @@ def test_pods_go_where_the_extender_lets_them(
 def scheduled(api: KubeApi, names: list[str]) -> set[str]:
     """Return the pods that have exactly one Scheduled event."""
     found = api.items("/api/v1/namespaces/default/events?fieldSelector=reason%3DScheduled")
-    told = Counter(event["involvedObject"]["name"] for event in found)
-    assert all(told[name] <= 1 for name in names)
-    return {name for name in names if told[name]}
+    counts = Counter(event["involvedObject"]["name"] for event in found)
+    assert all(counts[name] <= 1 for name in names)
+    return {name for name in names if counts[name]}
 
 
 class Binder(ExtenderServer):
@@ -138,8 +138,8 @@ class Binder(ExtenderServer):
         if name != "late" or self.names.count(name) > 1:
             path, wanted = f"{PODS}/{name}/binding", binding(name, body["Node"], uid=uid)
             with self.one_by_one:
-                told = self.api.create(path, wanted)
-            if not 200 <= told.status < 300 and name != "odd":
+                reply = self.api.create(path, wanted)
+            if not 200 <= reply.status < 300 and name != "odd":
                 return 500, b""
         return (500, b"") if name == "odd" else (200, b"{}")
 
@@ -168,7 +168,7 @@ def test_an_extender_binds_pods_by_requests_of_its_own(
     try:
         with muster_run(servers.kubeconfig, tmp_path, "-o", "json", "--config", str(path)) as run:
             until("seven are bound", lambda: all(nodes_of(api)[name] for name in names))
-            until("the eighth is told why", lambda: messages() == ["not in this season"])
+            until("the eighth has a message", lambda: messages() == ["not in this season"])
             said_to_be_bound = set(names) - {"odd"}
             until("they have their events", lambda: scheduled(api, names) == said_to_be_bound)
             result = result_of(run.stop())
@@ -192,9 +192,9 @@ class Spares(ExtenderServer):
     def answer(self, path: str, body: dict[str, Any]) -> tuple[int, bytes]:
         assert path == "/preempt"
         self.bodies.append(body)
-        told = body["NodeNameToVictims"][CHOSEN]
-        pods = [{"UID": one["metadata"]["uid"]} for one in told["Pods"]]
-        left = {CHOSEN: {"Pods": pods, "NumPDBViolations": told["NumPDBViolations"]}}
+        victims = body["NodeNameToVictims"][CHOSEN]
+        pods = [{"UID": one["metadata"]["uid"]} for one in victims["Pods"]]
+        left = {CHOSEN: {"Pods": pods, "NumPDBViolations": victims["NumPDBViolations"]}}
         return 200, json.dumps({"NodeNameToMetaVictims": left}).encode()
 
 

@@ -56,13 +56,13 @@ def test_every_bind_gets_one_event(cluster: KubeServers, tmp_path):
                 api.create(PODS, pod(f"told-{number}", cpu="50m")).ok()
             names = {f"told-{number}" for number in range(BINDS)}
 
-            def told() -> Counter[str]:
+            def events_by_pod() -> Counter[str]:
                 path = "/api/v1/namespaces/default/events?fieldSelector=reason%3DScheduled"
                 found = (event["involvedObject"]["name"] for event in api.items(path))
                 return Counter(name for name in found if name in names)
 
-            until("all are told of", lambda: set(told()) == names)
-            assert set(told().values()) == {1}
+            until("all have events", lambda: set(events_by_pod()) == names)
+            assert set(events_by_pod().values()) == {1}
             muster.stop()
         assert len(proxy.proxy.happened(Kind.DROP_ANSWER)) == DROPPED
 
@@ -73,7 +73,7 @@ def test_pods_bound_before_a_kill_get_one_event_after_it(cluster: KubeServers, t
     create_nodes(api, ["node-e", "node-f"], cpu=16)
     names = {f"killed-{number}" for number in range(MANY)}
 
-    def told() -> Counter[str]:
+    def events_by_pod() -> Counter[str]:
         path = "/api/v1/namespaces/default/events?fieldSelector=reason%3DScheduled"
         found = (event["involvedObject"]["name"] for event in api.items(path))
         return Counter(name for name in found if name in names)
@@ -90,8 +90,8 @@ def test_pods_bound_before_a_kill_get_one_event_after_it(cluster: KubeServers, t
             muster.kill()
         assert len(proxy.proxy.happened(Kind.DROP_ANSWER)) == DROPPED
         assert proxy.proxy.happened(Kind.HOLD)
-    assert len(told()) < MANY, "nothing was lost: this shows nothing"
+    assert len(events_by_pod()) < MANY, "nothing was lost: this shows nothing"
     with muster_run(cluster.kubeconfig, tmp_path) as muster:
-        until("all are told of", lambda: set(told()) == names)
-        assert set(told().values()) == {1}
+        until("all have events", lambda: set(events_by_pod()) == names)
+        assert set(events_by_pod().values()) == {1}
         muster.stop()

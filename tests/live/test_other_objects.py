@@ -42,7 +42,7 @@ class World:
         for kind in OTHER_KINDS:
             uid = other_objects.create(self.servers.api, kind, name)["uid"]
             self.uids[kind.name, name] = uid
-            self.there[uid] = other_objects.told(kind, name, uid)
+            self.there[uid] = other_objects.published(kind, name, uid)
 
     def change(self, name: str) -> None:
         """Change all objects of that name."""
@@ -50,7 +50,7 @@ class World:
             if OTHERS[kind.resource].change:
                 other_objects.patch(self.servers.api, kind, name, OTHERS[kind.resource].change)
                 uid = self.uids[kind.name, name]
-                self.there[uid] = other_objects.told(kind, name, uid, changed=True)
+                self.there[uid] = other_objects.published(kind, name, uid, changed=True)
 
     def touch(self, name: str) -> None:
         """Change only fields that are not read."""
@@ -64,7 +64,7 @@ class World:
             assert store.delete_all(other_objects.key(kind, name)) == 1, kind
             del self.there[self.uids[kind.name, name]]
 
-    def told(self) -> list[dict[str, Any]]:
+    def published(self) -> list[dict[str, Any]]:
         """Return the recorded facts in order."""
         found = journals.of_file(self.run / "journals.db").get("ingest/0", [])
         kinds = ("objects_set", "objects_gone", "storage_set", "storage_gone", "list_applied")
@@ -73,13 +73,13 @@ class World:
     def consumed(self) -> int:
         """Return the revision at which the next run resumes."""
         found = journals.of_file(self.run / "journals.db")["ingest/0"]
-        told = [event["revision"] for entry in found for event in entry.of("source_advanced")]
-        return max(told, default=0)
+        published = [event["revision"] for entry in found for event in entry.of("source_advanced")]
+        return max(published, default=0)
 
     def fold(self) -> dict[str, other_objects.Fields]:
         """Return the objects that the journal's fold holds, by uid."""
         held: dict[str, other_objects.Fields] = {}
-        for event in self.told():
+        for event in self.published():
             held |= {one["uid"]: one for one in event.get("objects", ())}
             for uid in event.get("uids", "").split():
                 del held[uid]
@@ -112,7 +112,7 @@ class World:
         until(f"lists that found {counts} gone", lambda: self._deletes() == [*counts])
 
     def _deletes(self) -> list[int]:
-        lists = [event for event in self.told() if event.get("kind") == "objects"]
+        lists = [event for event in self.published() if event.get("kind") == "objects"]
         return [event["derived_deletes"] for event in lists]
 
 
@@ -150,8 +150,8 @@ def watching(world: World) -> None:
     world.make("comes")
     world.change("changes")
     world.vanish("watched")
-    world.agrees("told")
-    times = [one["name"] for event in world.told() for one in event.get("objects", ())]
+    world.agrees("published")
+    times = [one["name"] for event in world.published() for one in event.get("objects", ())]
     assert times.count("stays") == times.count("comes") == len(OTHER_KINDS)
     changed = sum(bool(other.change) for other in OTHERS.values())
     assert times.count("changes") == len(OTHER_KINDS) + changed

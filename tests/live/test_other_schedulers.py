@@ -143,19 +143,22 @@ def test_a_continued_run_counts_what_others_bound_in_between(
             api.create(PODS, pod("held", cpu="1", nodeSelector=only)).ok()
             until("its bind is on its way", lambda: held.times == 0)
             api.create(PODS, pod("ours", cpu="2", nodeSelector=only)).ok()
-            until("it is queued", lambda: told(tmp_path, "ingest", "pods_pending") == 2)
+            until("it is queued", lambda: count_records(tmp_path, "ingest", "pods_pending") == 2)
             muster.kill()
         body = pod("meanwhile", cpu="2", scheduler="somebody-else", nodeName="only")
         api.create(PODS, body).ok()
         proxy.add(Fault(kind=Kind.SLOW, path=r"^/api/v1/pods\?watch=1", delay_s=WATCH_LATE_S))
         with muster_run(config, tmp_path, *options) as muster:
-            until("it is tried", lambda: told(tmp_path, "placement", "refused", "reserved") == 2)
+            until(
+                "it is tried",
+                lambda: count_records(tmp_path, "placement", "refused", "reserved") == 2,
+            )
             muster.stop()
     assert (nodes_of(api)["held"], nodes_of(api)["ours"]) == ("only", "")
     assert case.check(tmp_path / "run").races == []
 
 
-def told(folder: Path, service: str, *kinds: str) -> int:
+def count_records(folder: Path, service: str, *kinds: str) -> int:
     """Return how many events of these kinds a service's journal has."""
     found = journals.of_file(folder / "run" / "journals.db", [service])[f"{service}/0"]
     return sum(len(entry.of(*kinds)) for entry in found)

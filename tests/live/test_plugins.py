@@ -134,7 +134,7 @@ def test_two_pods_wait_for_each_other_at_permit(servers: KubeServers, case: Case
     with muster_run(servers.kubeconfig, tmp_path, *words):
         create("first", "one")
         create("single")
-        until("who waits for nobody is bound", lambda: bool(nodes_of(api)["single"]))
+        until("the pod without companions is bound", lambda: bool(nodes_of(api)["single"]))
         assert not nodes_of(api)["first"]
         create("second", "one")
         until("both are bound", lambda: all(nodes_of(api).values()))

@@ -87,18 +87,18 @@ class World:
         """Delete some of the existing pods at once; return their number."""
         return EtcdStore(self.servers.at.etcd_url).delete_all(f"{KEYS}{goes}-")
 
-    def told(self) -> list[journals.Entry]:
+    def records(self) -> list[journals.Entry]:
         """Return the records of the world journal."""
         return journals.of_file(self.folder / "journals.db", ["ingest"])["ingest/0"]
 
     def owners(self) -> list[str]:
         """Return the owners that claimed the world journal, in order."""
-        return [entry.owner for entry in self.told() if entry.owner]
+        return [entry.owner for entry in self.records() if entry.owner]
 
     def lists(self) -> list[tuple[str, str]]:
         """Return the begins and ends of pod lists in the world journal, with the owner of each."""
         found, owner = [], ""
-        for entry in self.told():
+        for entry in self.records():
             owner = entry.owner or owner
             heard = entry.heard("list_began", "list_ended")
             found += [(owner, event["type"]) for event in heard if event["kind"] == "pods"]
@@ -106,12 +106,12 @@ class World:
 
     def derived(self) -> list[int]:
         """Return how many pods each list of pods deleted."""
-        applied = [event for entry in self.told() for event in entry.of("list_applied")]
+        applied = [event for entry in self.records() for event in entry.of("list_applied")]
         return [event["derived_deletes"] for event in applied if event["kind"] == "pods"]
 
     def gone(self) -> int:
         """Return how many pods the world journal deleted, for any reason."""
-        events = [event for entry in self.told() for event in entry.of("pods_gone")]
+        events = [event for entry in self.records() for event in entry.of("pods_gone")]
         return sum(len(journals.column(event["ids"])) for event in events)
 
     def check(self, case: Case) -> None:

@@ -66,14 +66,14 @@ def test_services_that_are_killed_lose_nothing(
             until("each was started twice", lambda: _starts(broker) == [2] * len(SERVICES))
             journals = asyncio.run(of_kafka(broker.bootstrap, "live"))
             verdict = case.verdict(journals)
-            told = why(*asked)
+            answer = why(*asked)
             listed = [get(tmp_path, kind, *asked[2:]) for kind in ("pods", "nodes", "gangs")]
         finally:
             for process in running.values():
                 process.__exit__(None, None, None)
     assert verdict.problems == [], "\n".join(verdict.problems)
     assert (verdict.bound, verdict.races) == (3 * PODS_EACH + 1, [])
-    assert (told["state"], _decided_by(told)) == ("bound", "binding/0")
+    assert (answer["state"], _decided_by(answer)) == ("bound", "binding/0")
     pods, nodes, gangs = listed
     assert [one["state"] for one in pods] == ["bound"] * verdict.bound
     assert (len(nodes), sum(one["pods"] for one in nodes), gangs) == (20, verdict.bound, [])
@@ -86,6 +86,6 @@ def _starts(broker: KafkaBroker) -> list[int]:
     return [len(claims) for claims in found]
 
 
-def _decided_by(told: dict[str, Any]) -> str:
+def _decided_by(answer: dict[str, Any]) -> str:
     """ "" while the pod does not exist."""
-    return str(told["decided"]["journal"]) if told else ""
+    return str(answer["decided"]["journal"]) if answer else ""

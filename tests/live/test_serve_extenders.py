@@ -82,7 +82,7 @@ def test_processes_ask_extenders_and_plugins_as_one_does(
         (victim,) = leaving()
         api.request("DELETE", f"{PODS}/{victim}?gracePeriodSeconds=0").ok()
         until("its place is taken", lambda: bool(nodes_of(api)["urgent"]))
-        until("the plugin hears of it", lambda: f"has urgent {CHOSEN}" in notes.read_text())
+        until("postBind is called", lambda: f"has urgent {CHOSEN}" in notes.read_text())
         journals = asyncio.run(of_kafka(broker.bootstrap, "extended"))
         problems = case.verdict(journals).problems
     assert set(nodes_of(api).values()) == {CHOSEN}

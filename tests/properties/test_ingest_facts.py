@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from services.ingest.core.core import IngestCore
-from shared.events import ingest as told
+from shared.events import ingest as published
 from shared.events import observed as seen
 from shared.events.base import Configured, Event
 from shared.model.cluster_objects import CSINode, Namespace
@@ -148,42 +148,42 @@ class Follower:
 
     def read(self, event: Any) -> None:
         match event:
-            case told.SignatureDefined():
+            case published.SignatureDefined():
                 assert event.sig not in self.sigs
                 self.sigs[event.sig] = event.spec
-            case told.SignatureRetired():
+            case published.SignatureRetired():
                 spec = self.sigs.pop(event.sig)
                 used = [pod[0] for pod in self.assigned.values() if pod[1] in self.nodes]
                 assert spec not in [*used, *(pod[0] for pod in self.pending.values())]
-            case told.PodsNamed():
+            case published.PodsNamed():
                 self.uids.update(zip(unpack(event.ids).tolist(), split(event.uids), strict=True))
-            case told.PodsPending():
+            case published.PodsPending():
                 for pod in unpack(event.ids).tolist():
                     assert pod in self.uids
                     assert pod not in self.assigned
                     self.pending[pod] = (self.sigs[event.sig], event.gang, event.gated)
-            case told.PodsAssigned():
+            case published.PodsAssigned():
                 columns = (event.ids, event.sigs, event.nodes)
                 for pod, sig, node in zip(*(unpack(c).tolist() for c in columns), strict=True):
                     assert self.nodes[node][0] == event.shard
                     self.pending.pop(pod, None)
                     self.assigned[pod] = (self.sigs[sig], node)
-            case told.PodsGone():
+            case published.PodsGone():
                 for pod in unpack(event.ids).tolist():
                     del self.uids[pod]
                     self.pending.pop(pod, None)
                     self.assigned.pop(pod, None)
-            case told.NodesSet():
+            case published.NodesSet():
                 for node, held in zip(unpack(event.ids).tolist(), event.nodes, strict=True):
                     self.nodes[node] = (event.shard, held.name)
-            case told.NodesGone():
+            case published.NodesGone():
                 for node in unpack(event.ids).tolist():
                     del self.nodes[node]
-            case told.ObjectsSet():
+            case published.ObjectsSet():
                 for one in event.objects:
                     assert self.others.get(one.uid) != one, "told though nothing changed"
                     self.others[one.uid] = one
-            case told.ObjectsGone():
+            case published.ObjectsGone():
                 for uid in split(event.uids):
                     del self.others[uid]
 
@@ -265,7 +265,7 @@ def test_events_add_up_to_the_clusters_state(operations, placements):
             follower.read(event)
         agrees(follower, truth)
     again = steps.when(*truth.list_nodes(), *truth.list_others(), *truth.list_pods())
-    assert {type(event) for event in again} <= {told.ListApplied}, "nothing new to tell"
+    assert {type(event) for event in again} <= {published.ListApplied}, "nothing new to tell"
 
 
 @given(ops, ops)

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from services.ingest.core.core import IngestCore
 from services.ingest.core.pods.identity import spec_of
-from shared.events import ingest as told
+from shared.events import ingest as published
 from shared.events import observed as seen
 from shared.events.base import Event
 from shared.model.columns import pack, unpack
@@ -135,25 +135,25 @@ class Cluster:
 
     def read(self, event: Any) -> None:
         match event:
-            case told.SignatureDefined():
+            case published.SignatureDefined():
                 self.specs[event.sig] = event.spec
-            case told.SignatureRetired():
+            case published.SignatureRetired():
                 assert event.sig not in self.sig_of.values(), "retired while a pod has it"
                 del self.specs[event.sig]
-            case told.PodsPending():
+            case published.PodsPending():
                 self.sig_of.update(dict.fromkeys(unpack(event.ids).tolist(), event.sig))
-            case told.PodsAssigned():
+            case published.PodsAssigned():
                 self.sig_of.update(_pairs(event))
-            case told.PodsRelabelled():
+            case published.PodsRelabelled():
                 for pod, sig in _pairs(event):
                     assert sig in self.specs
                     self.sig_of[pod] = sig
-            case told.PodsGone():
+            case published.PodsGone():
                 for pod in unpack(event.ids).tolist():
                     self.sig_of.pop(pod, None)
 
 
-def _pairs(event: told.PodsAssigned | told.PodsRelabelled) -> list[tuple[int, int]]:
+def _pairs(event: published.PodsAssigned | published.PodsRelabelled) -> list[tuple[int, int]]:
     return list(zip(unpack(event.ids).tolist(), unpack(event.sigs).tolist(), strict=True))
 
 

@@ -26,7 +26,7 @@ class World:
         self.nodes: dict[str, Node] = {}
         self.pods: dict[str, tuple[str, ...]] = {}
         self.born = self.told_nodes = 0
-        self.told: dict[int, int] = {}
+        self.published: dict[int, int] = {}
         self.give(Configured({}), seen.WorldOpened("c"))
 
     def give(self, *events: Event) -> None:
@@ -34,7 +34,7 @@ class World:
             if isinstance(event, ImagesCounted):
                 self.told_nodes = event.nodes
                 columns = unpack(event.images).tolist(), unpack(event.holders).tolist()
-                self.told.update(zip(*columns, strict=True))
+                self.published.update(zip(*columns, strict=True))
 
     def images(self) -> bytes:
         return packed((name, 5) for name in NAMES if self.random.random() < 0.5)
@@ -86,7 +86,7 @@ def test_safety_image_events_match_the_cluster(seed):
     for _ in range(20):
         world.step()
         expected = world.expected()
-        assert {one: nodes for one, nodes in world.told.items() if nodes} == {
+        assert {one: nodes for one, nodes in world.published.items() if nodes} == {
             one: nodes for one, nodes in expected.items() if nodes
         }
         assert not expected or world.told_nodes == len(world.nodes)
@@ -99,5 +99,5 @@ def test_one_shard_gets_no_image_events():
     world = World(Random(1), 1)
     for _ in range(200):
         world.step()
-    assert not world.told
+    assert not world.published
     assert not world.steps.state.images

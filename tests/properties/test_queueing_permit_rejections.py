@@ -94,10 +94,10 @@ EARLY, LATE = " <= attempt for kind in kinds):", " < attempt for kind in kinds):
 NAMED, ANY = "        if kind in state.config.wakes.get(plugin, ()):", "        if True:"
 WOKEN = "            state.woken_by_event = {**woken, **state.woken_by_event}"
 BUGS = (
-    Bug("what-happens-meanwhile", HELD, (EARLY, " < 1 << 60 for kind in kinds):")),
-    Bug("what-happened-before", HELD, (EARLY, LATE)),
-    Bug("anything", HELD, (NAMED, ANY)),
-    Bug("itself", HELD, ("            woken.pop(but, None)\n", "")),
+    Bug("any-event-wakes", HELD, (EARLY, " < 1 << 60 for kind in kinds):")),
+    Bug("earlier-events-wake", HELD, (EARLY, LATE)),
+    Bug("any-pod-wakes-it", HELD, (NAMED, ANY)),
+    Bug("own-end-wakes-it", HELD, ("            woken.pop(but, None)\n", "")),
     Bug("nothing", HELD, (WOKEN, "            pass")),
 )
 

@@ -43,7 +43,7 @@ class Acts(BindPlugin):
 
     async def post_bind(self, pod: BoundPod, node: str) -> None:
         self._note("post_bind", pod, node)
-        assert pod.name != "plain", "nobody minds"
+        assert pod.name != "plain", "of no effect"
 
     def _note(self, method: str, pod: BoundPod, node: str) -> int:
         self.said.append((method, pod.name, node, pod["priority"]))
@@ -151,7 +151,7 @@ def test_pre_bind_comes_before_and_post_bind_after_the_bind(acts, placements):
             (where,) = scene.where(name)
             mine = [one for one in acts.said if one[1] == name]
             assert mine == [("pre_bind", name, where, 3), ("post_bind", name, where, 3)]
-        assert acts.errors == 1, "of post_bind, which nobody minds"
+        assert acts.errors == 1, "errors of post_bind are only counted"
 
     played(story, "pre_bind", "post_bind", name="Acts", placements=placements)
 
@@ -213,7 +213,7 @@ def test_waiting_gang_members_are_bound_at_once(companions):
         scene.gang("g", 3)
         scene.pods("a", "b", cpu_milli=CPU, gang="g", priority=-3)
         await scene.settle(20)
-        assert companions.waiting == [], "nobody is asked before there are enough of them"
+        assert companions.waiting == [], "no call before there are enough members"
         scene.pods("c", cpu_milli=CPU, gang="g", priority=-3)
         await scene.settle(20)
         assert scene.running("a", "b", "c") == 3

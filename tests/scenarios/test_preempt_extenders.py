@@ -25,7 +25,7 @@ class Says:
         self.asked: list[tuple[str, dict[str, tuple[list[str], list[str]]]]] = []
 
     async def filter_and_score(self, extenders: Any, namespace: str, name: str, nodes: Any) -> Any:
-        raise AssertionError("nobody filters here")
+        raise AssertionError("no filter request is expected")
 
     async def process_preemption(self, extenders: Any, pod: PodRef, nodes: Told) -> VictimsLeft:
         assert list(extenders) == [PREEMPTER]

@@ -125,7 +125,7 @@ def test_every_seed_is_safe_and_comes_to_rest(seed: int, placements: int) -> Non
 CORE = "services.placement.core"
 BUGS = (
     Bug(
-        "a-member-goes-anywhere",
+        "refused-nodes-for-members",
         f"{CORE}.extenders.gang_members",
         (
             "    rows, more = questions.still_there(table, answer)\n",
@@ -134,7 +134,7 @@ BUGS = (
         first=(1, 0),
     ),
     Bug(
-        "a-pod-goes-anywhere",
+        "refused-nodes-for-pods",
         f"{CORE}.placing.cycle",
         (
             "    rows, scores = questions.still_there(state.table, call.answer)\n",
@@ -143,13 +143,13 @@ BUGS = (
         first=(1, 0),
     ),
     Bug(
-        "nobody-asks-about-members",
+        "extenders-not-asked-about-members",
         f"{CORE}.core",
         ("        asked = work_queue.member_call\n", "        asked = None\n"),
         first=(1, 0),
     ),
     Bug(
-        "their-words-are-forgotten",
+        "reasons-of-extenders-forgotten",
         f"{CORE}.extenders.retries",
         (
             (
@@ -167,7 +167,7 @@ BUGS = (
         first=(4, 8),
     ),
     Bug(
-        "others-go-where-the-room-was-refused",
+        "refused-nodes-for-other-pods",
         f"{CORE}.extenders.retries",
         ("np.isin(state.table.ids[rows], nodes)] if nodes else rows", "np.isin(rows, [])]"),
         first=(4,),

@@ -33,7 +33,7 @@ BUGS = (
         first=(6, 10, 11),
     ),
     Bug(
-        "nobody-is-told-who-pods-are",
+        "identities-not-published",
         "services.ingest.core.pods.identity",
         ("    return spec.with_single_node_rules() if", "    return PodSpec() if"),
         first=(1, 2, 4),
@@ -52,7 +52,7 @@ def test_a_change_is_noticed(bug: Bug) -> None:
     with planted(bug):
         results = [simulate(make_scenario(seed, make_ruled_world(seed))) for seed in bug.first]
     rules = {rule for result in results for rule, _text in result.problems}
-    assert rules & {"rules-between-pods", "rules-look-at"}, rules
+    assert rules & {"inter-pod-rules", "identities-published"}, rules
 
 
 @pytest.mark.parametrize("seed", range(8))

@@ -72,7 +72,7 @@ def test_every_seed_is_safe_and_comes_to_rest(seed: int) -> None:
 QUEUE = "services.queueing.core"
 BUGS = (
     Bug(
-        "what-happened-meanwhile-is-missed",
+        "events-during-the-attempt-missed",
         f"{QUEUE}.waiting.permit_rejections",
         ("if all(state.last_events.get(kind, 0) <= attempt for kind in kinds):", "if True:"),
         first=(0, 1),
@@ -90,7 +90,7 @@ BUGS = (
         first=(1,),
     ),
     Bug(
-        "nothing-is-told-of-nodes",
+        "node-events-not-published",
         "services.ingest.core.cluster_events",
         ("        if kind in state.config.wakes:", '        if kind.startswith("Pod"):'),
         first=(0,),

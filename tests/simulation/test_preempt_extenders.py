@@ -37,7 +37,7 @@ class Moody:
     async def filter_and_score(
         self, extenders: Any, namespace: str, name: str, nodes: Any
     ) -> NodesLeft:
-        raise AssertionError("nobody filters here")
+        raise AssertionError("no filter request is expected")
 
     async def process_preemption(
         self, extenders: Any, pod: PodRef, nodes: Mapping[str, NodeVictimRefs]
@@ -105,7 +105,7 @@ BUGS = (
         first=(0, 3),
     ),
     Bug(
-        "what-the-shards-found",
+        "victims-of-extenders-ignored",
         PREEMPTION + "extender_victims",
         ("        victims=answer.victims,\n", "        victims=candidate.victims,\n"),
         first=(0, 3, 4, 13),
@@ -121,7 +121,7 @@ BUGS = (
         first=(0, 3, 4),
     ),
     Bug(
-        "nobody-hears-of-it",
+        "answers-not-recorded",
         "services.binding.core.extender_victims",
         (
             "    state.victim_answers[event.ask] = event\n",

@@ -90,7 +90,7 @@ WITH_SEVERAL = (
         first=(0,),
     ),
     Bug(
-        "not-told-over",
+        "end-of-promises-not-published",
         BINDING + "promises",
         ("        state.promises_over.append((promise.number, world))\n", "        pass\n"),
         first=(0,),
@@ -112,7 +112,7 @@ FOR_GANGS = (
         first=(0, 1, 2, 3),
     ),
     Bug(
-        "not-told-at-all",
+        "member-volumes-not-published",
         PLACEMENT + "gangs.member_volumes",
         ("        if pod in members:\n", "        if False:\n"),
         first=(0,),

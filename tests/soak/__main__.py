@@ -176,7 +176,7 @@ async def play(trial: Trial, history: EtcdHistory, kill_s: float, jumps: bool) -
             looking.cancel()
             return
         await settle(trial)
-        trial.problems += [f"{name} waits, and nobody says why" for name in trial.judge.silent()]
+        trial.problems += [f"{name} waits without a reason" for name in trial.judge.silent()]
         trial.problems += [f"{gang} is bound in part" for gang in trial.judge.in_part()]
         if trial.budgets is not None:
             trial.drain(history)

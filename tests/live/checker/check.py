@@ -254,7 +254,7 @@ class _Case:
         if life.bound_at is None or not self.evidence.journals:
             return
         if not any(decision.node == one.node for decision in self.decisions.get(one.uid, ())):
-            self.blame(f"{one.pod} ({one.uid}) was bound to {one.node}: nobody decided that")
+            self.blame(f"{one.pod} ({one.uid}) was bound to {one.node} without a decision")
 
     def _told(self) -> None:
         for one in self.posts:

@@ -40,7 +40,7 @@ def has_rules(pod: Object) -> bool:
 def _known(rule: Object) -> Object:
     for name in ("matchLabelKeys", "mismatchLabelKeys"):
         if rule.get(name):
-            raise CannotJudge(f"a rule between pods has {name}")
+            raise CannotJudge(f"an inter-pod rule has {name}")
     return rule
 
 

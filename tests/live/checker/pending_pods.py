@@ -64,7 +64,7 @@ def waits(
             has_rules(pod)
         except CannotJudge as error:
             if not _is_refused(pod, message):
-                problems.append(f"{name} waits, and nobody can say whether it must: {error}")
+                problems.append(f"{name} waits, and it cannot be judged whether it must: {error}")
             continue
         if "" in _truths(end, pod):
             problems.append(f"{name} waits, and a node would take it: {message}")

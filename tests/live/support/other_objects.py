@@ -30,12 +30,12 @@ AT_A = {"matchLabelExpressions": [{"key": "zone", "values": ["a"]}]}
 
 @dataclass
 class Other:
-    """`made` gives `told`; `change` gives `changed`, if any field that is read can change (None:
-    the field is not recorded any more).
+    """`made` gives `published`; `change` gives `changed`, if any field that is read can change
+    (None: the field is not recorded any more).
     """
 
     made: Fields
-    told: Fields
+    published: Fields
     change: Fields = field(default_factory=dict)
     changed: Fields = field(default_factory=dict)
 
@@ -196,10 +196,10 @@ def patch(api: KubeApi, kind: Kind, name: str, change: Fields) -> None:
     api.request("PATCH", path, change, content_type=MERGE).ok()
 
 
-def told(kind: Kind, name: str, uid: str, *, changed: bool = False) -> Fields:
+def published(kind: Kind, name: str, uid: str, *, changed: bool = False) -> Fields:
     """Return the content that the journal must have of an object."""
     other = OTHERS[kind.resource]
-    fields = {**other.told, **(other.changed if changed else {})}
+    fields = {**other.published, **(other.changed if changed else {})}
     if kind.resource == "namespaces":
         fields["labels"] = [[k, name if v == "NAME" else v] for k, v in fields["labels"]]
     place = {"namespace": "default"} if kind.resource in NAMESPACED else {}

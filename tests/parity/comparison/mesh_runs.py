@@ -40,7 +40,7 @@ WITHOUT_EFFECT = (CandidatesFound, Improved, ShardDigest, VolumesBound, VolumesF
 class Decision:
     """One pod's cycle on one shard: `node` empty = refused, with (message, nodes) pairs. Where
     searches end early, this one began at `start` and the next one begins at `next`. `storage` is
-    what the shard had been told of claims and volumes, `held` what reservations before it held, as
+    what the shard had read of claims and volumes, `held` what reservations before it held, as
     (choice, node), `chosen` what this one chose.
     """
 
@@ -187,7 +187,7 @@ def with_images(given: World, seed: int) -> World:
 
 def world(seed: int, each: bool = False, between: bool = False) -> World:
     """Uneven nodes and a few kinds of pods, many of each kind, some of which fit nowhere; with
-    `each`, two kinds of pods for every feature; with `between`, rules between pods as well.
+    `each`, two kinds of pods for every feature; with `between`, inter-pod rules as well.
     """
     draw, made = Random(seed), World()
     for number in range(draw.randint(9, 24)):
@@ -232,7 +232,7 @@ def hosts_world(seed: int) -> World:
 
 
 def spread_world(seed: int) -> World:
-    """A world with rules between pods in which Services and controllers select some of the pods;
+    """A world with inter-pod rules in which Services and controllers select some of the pods;
     its nodes have a zone as clouds name it, or none.
     """
     draw, made = Random(f"{seed}/spread"), world(seed, between=True)
@@ -329,7 +329,7 @@ def _spec(draw: Random, features: Sequence[str]) -> Object:
 def _add_rules(
     draw: Random, spec: Object, features: Sequence[str], keys: Sequence[str] = KEYS
 ) -> None:
-    """Rules between pods; the first pod of its kind may have to be its own neighbour."""
+    """Inter-pod rules; the first pod of its kind may have to be its own neighbour."""
 
     def term() -> Object:
         key = draw.choice(keys)
@@ -369,10 +369,10 @@ async def decisions(run: Path) -> list[Decision]:
     async with recorded(run, "", 1) as found:
         pods: dict[int, str] = {}
         nodes: dict[int, dict[int, str]] = {shard: {} for shard in range(found.placements)}
-        told: list[tuple[int, StorageSet]] = []
+        published: list[tuple[int, StorageSet]] = []
         async for position, event in _events(found, INGEST):
             if isinstance(event, StorageSet):
-                told.append((position, event))
+                published.append((position, event))
             if isinstance(event, PodsNamed):
                 names = (f"{event.namespace}/{name}" for name in split(event.names))
                 pods.update(zip(unpack(event.ids).tolist(), names, strict=True))
@@ -394,16 +394,16 @@ async def decisions(run: Path) -> list[Decision]:
                     one.held = tuple(each for wait in held.values() for each in wait)
                     one.held += elsewhere.held(seen, event)
                 if isinstance(event, Refused | Reserved):
-                    _know(decided, told, event.world)
+                    _know(decided, published, event.world)
                 _hold(event, of_shard, held)
                 made += decided
     return made
 
 
-def _know(decided: list[Decision], told: list[tuple[int, StorageSet]], world: int) -> None:
+def _know(decided: list[Decision], published: list[tuple[int, StorageSet]], world: int) -> None:
     """Apply the world journal up to the shard's position."""
     known: dict[str, StorageObject] = {}
-    for position, event in told:
+    for position, event in published:
         if position < world:
             known |= {one.uid: one for one in event.objects}
     for one in decided:
@@ -425,10 +425,10 @@ def _hold(event: Event, nodes: dict[int, str], held: dict[int, list[tuple[Choice
 class Elsewhere:
     """Choices of other shards as binding announced them, until facts end them."""
 
-    def __init__(self, shard: int, told: list[tuple[int, Event]]) -> None:
+    def __init__(self, shard: int, published: list[tuple[int, Event]]) -> None:
         self._granted: dict[int, tuple[int, VolumesGranted]] = {}
         self._over: dict[int, tuple[int, int]] = {}
-        for position, event in told:
+        for position, event in published:
             if isinstance(event, VolumesGranted) and event.shard != shard:
                 self._granted[event.number] = position, event
             elif isinstance(event, VolumesOver):

@@ -19,7 +19,7 @@ KINDS = ("usual", "high", "high", "urgent", "urgent", "patient")
 
 def preempt_world(seed: int, between: bool = False, kinds: tuple[int, ...] = (1, 2)) -> World:
     """Full nodes, and then waves of so many `kinds` of pods, alone or several alike, from low
-    priorities to high ones; with `between`, rules between pods of a node as well.
+    priorities to high ones; with `between`, inter-pod rules of a node as well.
     """
     draw, made = Random(f"{seed}/preempt"), World()
     made.selecting = [*map(priority_class, CLASSES)]

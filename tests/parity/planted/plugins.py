@@ -87,7 +87,7 @@ BUGS = (
         "room = values[ROOM] - 100.0 * sig.cpu",
     ),
     _bug(
-        "names-are-all-nodes",
+        "excluded-names-ignored",
         "node_affinity",
         "        return np.logical_not(named)\n\n\nclass",
         "        return np.logical_and(named, False)\n\n\nclass",
@@ -151,7 +151,7 @@ BUGS = (
         "if not any(cordoned):",
     ),
     _bug(
-        "cordons-for-nobody",
+        "any-toleration-ignores-cordons",
         "node_unschedulable",
         "if not any(cordoned) or tolerated(spec.tolerations, TAINT):",
         "if not any(cordoned) or spec.tolerations:",
@@ -177,7 +177,7 @@ BUGS = (
         "    reverse = False\n",
     ),
     _bug(
-        "effects-are-one",
+        "only-no-schedule-compared",
         "tolerations",
         "if toleration.effect and toleration.effect != taint.effect:",
         'if toleration.effect == "NoSchedule" and toleration.effect != taint.effect:',

@@ -15,7 +15,7 @@ BUGS = (
     _bug("one-too-few", 0, SEARCH, "int(hits[most])", "int(hits[most - 1])"),
     _bug("ends-at-the-last", 1, SEARCH, "int(hits[most])", "int(hits[most - 1]) + 1"),
     _bug("always-from-the-first", 0, SEARCH, "-(start % len(rows))", "0"),
-    _bug("turned-back", 0, SEARCH, "-(start % len(rows))", "start % len(rows)"),
+    _bug("search-start-negated", 0, SEARCH, "-(start % len(rows))", "start % len(rows)"),
     _bug("zone-after-zone", 0, SEARCH, "(place, number, one)", "(number, place, one)"),
     _bug("new-labels-first", 9, SEARCH, "for name in names if", "for name in names[::-1] if"),
     _bug("region-forgotten", 9, SEARCH, '{region}:\\0:{zone}"', '{zone}"'),

@@ -16,7 +16,7 @@ def _bug(name: str, module: str, old: str, new: str, first: int) -> Bug:
 
 BUGS = (
     _bug(
-        "readers-are-in-the-way",
+        "own-read-only-ignored",
         RESTRICTIONS,
         "not (disk.read_only and other.read_only)",
         "not other.read_only",
@@ -39,7 +39,7 @@ BUGS = (
         first=12,
     ),
     _bug(
-        "always-looks-again",
+        "claims-always-checked",
         RESTRICTIONS,
         "if not self._disks and not in_use:",
         "if not self._disks and not self._claims:",
@@ -55,7 +55,7 @@ BUGS = (
         "self._asked(driver)",
         first=9,
     ),
-    _bug("full-is-full", LIMITS, "& (more > 0) &", "&", first=9),
+    _bug("full-nodes-refuse-pods-without-new-volumes", LIMITS, "& (more > 0) &", "&", first=9),
     _bug(
         "attachments-forgotten",
         USES,
@@ -64,14 +64,14 @@ BUGS = (
         first=42,
     ),
     _bug(
-        "to-come-is-free",
+        "unprovisioned-volumes-not-counted",
         STORAGE,
         "        if volume is None:\n            return self._to_come(claim)\n",
         "        if volume is None:\n            return None\n",
         first=0,
     ),
     _bug(
-        "whose-attachment",
+        "attachments-by-driver",
         STORAGE,
         "found.add((one.attacher,",
         "found.add((volume.driver,",
@@ -85,7 +85,7 @@ BUGS = (
         first=8,
     ),
     _bug(
-        "urls-as-handles",
+        "aws-urls-not-parsed",
         MIGRATION,
         'name.startswith("aws://")',
         'name.startswith("ebs://")',
@@ -116,9 +116,13 @@ BUGS = (
         first=13,
     ),
     _bug("leaving-claims", BINDING, "    if claim.is_leaving:", "    if not claim:", first=97),
-    _bug("anybodys-claim", STORAGE, "and claim.controller == use.owner", "", first=76),
+    _bug("claims-of-any-owner", STORAGE, "and claim.controller == use.owner", "", first=76),
     _bug(
-        "missing-means-mismatch", BINDING, "missing |= ~conflict", "conflict |= ~conflict", first=16
+        "missing-volumes-are-conflicts",
+        BINDING,
+        "missing |= ~conflict",
+        "conflict |= ~conflict",
+        first=16,
     ),
     _bug(
         "fields-are-looked-at",
@@ -127,7 +131,9 @@ BUGS = (
         "if not term.labels and not term.fields:",
         first=86,
     ),
-    _bug("selected-node-is-a-wish", BINDING, "nowhere |= ~chosen", "nowhere &= ~chosen", first=0),
+    _bug(
+        "selected-node-not-required", BINDING, "nowhere |= ~chosen", "nowhere &= ~chosen", first=0
+    ),
     _bug(
         "largest-claim-first",
         BINDING,
@@ -158,7 +164,13 @@ BUGS = (
         "True",
         first=124,
     ),
-    _bug("everybody-makes", BINDING, 'in ("", NO_PROVISIONER)', 'in ("", "nobody")', first=16),
+    _bug(
+        "no-provisioner-provisions",
+        BINDING,
+        'in ("", NO_PROVISIONER)',
+        'in ("", "nobody")',
+        first=16,
+    ),
     _bug(
         "made-anywhere",
         BINDING,
@@ -169,7 +181,7 @@ BUGS = (
     _bug(
         "room-everywhere", BINDING, "or not claim.request_bytes", "or claim.request_bytes", first=2
     ),
-    _bug("untold-room", BINDING, "not driver.storage_capacity", "False", first=0),
+    _bug("capacity-tracking-ignored", BINDING, "not driver.storage_capacity", "False", first=0),
     _bug("room-nowhere", BINDING, "one.topology is not None and _holds", "_holds", first=135),
     _bug("largest-volume-of-a-room", BINDING, "if limit is None else limit", "", first=5),
     _bug(

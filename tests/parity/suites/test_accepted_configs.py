@@ -139,7 +139,7 @@ CASES: dict[str, tuple[Object, str]] = {
     "burst": (top(clientConnection={"burst": -1}), REFUSED),
     "unknown of the client": (top(clientConnection={"url": "x"}), REFUSED),
     "lease too short": (top(leaderElection={**ELECT, "leaseDuration": "10s"}), REFUSED),
-    "lease too short, nobody elects": (
+    "lease too short, no election": (
         top(leaderElection={"leaderElect": False, "leaseDuration": "10s"}),
         TAKEN,
     ),
@@ -198,7 +198,7 @@ CASES: dict[str, tuple[Object, str]] = {
     "extender without weight": (extender(prioritizeVerb="p"), REFUSED),
     "extender with a negative weight": (extender(prioritizeVerb="p", weight=-1), REFUSED),
     "extender with a weight for nothing": (extender(weight=-1), TAKEN),
-    "extender that waits for nobody": (extender(httpTimeout="0s"), TAKEN),
+    "extender with a timeout of 0": (extender(httpTimeout="0s"), TAKEN),
     "extender that is quick": (extender(httpTimeout="500us"), TAKEN),
     "extender without an end": (extender(httpTimeout="-1s"), TAKEN),
     "extender nowhere": (extender(urlPrefix=""), STRICTER),
@@ -316,8 +316,8 @@ CASES: dict[str, tuple[Object, str]] = {
     "no images": (plugins(multiPoint=off("ImageLocality")), TAKEN),
     "fit without preFilter": (plugins(preFilter=off("NodeResourcesFit")), STRICTER),
     "binding without preFilter": (plugins(preFilter=off("VolumeBinding")), STRICTER),
-    "volumes that nobody holds": (plugins(reserve=off("VolumeBinding")), NOT_SUPPORTED),
-    "volumes that nobody binds": (plugins(preBind=off("*")), NOT_SUPPORTED),
+    "volumes without reserve": (plugins(reserve=off("VolumeBinding")), NOT_SUPPORTED),
+    "volumes without preBind": (plugins(preBind=off("*")), NOT_SUPPORTED),
     "zones without preFilter": (plugins(preFilter=off("VolumeZone")), NOT_SUPPORTED),
     "binding before nodes alone": (plugins(filter=off("VolumeBinding")), NOT_SUPPORTED),
     "limits without preFilter": (plugins(preFilter=off("NodeVolumeLimits")), TAKEN),

@@ -87,7 +87,11 @@ BUGS = (
     _bug("both-may-be-resolved", 2, RULES, "if name not in unresolvable", "if True"),
     _bug("names-in-upper-case", 1, RULES, "str(key).lower(): inner", "str(key): inner"),
     _bug(
-        "everybody-is-asked", 0, CALLS, "not one.filter_verb or not one.is_interested(pod)", "False"
+        "uninterested-extenders-asked",
+        0,
+        CALLS,
+        "not one.filter_verb or not one.is_interested(pod)",
+        "False",
     ),
     _bug("unasked-score-nothing", 1, CALLS, "found[one.url] = dict.fromkeys(nodes, 0)", "pass"),
     _bug(

@@ -80,7 +80,7 @@ def test_the_cases_of_ci_reach_every_message_and_many_scores():
     assert few == {}
     few = {plugin: n for plugin in SCORED if (n := tally.scores[plugin]) < EACH_SCORE_MIN}
     assert few == {}
-    assert set(tally.messages) == set(MESSAGES), "a message that nobody counts"
+    assert set(tally.messages) == set(MESSAGES), "a message without a count"
 
 
 @cache

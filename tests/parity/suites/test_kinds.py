@@ -73,7 +73,7 @@ SPREAD, BINDING = (
 USES, REQUESTS = "shared.scheduling.volumes.volume_uses", "shared.kubernetes.objects.requests"
 IN_TREE = (
     Bug("portworx-everywhere", LIMITS, ("None if volume in new else where", "None")),
-    Bug("there-already-everywhere", USES, ("storage.attached_to(node, one)", "one")),
+    Bug("attached-volumes-of-any-node", USES, ("storage.attached_to(node, one)", "one")),
 )
 RESIZED = (
     Bug("spec-alone", REQUESTS, ("if ends or given is None:", "if True:")),
@@ -92,8 +92,12 @@ TOGETHER = (
         "shared.scheduling.cycle.signature",
         ("for name, amount in self.spec.asked_pages:", "for name, amount in ():"),
     ),
-    Bug("everybody-at-once", SPREAD, ("if one.trials_only else row)", "if False else row)")),
-    Bug("nobody-ever", SPREAD, ("row - _row(before, one.counter)", "row - row")),
+    Bug(
+        "empty-selector-counts-at-once",
+        SPREAD,
+        ("if one.trials_only else row)", "if False else row)"),
+    ),
+    Bug("empty-selector-never-counts", SPREAD, ("row - _row(before, one.counter)", "row - row")),
     Bug(
         "no-selected-node",
         BINDING,

@@ -119,7 +119,7 @@ HOST_BUGS = (
         ("    counted = spec.with_single_node_rules() if", "    counted = spec.anonymous() if"),
     ),
     Bug(
-        "nobody-is-told-who-pods-are",
+        "identities-not-published",
         "services.ingest.core.pods.identity",
         ("    return spec.with_single_node_rules() if", "    return PodSpec() if"),
     ),
@@ -204,7 +204,7 @@ def test_volumes_are_chosen_as_kube_scheduler_chooses_them(
     given = choosing_world(seed)
     made = played(given, tmp_path, shards, batch)
     assert {one.pod for one in made} == set(given.pods)
-    assert any(one.held for one in made), "nobody held a volume"
+    assert any(one.held for one in made), "no decision had reserved volumes"
     assert wrong(given, made, oracle) == []
     assert misled(given, made) == []
 
@@ -240,7 +240,7 @@ VOLUME_BUGS = (
         ("        state.storage.put(one)\n", "        continue\n"),
     ),
     Bug(
-        "claims-of-nowhere",
+        "claims-without-namespace",
         "services.ingest.core.pods.identity",
         (" or spec.volumes\n", "\n"),
     ),
@@ -286,7 +286,11 @@ def test_searches_end_where_kube_schedulers_end(
 
 def test_a_search_start_that_never_moves_is_noticed(oracle, tmp_path, capsys):
     given = sampled_world(1, 20, percent=7, scored=False)
-    bug = Bug("stays", "services.placement.core.placing.sampling", ("+ examined) %", "+ 0) %"))
+    bug = Bug(
+        "search-start-not-advanced",
+        "services.placement.core.placing.sampling",
+        ("+ examined) %", "+ 0) %"),
+    )
     with planted(bug):
         made = played(given, tmp_path)
     assert wrong(given, made, oracle)
@@ -325,13 +329,13 @@ ELSEWHERE = {
     "images-not-spread": lambda: with_images(world(2), 2),
     "weights-forgotten": lambda: packed_world(5),
     "one-more-volume": lambda: volume_world(1),
-    "near-is-far": lambda: volume_world(2),
+    "volume-zones-inverted": lambda: volume_world(2),
     "any-size": lambda: choosing_world(1),
     "in-use-is-free": lambda: used_world(1),
 }
 OTHER_BUGS = (
     *(BUGS + images.BUGS + volumes.BUGS + configs.BUGS),
-    _bug("near-is-far", "volume_zone", "refused |= ~there", "refused |= there"),
+    _bug("volume-zones-inverted", "volume_zone", "refused |= ~there", "refused |= there"),
     _bug("in-use-is-free", "volume_restrictions", "(in_use > 0), True", "(in_use > 9), True"),
 )
 

@@ -42,8 +42,8 @@ def test_each_amount_is_rounded_up_to_a_thousandth_before_the_sum(
     asked = pod()
     first = asked["spec"]["containers"][0] | {"resources": {"requests": {name: amount}}}
     asked["spec"]["containers"] = [first, first | {"name": "d"}]
-    told = asked_of(oracle, node("a", **{name: room}), asked=asked)
-    assert feasible(told) == found
+    answer = asked_of(oracle, node("a", **{name: room}), asked=asked)
+    assert feasible(answer) == found
 
 
 @pytest.mark.parametrize("labels", [None, {"app": "web"}])
@@ -62,9 +62,9 @@ def test_no_budget_keeps_a_pod_without_labels(operator, labels, oracle):
     if labels is not None:
         there["metadata"]["labels"] = labels
     asked = pod("asked", {"cpu": "4"}, priorityClassName="high")
-    told = asked_of(oracle, high, node("a"), budget, there, asked=asked, preempt=True)
+    answer = asked_of(oracle, high, node("a"), budget, there, asked=asked, preempt=True)
     kept = labels is not None and operator != "Exists"
-    assert told["preemption"]["candidates"]["a"]["violations"] == int(kept)
+    assert answer["preemption"]["candidates"]["a"]["violations"] == int(kept)
 
 
 @pytest.mark.parametrize("on", "abc")
@@ -77,8 +77,8 @@ def test_nodes_without_a_zone_are_in_the_zone_without_a_name(on, oracle):
     there, asked = pod("there", nodeName=on, status={"phase": "Running"}), pod("asked")
     for one in (there, asked):
         one["metadata"]["labels"] = {"app": "web"}
-    told = asked_of(oracle, service, *nodes, there, asked=asked)
-    scores = {n: said["scores"]["PodTopologySpread"] for n, said in told["nodes"].items()}
+    answer = asked_of(oracle, service, *nodes, there, asked=asked)
+    scores = {n: said["scores"]["PodTopologySpread"] for n, said in answer["nodes"].items()}
     assert (scores["c"] > scores["b"]) == (on != "c")
 
 
@@ -98,8 +98,8 @@ def test_the_rules_of_a_migrated_disk_are_renamed_where_they_name_a_value(
     needs: list[Object] = [{"key": key, **need}]
     if key == BETA_REGION:
         needs.append({"key": BETA_ZONE, "operator": "NotIn", "values": ["x"]})
-    told = asked_of(oracle, node("a", labels=label), *_disk(needs), asked=_claiming())
-    assert feasible(told) == found
+    answer = asked_of(oracle, node("a", labels=label), *_disk(needs), asked=_claiming())
+    assert feasible(answer) == found
 
 
 def _disk(needs: list[Object]) -> list[Object]:
@@ -137,8 +137,8 @@ def test_nodes_that_an_extender_drops_silently_count_as_rejected_by_name(
     config = {"apiVersion": "kubescheduler.config.k8s.io/v1", "extenders": [extender]}
     config["kind"] = "KubeSchedulerConfiguration"
     nodes, asked = [node(name) for name in "ab"], pod(**named_nodes(*wanted))
-    told = asked_of(oracle, *nodes, asked=asked, config=config)
-    assert told["fitError"].endswith("2 node(s) didn't satisfy plugin(s) [NodeAffinity].")
+    answer = asked_of(oracle, *nodes, asked=asked, config=config)
+    assert answer["fitError"].endswith("2 node(s) didn't satisfy plugin(s) [NodeAffinity].")
 
 
 def test_a_toleration_may_last_for_ever(oracle):

@@ -20,18 +20,18 @@ def asked_of(oracle: Oracle, *objects: Object, asked: Object, **more: Any) -> Ob
     case = {"objects": list(objects), "pods": [asked], **more}
     theirs = oracle.ask(case)
     assert differences(PLAIN, case, our_answer(case), theirs) == []
-    told: Object
-    [told] = theirs["pods"]
-    return told
+    answer: Object
+    [answer] = theirs["pods"]
+    return answer
 
 
-def feasible(told: Object) -> str:
-    return "".join(name for name, said in sorted(told["nodes"].items()) if said["feasible"])
+def feasible(answer: Object) -> str:
+    return "".join(name for name, said in sorted(answer["nodes"].items()) if said["feasible"])
 
 
-def pulled(told: Object) -> list[int]:
+def pulled(answer: Object) -> list[int]:
     """Return InterPodAffinity's scores of the nodes a and b."""
-    return [told["nodes"][name]["scores"].get("InterPodAffinity", 0) for name in "ab"]
+    return [answer["nodes"][name]["scores"].get("InterPodAffinity", 0) for name in "ab"]
 
 
 def namespace(name: str, labels: Object) -> Object:
@@ -70,11 +70,11 @@ def test_a_pending_pods_negative_namespace_selector_selects_all_namespaces(opera
     there = placed("red", "a")
     for kind, found in ((AWAY, "b"), (NEAR, "a")):
         rules = term(operator, kind, is_required=True)
-        told = asked_of(oracle, *NODES, *TEAMS, there, asked=pod(**rules))
-        assert feasible(told) == found
+        answer = asked_of(oracle, *NODES, *TEAMS, there, asked=pod(**rules))
+        assert feasible(answer) == found
         rules = term(operator, kind, is_required=False)
-        told = asked_of(oracle, *NODES, *TEAMS, there, asked=pod(**rules))
-        assert pulled(told) == ([200, 0] if found == "a" else [0, 200])
+        answer = asked_of(oracle, *NODES, *TEAMS, there, asked=pod(**rules))
+        assert pulled(answer) == ([200, 0] if found == "a" else [0, 200])
 
 
 @pytest.mark.parametrize(
@@ -88,8 +88,8 @@ def test_terms_of_assigned_pods_are_taken_literally(operator, found, oracle):
     for kind, is_near in ((NEAR, True), (AWAY, False)):
         wanted = [200, 0] if is_near else [0, 200]
         there = placed("blue", "a", **term(operator, kind, is_required=False))
-        told = asked_of(oracle, *NODES, *TEAMS, there, asked=asked)
-        assert pulled(told) == (wanted if found == "b" else [0, 0])
+        answer = asked_of(oracle, *NODES, *TEAMS, there, asked=asked)
+        assert pulled(answer) == (wanted if found == "b" else [0, 0])
 
 
 def spread(**more: Any) -> Object:
@@ -101,10 +101,10 @@ def test_an_empty_selector_spreads_from_nominated_pods_only(oracle):
     there = placed("default", "a")
     assert feasible(asked_of(oracle, *NODES, there, asked=pod(**spread()))) == "ab"
     promised = pod("promised", status={"nominatedNodeName": "a"})
-    told = asked_of(oracle, *NODES, promised, asked=pod(**spread()))
-    assert feasible(told) == "b"
-    told = asked_of(oracle, NODES[0], promised, asked=pod(**spread(minDomains=4)))
-    assert feasible(told) == ""
+    answer = asked_of(oracle, *NODES, promised, asked=pod(**spread()))
+    assert feasible(answer) == "b"
+    answer = asked_of(oracle, NODES[0], promised, asked=pod(**spread(minDomains=4)))
+    assert feasible(answer) == ""
 
 
 @pytest.mark.parametrize("promised", range(4))
@@ -121,8 +121,8 @@ def test_an_empty_selector_spreads_from_victims_too(promised, oracle):
     asked = pod(requests={"cpu": "2"}, priorityClassName="high", **spread())
     full = pod("full", {"cpu": "4"}, nodeName="b", priorityClassName="system-node-critical")
     full["metadata"]["namespace"] = "other"
-    told = asked_of(oracle, *NODES, high, full, *pods, asked=asked, preempt=True)
-    found = told["preemption"]["candidates"]
+    answer = asked_of(oracle, *NODES, high, full, *pods, asked=asked, preempt=True)
+    found = answer["preemption"]["candidates"]
     one, both = [["default/large"]], [["default/large", "default/small"]]
     assert [said["victims"] for said in found.values()] == [one, one, both, []][promised]
 
@@ -144,17 +144,17 @@ USER = pod(volumes=[{"name": "v", "persistentVolumeClaim": {"claimName": "c"}}])
 @pytest.mark.parametrize(("selected", "found"), [(None, "ab"), ("a", "a"), ("", "")])
 def test_an_empty_selected_node_names_no_node(selected, found, oracle):
     notes = {} if selected is None else {"volume.kubernetes.io/selected-node": selected}
-    told = asked_of(oracle, *NODES, *claim(**notes), asked=USER)
-    assert feasible(told) == found
+    answer = asked_of(oracle, *NODES, *claim(**notes), asked=USER)
+    assert feasible(answer) == found
     if selected == "":
-        said = told["nodes"]["a"]
+        said = answer["nodes"]["a"]
         assert (said["code"], said["plugin"]) == (UNRESOLVABLE, "VolumeBinding")
 
 
 def test_without_nodes_no_pod_is_rejected_early(oracle):
-    told = asked_of(oracle, asked=USER)
-    assert told["preFilterStatus"]["code"] == "Success"
-    assert told["fitError"] == "no nodes available to schedule pods"
+    answer = asked_of(oracle, asked=USER)
+    assert answer["preFilterStatus"]["code"] == "Success"
+    assert answer["fitError"] == "no nodes available to schedule pods"
 
 
 def configured(plugin: str, **arguments: Any) -> Object:
@@ -168,8 +168,8 @@ def test_preferred_terms_of_weight_0_in_a_profile_are_scored(weights, oracle):
     about = {"matchExpressions": [{"key": HOSTNAME, "operator": "In", "values": ["a"]}]}
     added = {PREFERRED: [{"weight": weight, "preference": about} for weight in weights]}
     config = configured("NodeAffinity", addedAffinity=added)
-    told = asked_of(oracle, *NODES, asked=pod(), config=config)
-    scores = [told["nodes"][name]["scores"]["NodeAffinity"] for name in "ab"]
+    answer = asked_of(oracle, *NODES, asked=pod(), config=config)
+    scores = [answer["nodes"][name]["scores"]["NodeAffinity"] for name in "ab"]
     assert scores == ([200, 0] if any(weights) else [0, 0])
 
 
@@ -194,5 +194,5 @@ def test_huge_pages_of_the_pod_as_a_whole_are_not_scored(kind, alone, with_conta
     for held, score in (("0", alone), ("16Mi", with_container)):
         asked = pod(requests={PAGES: held, "memory": "1Mi"}, resources=whole)
         asked["spec"]["containers"][0]["resources"]["limits"] = {PAGES: held}
-        told = asked_of(oracle, large, asked=asked, config=config)
-        assert told["nodes"]["a"]["scores"]["NodeResourcesFit"] == score
+        answer = asked_of(oracle, large, asked=asked, config=config)
+        assert answer["nodes"]["a"]["scores"]["NodeResourcesFit"] == score

@@ -13,8 +13,8 @@ CONFIG = {
 
 
 def test_the_golden_pod_scores_487(oracle):
-    told = only(oracle, node(), asked=pod(requests={"cpu": "500m", "memory": "1Gi"}))
-    assert told == {
+    answer = only(oracle, node(), asked=pod(requests={"cpu": "500m", "memory": "1Gi"}))
+    assert answer == {
         "namespace": "default",
         "name": "p",
         "preFilterStatus": {"code": "Success", "plugin": "", "reasons": []},
@@ -22,15 +22,15 @@ def test_the_golden_pod_scores_487(oracle):
         "fitError": "",
         "best": ["a"],
     }
-    assert told["nodes"]["a"]["total"] == 487
+    assert answer["nodes"]["a"]["total"] == 487
 
 
 @pytest.mark.parametrize(
     ("requests", "fit"), [({}, 97), ({"cpu": "0", "memory": "0"}, 100)], ids=["absent", "zero"]
 )
 def test_an_absent_request_counts_a_little_and_a_zero_nothing(oracle, requests, fit):
-    told = only(oracle, node(), asked=pod(requests=requests))
-    assert told["nodes"] == {"a": taken(NodeResourcesFit=fit)}
+    answer = only(oracle, node(), asked=pod(requests=requests))
+    assert answer["nodes"] == {"a": taken(NodeResourcesFit=fit)}
 
 
 @pytest.mark.parametrize(
@@ -43,34 +43,34 @@ def test_an_absent_request_counts_a_little_and_a_zero_nothing(oracle, requests, 
 )
 def test_balance_of_1_35_looks_at_the_node_with_the_pod_alone(oracle, held, asked, balanced):
     placed = [] if held is None else [pod("held", held, nodeName="a", status={"phase": "Running"})]
-    told = only(oracle, node(), *placed, asked=pod(requests=asked))
-    assert told["nodes"]["a"]["scores"]["NodeResourcesBalancedAllocation"] == balanced
+    answer = only(oracle, node(), *placed, asked=pod(requests=asked))
+    assert answer["nodes"]["a"]["scores"]["NodeResourcesBalancedAllocation"] == balanced
 
 
 @pytest.mark.parametrize(("holders", "score"), [(1, 2), (10, 48)])
 def test_an_image_counts_for_the_share_of_nodes_that_have_it(oracle, holders, score):
     image = {"names": ["app:latest"], "sizeBytes": 500 * 1024 * 1024}
     nodes = [node(f"n{i}", images=[image] if i < holders else []) for i in range(10)]
-    told = only(oracle, *nodes, asked=pod())
-    assert told["nodes"]["n0"]["scores"]["ImageLocality"] == score
+    answer = only(oracle, *nodes, asked=pod())
+    assert answer["nodes"]["n0"]["scores"]["ImageLocality"] == score
 
 
 def test_a_request_beyond_every_node_is_unresolvable(oracle):
     full = pod("full", {"cpu": "3"}, nodeName="b", status={"phase": "Running"})
-    told = only(oracle, node("a", cpu="1"), node("b"), full, asked=pod(requests={"cpu": "2"}))
-    assert told["nodes"] == {
+    answer = only(oracle, node("a", cpu="1"), node("b"), full, asked=pod(requests={"cpu": "2"}))
+    assert answer["nodes"] == {
         "a": refused(UNRESOLVABLE, "NodeResourcesFit", "Insufficient cpu"),
         "b": refused("Unschedulable", "NodeResourcesFit", "Insufficient cpu"),
     }
-    assert told["fitError"] == "0/2 nodes are available: 2 Insufficient cpu."
-    assert told["best"] == []
+    assert answer["fitError"] == "0/2 nodes are available: 2 Insufficient cpu."
+    assert answer["best"] == []
 
 
 def test_a_finished_pod_holds_nothing_and_an_extra_one_is_too_many(oracle):
     done = pod("done", {"cpu": "4"}, nodeName="a", status={"phase": "Succeeded"})
     running = pod("running", nodeName="b", status={"phase": "Running"})
-    told = only(oracle, node("a"), node("b", pods="1"), done, running, asked=pod())
-    assert told["nodes"] == {
+    answer = only(oracle, node("a"), node("b", pods="1"), done, running, asked=pod())
+    assert answer["nodes"] == {
         "a": taken(NodeResourcesFit=97),
         "b": refused("Unschedulable", "NodeResourcesFit", "Too many pods"),
     }
@@ -78,12 +78,12 @@ def test_a_finished_pod_holds_nothing_and_an_extra_one_is_too_many(oracle):
 
 def test_taints_and_unschedulable_nodes(oracle):
     taints = [{"key": "k", "effect": "NoSchedule"}]
-    told = only(oracle, node("a", taints=taints), node("b", unschedulable=True), asked=pod())
-    assert told["nodes"] == {
+    answer = only(oracle, node("a", taints=taints), node("b", unschedulable=True), asked=pod())
+    assert answer["nodes"] == {
         "a": refused(UNRESOLVABLE, "TaintToleration", "node(s) had untolerated taint(s)"),
         "b": refused(UNRESOLVABLE, "NodeUnschedulable", "node(s) were unschedulable"),
     }
-    assert told["fitError"] == (
+    assert answer["fitError"] == (
         "0/2 nodes are available: 1 node(s) had untolerated taint(s), 1 node(s) were unschedulable."
     )
 
@@ -91,45 +91,45 @@ def test_taints_and_unschedulable_nodes(oracle):
 def test_a_taint_that_only_prefers_costs_the_node_its_score(oracle):
     taints = [{"key": "k", "effect": "PreferNoSchedule"}]
     nodes = [node("a"), node("b", taints=taints), node("c"), node("d", taints=taints)]
-    told = only(oracle, *nodes, asked=pod())
-    scores = {name: told["nodes"][name]["scores"]["TaintToleration"] for name in "abcd"}
+    answer = only(oracle, *nodes, asked=pod())
+    scores = {name: answer["nodes"][name]["scores"]["TaintToleration"] for name in "abcd"}
     assert scores == {"a": 300, "b": 0, "c": 300, "d": 0}
-    assert told["best"] == ["a", "c"]
+    assert answer["best"] == ["a", "c"]
 
 
 def test_a_host_port_is_the_container_s_port_under_host_network(oracle):
     """Told nowhere in the pod: the API server's defaults make it so."""
     ports = [{"containerPort": 80}]
     held = pod("held", ports=ports, hostNetwork=True, nodeName="a", status={"phase": "Running"})
-    told = only(oracle, node(), held, asked=pod(ports=ports, hostNetwork=True))
+    answer = only(oracle, node(), held, asked=pod(ports=ports, hostNetwork=True))
     reason = "node(s) didn't have free ports for the requested pod ports"
-    assert told["nodes"] == {"a": refused("Unschedulable", "NodePorts", reason)}
+    assert answer["nodes"] == {"a": refused("Unschedulable", "NodePorts", reason)}
 
 
 def test_nodes_that_match_fields_leave_out_name_no_plugin(oracle):
-    told = only(oracle, node("a"), node("b", unschedulable=True), asked=pod(**named("b", "gone")))
-    assert told["preFilterStatus"]["code"] == "Success"
-    assert told["nodes"] == {
+    answer = only(oracle, node("a"), node("b", unschedulable=True), asked=pod(**named("b", "gone")))
+    assert answer["preFilterStatus"]["code"] == "Success"
+    assert answer["nodes"] == {
         "a": refused(UNRESOLVABLE, "", LEFT_OUT),
         "b": refused(UNRESOLVABLE, "NodeUnschedulable", "node(s) were unschedulable"),
     }
-    assert told["fitError"] == (
+    assert answer["fitError"] == (
         f"0/2 nodes are available: 1 {LEFT_OUT}, 1 node(s) were unschedulable."
     )
 
 
 def test_a_rejection_by_prefilter_is_every_node_s_and_printed_without_a_count(oracle):
     claim = {"name": "v", "persistentVolumeClaim": {"claimName": "x"}}
-    told = only(oracle, node("a"), node("b"), asked=pod(volumes=[claim]))
+    answer = only(oracle, node("a"), node("b"), asked=pod(volumes=[claim]))
     reason = 'persistentvolumeclaim "x" not found'
-    assert told["preFilterStatus"] == {
+    assert answer["preFilterStatus"] == {
         "code": UNRESOLVABLE,
         "plugin": "VolumeRestrictions",
         "reasons": [reason],
     }
     rejected = refused(UNRESOLVABLE, "VolumeRestrictions", reason)
-    assert told["nodes"] == {"a": rejected, "b": rejected}
-    assert told["fitError"] == f"0/2 nodes are available: {reason}."
+    assert answer["nodes"] == {"a": rejected, "b": rejected}
+    assert answer["fitError"] == f"0/2 nodes are available: {reason}."
 
 
 def test_a_pod_that_waits_for_its_nominated_node_is_counted_by_its_priority(oracle):
@@ -139,8 +139,10 @@ def test_a_pod_that_waits_for_its_nominated_node_is_counted_by_its_priority(orac
         "waiting", {"cpu": "3"}, priorityClassName="high", status={"nominatedNodeName": "a"}
     )
     requests = {"cpu": "2"}
-    told = only(oracle, node(), high, waiting, asked=pod(requests=requests))
-    assert told["nodes"] == {"a": refused("Unschedulable", "NodeResourcesFit", "Insufficient cpu")}
+    answer = only(oracle, node(), high, waiting, asked=pod(requests=requests))
+    assert answer["nodes"] == {
+        "a": refused("Unschedulable", "NodeResourcesFit", "Insufficient cpu")
+    }
     urgent = pod(requests=requests, priorityClassName="system-node-critical")
     assert only(oracle, node(), high, waiting, asked=urgent)["best"] == ["a"]
 
@@ -158,11 +160,11 @@ def test_spreading_by_a_service_is_found_in_the_case(oracle):
     for one in (held, asked):
         one["metadata"]["labels"] = {"app": "x"}
     nodes = [node(name, labels={"kubernetes.io/hostname": name}) for name in "ab"]
-    told = only(oracle, *nodes, service, held, asked=asked)
-    scores = [told["nodes"][name]["scores"]["PodTopologySpread"] for name in "ab"]
+    answer = only(oracle, *nodes, service, held, asked=asked)
+    scores = [answer["nodes"][name]["scores"]["PodTopologySpread"] for name in "ab"]
     assert scores[0] < scores[1] == 200
-    told = only(oracle, *nodes, held, asked=asked)
-    assert "PodTopologySpread" not in told["nodes"]["a"]["scores"]
+    answer = only(oracle, *nodes, held, asked=asked)
+    assert "PodTopologySpread" not in answer["nodes"]["a"]["scores"]
 
 
 def test_a_configuration_is_read_with_its_defaults(oracle):
@@ -170,8 +172,8 @@ def test_a_configuration_is_read_with_its_defaults(oracle):
     args = {"name": "NodeResourcesFit", "args": {"scoringStrategy": strategy}}
     config = {**CONFIG, "profiles": [{"pluginConfig": [args]}]}
     asked = pod(requests={"cpu": "1", "memory": "2Gi"})
-    told = only(oracle, node(), asked=asked, config=config)
-    assert told["nodes"] == {"a": taken(NodeResourcesFit=25, NodeResourcesBalancedAllocation=100)}
+    answer = only(oracle, node(), asked=asked, config=config)
+    assert answer["nodes"] == {"a": taken(NodeResourcesFit=25, NodeResourcesBalancedAllocation=100)}
 
 
 @pytest.mark.parametrize(
@@ -197,12 +199,12 @@ def test_a_case_that_kube_scheduler_refuses_fails_alone(oracle, wrong, message):
 
 
 def test_answers_come_in_order_and_an_unread_one_is_never_taken_for_a_later_one(oracle):
-    def told(number):
+    def answer(number):
         return case(node(), asked=pod(f"p{number}"))
 
-    names = [one["pods"][0]["name"] for one in oracle.ask_all(told(i) for i in range(200))]
+    names = [one["pods"][0]["name"] for one in oracle.ask_all(answer(i) for i in range(200))]
     assert names == [f"p{number}" for number in range(200)]
-    unread = oracle.ask_all(told(i) for i in range(100))
+    unread = oracle.ask_all(answer(i) for i in range(100))
     assert next(unread)["pods"][0]["name"] == "p0"
     assert only(oracle, node(), asked=pod("meanwhile"))["name"] == "meanwhile"
     assert next(unread)["pods"][0]["name"] == "p1"

@@ -90,20 +90,20 @@ def test_preferred_spreading_over_zones(oracle):
     nodes = [zoned("a", "1"), zoned("b", "2"), zoned("c", "3")]
     held = [app_pod(f"p{i}", place) for i, place in enumerate("bccc")]
     asked = app_pod("p", **spread(ZONE, "ScheduleAnyway", maxSkew=5))
-    told = only(oracle, *nodes, *held, asked=asked)
-    scores = [told["nodes"][name]["scores"]["PodTopologySpread"] for name in "abc"]
+    answer = only(oracle, *nodes, *held, asked=asked)
+    scores = [answer["nodes"][name]["scores"]["PodTopologySpread"] for name in "abc"]
     assert scores == [200, 154, 88]
 
 
 def test_required_spreading(oracle):
     nodes = [zoned("a", "1"), zoned("b", "2"), node("c")]
     asked = app_pod("p", **spread(ZONE, "DoNotSchedule", maxSkew=1))
-    told = only(oracle, *nodes, app_pod("held", "a"), asked=asked)
+    answer = only(oracle, *nodes, app_pod("held", "a"), asked=asked)
     words = "node(s) didn't match pod topology spread constraints"
-    assert told["best"] == ["b"]
-    assert told["nodes"]["a"] == refused("Unschedulable", "PodTopologySpread", words)
+    assert answer["best"] == ["b"]
+    assert answer["nodes"]["a"] == refused("Unschedulable", "PodTopologySpread", words)
     missing = f"{words} (missing required label)"
-    assert told["nodes"]["c"] == refused(UNRESOLVABLE, "PodTopologySpread", missing)
+    assert answer["nodes"]["c"] == refused(UNRESOLVABLE, "PodTopologySpread", missing)
 
 
 def test_the_api_server_merges_label_keys_into_selectors(oracle):
@@ -124,36 +124,36 @@ def test_pods_of_other_namespaces_are_found_by_the_labels_of_these(oracle):
     held["metadata"]["namespace"] = "other"
     name = {"matchLabels": {"kubernetes.io/metadata.name": "other"}}
     near = affinity("podAffinity", labelSelector=APP, namespaceSelector=name)
-    told = only(oracle, *nodes, held, asked=pod(**near))
-    assert told["best"] == ["a"]
+    answer = only(oracle, *nodes, held, asked=pod(**near))
+    assert answer["best"] == ["a"]
     words = "node(s) didn't match pod affinity rules"
-    assert told["nodes"]["b"] == refused(UNRESOLVABLE, "InterPodAffinity", words)
+    assert answer["nodes"]["b"] == refused(UNRESOLVABLE, "InterPodAffinity", words)
     far = affinity("podAntiAffinity", labelSelector=APP, namespaceSelector=name)
-    told = only(oracle, *nodes, held, asked=pod(**far))
+    answer = only(oracle, *nodes, held, asked=pod(**far))
     words = "node(s) didn't match pod anti-affinity rules"
-    assert told["nodes"]["a"] == refused("Unschedulable", "InterPodAffinity", words)
+    assert answer["nodes"]["a"] == refused("Unschedulable", "InterPodAffinity", words)
 
 
 def test_a_late_claim_goes_where_a_volume_is(oracle):
     objects = [zoned("a", "1"), zoned("b", "2"), LATE, claim("c"), volume("v", "b")]
-    told = only(oracle, *objects, asked=with_claim("c"))
-    assert told["best"] == ["b"]
+    answer = only(oracle, *objects, asked=with_claim("c"))
+    assert answer["best"] == ["b"]
     words = "node(s) didn't find available persistent volumes to bind"
-    assert told["nodes"]["a"] == refused(UNRESOLVABLE, "VolumeBinding", words)
+    assert answer["nodes"]["a"] == refused(UNRESOLVABLE, "VolumeBinding", words)
 
 
 def test_a_bound_claim_goes_where_its_volume_is(oracle):
     objects = [zoned("a", "1"), zoned("b", "2"), LATE, claim("c", bound="v"), volume("v", "b")]
-    told = only(oracle, *objects, asked=with_claim("c"))
-    assert told["best"] == ["b"]
+    answer = only(oracle, *objects, asked=with_claim("c"))
+    assert answer["best"] == ["b"]
     words = "node(s) didn't match PersistentVolume's node affinity"
-    assert told["nodes"]["a"] == refused(UNRESOLVABLE, "VolumeBinding", words)
+    assert answer["nodes"]["a"] == refused(UNRESOLVABLE, "VolumeBinding", words)
 
 
 def test_an_immediate_claim_must_be_bound_first(oracle):
     objects = [node(), storage_class("now", "Immediate"), claim("c", storage_class="now")]
-    told = only(oracle, *objects, asked=with_claim("c"))
-    assert told["preFilterStatus"] == {
+    answer = only(oracle, *objects, asked=with_claim("c"))
+    assert answer["preFilterStatus"] == {
         "code": UNRESOLVABLE,
         "plugin": "VolumeBinding",
         "reasons": ["pod has unbound immediate PersistentVolumeClaims"],
@@ -174,9 +174,9 @@ def test_a_driver_s_limit_counts_the_volumes_of_the_node_s_pods(oracle, limit):
     volumes = [volume("v1", "b"), volume("v2", "b")]
     claims = [claim("c1", bound="v1"), claim("c2", bound="v2")]
     objects = [zoned("b", "1"), csi_node, LATE, *volumes, *claims, held]
-    told = only(oracle, *objects, asked=with_claim("c2"))
+    answer = only(oracle, *objects, asked=with_claim("c2"))
     if limit == 2:
-        assert told["best"] == ["b"]
+        assert answer["best"] == ["b"]
         return
     words = "node(s) exceed max volume count"
-    assert told["nodes"]["b"] == refused("Unschedulable", "NodeVolumeLimits", words)
+    assert answer["nodes"]["b"] == refused("Unschedulable", "NodeVolumeLimits", words)

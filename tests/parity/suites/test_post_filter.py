@@ -38,7 +38,7 @@ def test_post_filter_answers_and_evicts_as_kube_scheduler(answered):
                 victims = found["candidates"].get(found["best"], {"victims": ()})["victims"]
                 seen["waits for who is leaving"] += found["message"] == STILL_LEAVING
                 seen["some victims leave already"] += len(found["evicted"]) < len(victims)
-                seen["preempts nobody"] += "config" in asked
+                seen["no preemption"] += "config" in asked
     assert len(seen) == 3
     assert all(count >= 10 for count in seen.values()), seen
 
@@ -49,11 +49,11 @@ def _bug(name: str, old: str, new: str, module: str = "muster.explain.scoring") 
 
 CASE = "shared.worlds.case"
 PLANTED = (
-    _bug("everybody-is-waited-for", "if one.preempted and", "if one.pod.terminating and"),
+    _bug("all-ending-pods-waited-for", "if one.preempted and", "if one.pod.terminating and"),
     _bug("equals-are-waited-for", "priority < spec.priority", "priority <= spec.priority"),
     _bug("on-any-node", "one.pod.node == node for", "one.pod.node != '' for"),
     _bug("hopeless-place-is-kept", "return row in rows", "return True"),
-    _bug("told-twice", "if not one.terminating", "if True"),
+    _bug("terminating-pods-listed", "if not one.terminating", "if True"),
     _bug("profile-not-asked", "if not profile.makes_room", "if False"),
     _bug("counted-again", "named=self._counted", "named=()"),
     _bug("any-reason", 'and one.text("reason") == "PreemptionByScheduler"', "", CASE),
@@ -64,7 +64,7 @@ PLANTED = (
         "else masks, state.now_ms)",
         "services.placement.core.books.charges",
     ),
-    _bug("nobody-was-started", "if placed.pod.start_ms:", "if False:"),
+    _bug("start-times-ignored", "if placed.pod.start_ms:", "if False:"),
     _bug("not-ending-yet", "pod.terminating and _is_preempted", "_is_preempted", CASE),
 )
 

@@ -74,7 +74,7 @@ def test_extenders_get_the_same_questions_and_decide_the_same(answered, extender
         seen["calls"] += len(calls)
         for pod in theirs["pods"]:
             found = pod.get("preemption") or {"message": "", "best": ""}
-            seen["nobody is left"] += found["message"] == NOBODY_LEFT
+            seen["no candidate left"] += found["message"] == NOBODY_LEFT
             if found["best"]:
                 victims = found["candidates"][found["best"]]["victims"]
                 seen["fewer go"] += len(found["evicted"]) < len(victims)
@@ -88,33 +88,33 @@ def _bug(name: str, module: str, old: str, new: str) -> Bug:
 
 
 BUGS = (
-    _bug("everybody-is-asked", CALLS, "not one.preempts(pod)", "False"),
+    _bug("uninterested-extenders-asked", CALLS, "not one.preempts(pod)", "False"),
     _bug(
-        "each-is-told-all",
+        "each-extender-gets-all-victims",
         CALLS,
         "victims_asked(one, pod, left, objects)",
         "victims_asked(one, pod, dict(found), objects)",
     ),
     _bug(
-        "the-last-word-is-lost",
+        "last-reply-ignored",
         CALLS,
         "left = preempted(one, reply, there)",
         "preempted(one, reply, there)",
     ),
     _bug("violations-are-lost", RULES, "Victims(uids, one.numpdbviolations)", "Victims(uids)"),
     _bug(
-        "spared-nodes-stay",
+        "nodes-without-victims-stay",
         RULES,
         "for node, one in found.items() if one.uids}",
         "for node, one in found.items()}",
     ),
-    _bug("nobody-may-be-ignored", CALLS, "if not one.ignorable:\n                raise", "raise"),
-    _bug("strangers-go", RULES, "if uid not in there[node]:", "if False:"),
+    _bug("ignorable-errors-raised", CALLS, "if not one.ignorable:\n                raise", "raise"),
+    _bug("victims-of-other-nodes-accepted", RULES, "if uid not in there[node]:", "if False:"),
     _bug(
         "highest-is-highest", "shared.model.victims", "        priorities[0],", "        highest,"
     ),
     _bug(
-        "nobody-left-is-not-said",
+        "no-candidate-left-not-reported",
         SCORE,
         'no_victims(f"preemption: {NO_CANDIDATE_LEFT}")',
         "_preemption()",

@@ -104,7 +104,7 @@ PLANTED = (
     _bug("amounts-before-ports", "*wanted.plugins.filters,", "*wanted.plugins.filters[::-1],", WHY),
     _bug("first-reason-alone", "            return found\n", "            return found[:1]\n", WHY),
     _bug(
-        "nobody-lower-untold",
+        "no-lower-pods-counted-as-not-helpful",
         "self._count(NO_VICTIMS, len(rows) -",
         "self._count(NOT_HELPFUL, len(rows) -",
     ),
@@ -114,15 +114,15 @@ PLANTED = (
         "",
     ),
     _bug(
-        "nobody-lower-untold-alone",
+        "no-lower-pods-on-one-node-counted-as-not-helpful",
         "if not victims:\n            self._count(NO_VICTIMS, 1)",
         "if not victims:\n            self._count(NOT_HELPFUL, 1)",
     ),
 )
 SCORE = "muster.explain.scoring"
 SAID = (
-    _bug("never-is-not-told", "no_victims(NEVER)", "_preemption()", SCORE),
-    _bug("only-some-go", "evicted=[", "evicted=[][:0] and [", SCORE),
+    _bug("policy-never-not-reported", "no_victims(NEVER)", "_preemption()", SCORE),
+    _bug("no-victims-listed", "evicted=[", "evicted=[][:0] and [", SCORE),
 )
 CHOICE = "services.preemption.core.candidate_choice"
 CHOSEN = (

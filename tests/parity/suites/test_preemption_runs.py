@@ -125,7 +125,7 @@ def test_the_runs_reach_what_matters(shards, tmp_path):
                 seen["several victims"] += len(one.victims) > 1
                 seen["while others leave"] += bool(one.leaving)
             elif one.preempts:
-                seen["nobody can go"] += 1
+                seen["no victims"] += 1
             elif one.node:
                 seen["placed beside promises"] += bool(one.known.promised)
                 seen["together"] += one.together > 1

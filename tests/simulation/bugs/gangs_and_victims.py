@@ -141,7 +141,7 @@ max(1, event.min_count - 1), groups)
         by=("preempts",),
     ),
     Bug(
-        "a-member-left-over-has-nobody-evicted",
+        "no-preemption-for-leftover-members",
         "services.queueing.core.inputs.own_events",
         edit(
             """

@@ -47,7 +47,7 @@ BUGS = (
         by=("no-pod-lost",),
     ),
     Bug(
-        "only-one-of-many-deletes-told",
+        "only-first-of-many-deletes-published",
         "services.ingest.core.pods.pods",
         edit(
             """

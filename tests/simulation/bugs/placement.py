@@ -53,7 +53,7 @@ BUGS = (
         by=("budget",),
     ),
     Bug(
-        "nobody-reprieved",
+        "no-victim-reprieved",
         "services.placement.core.preemption.dry_run",
         edit(
             """

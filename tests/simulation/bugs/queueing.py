@@ -150,7 +150,7 @@ BUGS = (
         by=("backoff",),
     ),
     Bug(
-        "five-minutes-of-who-left",
+        "timeouts-of-departed-pods-kept",
         "services.queueing.core.pods.moves",
         edit(
             """

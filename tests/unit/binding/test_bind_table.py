@@ -40,17 +40,17 @@ def test_pods_that_do_not_follow_the_last_one_in_a_row_get_no_rows(ids):
 
 def test_pods_that_follow_find_their_names():
     table = BindTable()
-    told = 0
+    known = 0
     for count in (3, 5, CHUNK_PODS + 2):
-        numbers = range(told, told + count)
+        numbers = range(known, known + count)
         rows = table.follow(np.array(numbers) + 1)
-        assert rows == slice(told, told + count)
+        assert rows == slice(known, known + count)
         uids, names = (
             "\n".join(f"{kind}-{number}" for number in numbers) for kind in ("uid", "pod")
         )
         table.name(rows, "default", uids, names, count)
-        told += count
-    for row in range(told):
+        known += count
+    for row in range(known):
         chunk, place = table.names[table.chunks.item(row)], table.places.item(row)
         found = (table.ids.item(row), chunk.uid_list()[place], chunk.name_list()[place])
         assert found == (row + 1, f"uid-{row}", f"pod-{row}")

@@ -172,8 +172,8 @@ async def test_every_recorded_outcome_is_true(faults, seed):
     for reason, pod in failed:
         assert shown[pod] != f"node-{want[pod]}" or reason == "foreign"
         assert (shown[pod] == "") is (reason == "abandoned")
-    told = owner.all_ids(Bound) + [pod for _reason, pod in failed]
-    assert sorted(told) == sorted(want)
+    answered = owner.all_ids(Bound) + [pod for _reason, pod in failed]
+    assert sorted(answered) == sorted(want)
 
 
 async def test_a_later_owner_sends_open_effects_again():
@@ -246,8 +246,8 @@ async def test_a_pod_bound_in_the_meantime_gets_no_waiting_message():
     owner.turn(Parked(1, pack([1, 2]), "0/2 nodes are available"))
     owner.turn(reserved({1: 1}))
     await owner.settle()
-    told = [entry.uid for entry in owner.cluster.history if entry.kind == "touch"]
-    assert told == ["uid-2"]
+    touched = [entry.uid for entry in owner.cluster.history if entry.kind == "touch"]
+    assert touched == ["uid-2"]
     assert owner.all_ids(Bound) == [1]
     await owner.shell.stop()
 

@@ -77,7 +77,7 @@ def test_what_preemption_adds_to_the_message_is_understood(after):
         (waiting(), {}, "but fits on node a"),
         (waiting(""), None, "waits without a message"),
         (waiting("because"), None, "gives no reasons"),
-        (waiting(FULL.replace("0/2", "0/3")), None, "speaks of other than 2 nodes"),
+        (waiting(FULL.replace("0/2", "0/3")), None, "names another number of nodes than 2"),
         (
             waiting("0/2 nodes are available: 2 Insufficient cpu."),
             None,

@@ -37,7 +37,7 @@ def command_of(text: str) -> list[str]:
     )
 
 
-def told_of(text: str) -> dict[str, tuple[str, str, str]]:
+def outcomes_of(text: str) -> dict[str, tuple[str, str, str]]:
     """Return what the comment says of each pod: (bound, evicted or waits; its node; why
     it waits).
     """
@@ -69,11 +69,11 @@ def test_a_run_shows_what_the_examples_comment_says(path, tmp_path, capsys, monk
     assert main([*words, "--run-dir", "run", "-o", "json"]) == 0
     result = json.loads(capsys.readouterr().out)
     assert (result["complete"], result["confirmed"], result["plugin_failures"]) == (True, True, [])
-    told = told_of(text)
-    assert told
-    reasons = Counter(why for how, _, why in told.values() if how == "waits" and why)
+    outcomes = outcomes_of(text)
+    assert outcomes
+    reasons = Counter(why for how, _, why in outcomes.values() if how == "waits" and why)
     assert reasons.items() <= result["waiting_by_reason"].items()
-    for name, (how, node, _) in told.items():
+    for name, (how, node, _) in outcomes.items():
         if how == "evicted":
             assert main(["story", f"pod/{name}", "run"]) == 0
             assert f"default/{name} to be evicted" in capsys.readouterr().out

@@ -331,9 +331,9 @@ def test_pods_that_a_permit_plugin_refuses_wait_for_what_it_names(tmp_path, caps
     assert main(["replay", run]) == 0
     capsys.readouterr()
     assert main(["why", "pod", "default/low", run]) == 0
-    told = capsys.readouterr().out
-    assert "unschedulable" in told
-    assert "refused by permit plugin Audited, waits for Node/UpdateLabel in the cluster, or" in told
+    out = capsys.readouterr().out
+    assert "unschedulable" in out
+    assert "refused by permit plugin Audited, waits for Node/UpdateLabel in the cluster, or" in out
     assert main(["story", "pod/low", run]) == 0
     assert "1 node(s) had not been audited." in capsys.readouterr().out
 
@@ -361,9 +361,9 @@ def test_a_binder_that_would_never_be_asked_is_refused(tmp_path, capsys):
     assert main(words) == 2
     rule = "One would never be called: DefaultBinder, before it, binds all pods"
     assert rule in capsys.readouterr().err
-    (told,) = (line for line in DOCS.read_text().splitlines() if line.startswith("`bind: {"))
+    (row,) = (line for line in DOCS.read_text().splitlines() if line.startswith("`bind: {"))
     settings = yaml.safe_load(config.read_text())
-    plugins = yaml.safe_load(told.strip("`.").replace("Mine", "One"))
+    plugins = yaml.safe_load(row.strip("`.").replace("Mine", "One"))
     settings["profiles"][0]["plugins"] = plugins
     config.write_text(yaml.safe_dump(settings))
     assert main([*words, "--run-dir", str(tmp_path / "run")]) == 0
@@ -457,13 +457,13 @@ def test_each_profile_has_a_plugin_with_arguments_of_its_own_and_replays_have_th
     assert main(["replay", run, *plugin]) == 0
     capsys.readouterr()
     for name, refused in (("default-1", ["c"]), ("picky-1", ["b", "c"])):
-        told = []
+        seen = []
         for node in "abc":
             why = ["why", "pod", f"default/{name}", "--run-dir", run, "--node", node]
             assert main([*why, *plugin]) == 0
             if f"{node}: refused by Near: node(s) were too far" in capsys.readouterr().out:
-                told.append(node)
-        assert told == refused
+                seen.append(node)
+        assert seen == refused
 
 
 FIRST = "profiles[0].pluginConfig"

@@ -68,8 +68,8 @@ def test_the_rejecting_plugin_is_shown_with_its_code():
     taint = {"key": "dedicated", "effect": "NoSchedule"}
     objects = (node("a"), node("b", taints=[taint]), node("c", cpu="1"), full)
     answer = only(*objects, asked=pod(requests={"cpu": "2"}))
-    told = {name: (one["code"], one["plugin"]) for name, one in answer["nodes"].items()}
-    assert told == {
+    codes = {name: (one["code"], one["plugin"]) for name, one in answer["nodes"].items()}
+    assert codes == {
         "a": ("Unschedulable", "NodeResourcesFit"),
         "b": ("UnschedulableAndUnresolvable", "TaintToleration"),
         "c": ("UnschedulableAndUnresolvable", "NodeResourcesFit"),
@@ -368,10 +368,10 @@ def test_a_file_that_is_no_case_ends_with_one_line_and_code_2(text, message, tmp
     if text is not None:
         file.write_text(text)
     assert main(["score", str(file)]) == 2
-    told = capsys.readouterr().err
-    assert told.count("\n") == 1
-    assert message in told
-    assert "case.json" in told
+    err = capsys.readouterr().err
+    assert err.count("\n") == 1
+    assert message in err
+    assert "case.json" in err
 
 
 @pytest.mark.parametrize(

@@ -74,9 +74,10 @@ def of(server: ExtenderServer, **more: Any) -> Extender:
 
 
 def as_told(body: Body) -> Body:
-    told = body["NodeNameToVictims"] or body["NodeNameToMetaVictims"]
+    victims = body["NodeNameToVictims"] or body["NodeNameToMetaVictims"]
     return {
-        node: {"Pods": [{"UID": uid_of(pod)} for pod in one["Pods"]]} for node, one in told.items()
+        node: {"Pods": [{"UID": uid_of(pod)} for pod in one["Pods"]]}
+        for node, one in victims.items()
     }
 
 
@@ -92,10 +93,10 @@ def test_pods_are_sent_whole_and_deleted_pods_by_name(served):
     assert found == VictimsLeft({"n": Victims(uids, 0)})
     (body,) = server.bodies
     assert body["Pod"]["spec"] == {"x": "urgent"}
-    told = body["NodeNameToVictims"]["n"]
-    assert told["NumPDBViolations"] == 2
-    assert tuple(uid_of(pod) for pod in told["Pods"]) == uids
-    assert [pod.get("spec") for pod in told["Pods"]] == [{"x": "a"}, None, None]
+    victims = body["NodeNameToVictims"]["n"]
+    assert victims["NumPDBViolations"] == 2
+    assert tuple(uid_of(pod) for pod in victims["Pods"]) == uids
+    assert [pod.get("spec") for pod in victims["Pods"]] == [{"x": "a"}, None, None]
     assert sorted(source.read) == ["a", "again", "gone", "urgent"]
 
 

@@ -75,9 +75,9 @@ def test_older_revisions_count_from_then_on():
     steps.when(ClusterRestored(20))
     list_again(steps)
     kept = steps.state.pods.ids.item(steps.state.pods.slots["uid-kept"])
-    told = steps.when(bound("new:n2", at=21), gone("kept"))
-    assert ids(one(told, PodsGone)) == [kept]
-    assert len(ids(one(told, PodsAssigned))) == 1
+    decided = steps.when(bound("new:n2", at=21), gone("kept"))
+    assert ids(one(decided, PodsGone)) == [kept]
+    assert len(ids(one(decided, PodsAssigned))) == 1
 
 
 @pytest.mark.parametrize("is_stale", [False, True])
@@ -89,10 +89,10 @@ def test_a_fresh_list_with_pods_older_than_they_were_seen_is_one_of_a_restored_c
     steps.when(*listed("budgets", revision=100))
     steps.state.seen_revision = 90
     at = 80 if is_stale else 1_000
-    told = steps.when(*listed("pods", pods(*FIRST, at=1, on="n1 - - - -"), revision=at, count=5))
-    asked = [event.kind for event in told if isinstance(event, ListAsked)]
+    decided = steps.when(*listed("pods", pods(*FIRST, at=1, on="n1 - - - -"), revision=at, count=5))
+    asked = [event.kind for event in decided if isinstance(event, ListAsked)]
     assert asked == (["pods"] if is_stale else ["nodes", "budgets", "gangs", "pods"])
-    assert (WorldRestored(False) in told) is not is_stale
+    assert (WorldRestored(False) in decided) is not is_stale
 
 
 async def until_known(owner: Owner, cluster: SimCluster) -> None:

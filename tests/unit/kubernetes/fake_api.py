@@ -125,7 +125,7 @@ class FakeApi:
     async def until_watched(self, count: int) -> None:
         """Wait until so many watches are open."""
         async with asyncio.timeout(5):
-            # Polled: nothing tells when a watch opens.
+            # Polled: there is no signal when a watch opens.
             while len(self._open()) < count:  # noqa: ASYNC110
                 await asyncio.sleep(0.01)
 

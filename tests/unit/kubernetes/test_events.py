@@ -19,7 +19,7 @@ from tests.unit.kubernetes.fake_api import FakeApi, status
 from tests.unit.kubernetes.test_writing import ref, request
 
 
-async def told(api: FakeApi, count: int) -> list[dict[str, Any]]:
+async def posted_events(api: FakeApi, count: int) -> list[dict[str, Any]]:
     """Return the first `count` events."""
     async with asyncio.timeout(5):
         # Polled: the sender gives no signal.
@@ -31,7 +31,7 @@ async def told(api: FakeApi, count: int) -> list[dict[str, Any]]:
 async def test_a_bind_gets_an_event(cluster: KubeCluster, api: FakeApi):
     api.pod("a")
     await cluster.bind([request(api, "a")])
-    (event,) = await told(api, 1)
+    (event,) = await posted_events(api, 1)
     assert (event["type"], event["reason"], event["action"]) == ("Normal", "Scheduled", "Binding")
     assert event["note"] == "Successfully assigned default/a to node-0"
     assert event["reportingController"] == "muster"
@@ -51,7 +51,7 @@ async def test_a_bind_with_a_lost_answer_gets_its_event_when_it_is_read(
     (read,) = await cluster.bind([request(api, "a")])
     assert read.answer is Answer.UNKNOWN
     await cluster.read([ref(api, "a")] * 2)
-    (event,) = await told(api, 1)
+    (event,) = await posted_events(api, 1)
     assert event["reason"] == "Scheduled"
     assert cluster.writes.counts.bound == 1
 
@@ -73,7 +73,7 @@ async def test_a_bind_that_only_the_watch_showed_gets_an_event(
         api.pod(name)
         api.faults.append(("binding", fault))
         await cluster.bind([request(api, name)])
-    (event,) = await told(api, 1)
+    (event,) = await posted_events(api, 1)
     assert event["regarding"]["name"] == "a"
     await asyncio.sleep(0.5)
     assert cluster.writes.counts.bound == 1
@@ -85,13 +85,13 @@ async def test_the_same_event_of_another_process_is_refused(new_cluster, api: Fa
     api.pod("a")
     before = new_cluster()
     await before.bind([request(api, "a")])
-    await told(api, 1)
+    await posted_events(api, 1)
     after = new_cluster()
     (read,) = await after.bind([request(api, "a")])
     assert read.answer is Answer.ASSIGNED
-    names = [event["metadata"]["name"] for event in await told(api, 1)]
+    names = [event["metadata"]["name"] for event in await posted_events(api, 1)]
     await after.read([ref(api, "a")])
-    names += [event["metadata"]["name"] for event in (await told(api, 2))[1:]]
+    names += [event["metadata"]["name"] for event in (await posted_events(api, 2))[1:]]
     assert names[0] == names[1]
 
 
@@ -101,13 +101,13 @@ async def test_earlier_binds_get_one_event_after_all_others(new_cluster, api: Fa
         api.pod(name)
     before, after = new_cluster(), new_cluster()
     await before.bind([request(api, "a")])
-    (first,) = await told(api, 1)
+    (first,) = await posted_events(api, 1)
     monkeypatch.setattr(kube_events, "SENDERS", 1)
     past = [PastBind(ref(api, name), "node-0", 1_700_000_000_123) for name in ("a", "b", "b")]
     after.announce_binds(past)
     await after.bind([request(api, "c")])
     after.announce_binds([PastBind(ref(api, "c"), "node-0", 1)])
-    events = (await told(api, 4))[1:]
+    events = (await posted_events(api, 4))[1:]
     await asyncio.sleep(0.05)
     assert len(api.events) == 4
     assert sorted(event["regarding"]["name"] for event in events) == ["a", "b", "c"]
@@ -123,7 +123,7 @@ async def test_events_of_earlier_binds_go_last(cluster: KubeCluster, api: FakeAp
     cluster.announce_binds([PastBind(ref(api, name), "node-0", 1) for name in ("a", "b")])
     for name in ("c", "d"):
         cluster.events.failed(ref(api, "c"), f"why {name}")
-    order = [event["reason"] for event in await told(api, 4)]
+    order = [event["reason"] for event in await posted_events(api, 4)]
     assert order[:2] == ["FailedScheduling"] * 2
 
 
@@ -148,12 +148,12 @@ async def test_an_event_of_a_pod_with_a_long_name_has_a_name_from_its_uid(
     before, after = new_cluster(), new_cluster()
     before.events.failed(pod, "why")
     before.events.scheduled(pod, "node-0")
-    await told(api, 2)
+    await posted_events(api, 2)
     after.announce_binds([PastBind(pod, "node-0", 1)])
-    failed, bound, again = [event["metadata"]["name"] for event in await told(api, 3)]
+    failed, bound, again = [event["metadata"]["name"] for event in await posted_events(api, 3)]
     assert failed.startswith(f"{pod.uid}.")
     assert bound.startswith(f"{pod.uid}.")
-    assert bound == again, "a pod is scheduled once, whoever tells of it"
+    assert bound == again, "one event for a pod, whichever answer names it"
     assert failed != bound
     short = kube_events._name(PodRef("uid", "default", "y" * 236), 0xFFFF_FFFF_FFFF_FFFF)
     assert short == "y" * 236 + "." + 16 * "f"
@@ -164,21 +164,21 @@ async def test_a_waiting_pod_gets_one_event(cluster: KubeCluster, api: FakeApi, 
     api.pod("b")
     for name in ("a", "a", "b"):
         await cluster.touch([ref(api, name)], ["0/1 nodes are available: 1 Insufficient cpu."])
-    events = await told(api, 2)
+    events = await posted_events(api, 2)
     assert [event["regarding"]["name"] for event in events] == ["a", "b"]
     assert {event["reason"] for event in events} == {"FailedScheduling"}
     assert events[0]["type"] == "Warning"
     assert cluster.events.counts.repeated == 1
     monkeypatch.setattr(kube_events, "SERIES_S", 0.0)
     await cluster.touch([ref(api, "a")], ["0/1 nodes are available: 1 Insufficient cpu."])
-    assert (await told(api, 3))[2]["series"]["count"] == 3
+    assert (await posted_events(api, 3))[2]["series"]["count"] == 3
 
 
 async def test_a_victims_event_names_its_preemptor(cluster: KubeCluster, api: FakeApi):
     api.pod("victim", nodeName="node-0")
     api.pod("large")
     await cluster.evict([ref(api, "victim")], ref(api, "large"))
-    (event,) = await told(api, 1)
+    (event,) = await posted_events(api, 1)
     assert (event["reason"], event["regarding"]["name"]) == ("Preempted", "victim")
     assert event["note"] == "Preempted by pod uid-large on node node-0"
     assert event["action"] == "Preempting"
@@ -206,7 +206,7 @@ async def test_a_victims_event_says_that_its_budget_did_not_allow_it(
     api.pod("large")
     victim = msgspec.structs.replace(ref(api, "victim"), is_beyond_budget=True)
     await cluster.evict([victim], ref(api, "large"))
-    (event,) = await told(api, 1)
+    (event,) = await posted_events(api, 1)
     note = "Preempted by pod uid-large on node node-0, beyond its PodDisruptionBudget"
     assert event["note"] == note
     line = "evicted default/victim from node-0 for default/large, beyond its budget"
@@ -290,7 +290,7 @@ async def test_events_are_as_few_at_a_time_as_binds(cluster: KubeCluster, api: F
     await asyncio.sleep(0.3)
     assert posted(api) == 1
     stuck.set()
-    await told(api, 5)
+    await posted_events(api, 5)
 
 
 async def test_a_server_that_wants_no_events_gets_none(cluster: KubeCluster, api: FakeApi):
@@ -309,7 +309,7 @@ async def test_a_server_that_wants_no_events_gets_none(cluster: KubeCluster, api
             await asyncio.sleep(0.01)
     await asyncio.sleep(0.3)
     assert posted(api) == 1
-    await told(api, 5)
+    await posted_events(api, 5)
 
 
 async def test_the_rate_of_events_is_bounded(cluster: KubeCluster, api: FakeApi, monkeypatch):
@@ -319,5 +319,5 @@ async def test_the_rate_of_events_is_bounded(cluster: KubeCluster, api: FakeApi,
     for number in range(15):
         cluster.events.scheduled(PodRef(f"uid-{number}", "default", f"pod-{number}"), "node-0")
     began_s = asyncio.get_running_loop().time()
-    await told(api, 15)
+    await posted_events(api, 15)
     assert asyncio.get_running_loop().time() - began_s >= 9 / 50

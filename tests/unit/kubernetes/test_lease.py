@@ -73,7 +73,7 @@ async def until_asked(api: FakeApi, times: int) -> None:
     """Wait for so many more requests about the Lease."""
     target = len(api.requests) + times
     async with asyncio.timeout(30):
-        while len(api.requests) < target:  # noqa: ASYNC110 (nothing tells)
+        while len(api.requests) < target:  # noqa: ASYNC110 (there is no signal)
             await asyncio.sleep(0.002)
 
 

@@ -82,12 +82,12 @@ async def test_the_story_of_a_rejected_object_says_why():
     )
     await member._turn()
 
-    async def told(words: str) -> list[str]:
+    async def lines_about(words: str) -> list[str]:
         return [line.text async for line in story(bus, [INGEST], words)]
 
-    assert await told("node/huge") == [f"rejected Node huge: {HUGE} must be smaller"]
+    assert await lines_about("node/huge") == [f"rejected Node huge: {HUGE} must be smaller"]
     for words in ("pod/a", "pod/default/a", "gang/g"):
-        assert len(await told(words)) == 1
+        assert len(await lines_about(words)) == 1
     for words in ("node/uge", "node/a", "pod/huge", "pod/fault/a"):
         with pytest.raises(NoSuchName, match=words):
-            await told(words)
+            await lines_about(words)

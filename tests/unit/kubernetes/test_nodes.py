@@ -10,7 +10,7 @@ from shared.model.images import packed
 from shared.model.objects import Node
 
 
-def told(**fields) -> Node:
+def parsed(**fields) -> Node:
     metadata = {"name": "n", "uid": "u", "resourceVersion": "1", **fields.pop("metadata", {})}
     return node_from(
         msgspec.json.decode(msgspec.json.encode({"metadata": metadata, **fields}), type=RawNode)
@@ -18,21 +18,21 @@ def told(**fields) -> Node:
 
 
 def test_a_node_that_does_not_say_how_many_pods_it_takes_takes_none():
-    found = told(status={"allocatable": {"cpu": "4"}})
+    found = parsed(status={"allocatable": {"cpu": "4"}})
     assert found.allocatable == (("cpu", 4000),)
 
 
 def test_a_node_without_the_label_of_its_name_does_not_get_it():
-    assert told().labels == {}
+    assert parsed().labels == {}
     labels = {"kubernetes.io/hostname": "other"}
-    assert told(metadata={"labels": labels}).labels == labels
+    assert parsed(metadata={"labels": labels}).labels == labels
 
 
 def test_images_count_under_all_their_names_and_the_node_is_the_same_in_any_order():
     one = {"names": ["app@sha256:00", "app:1"], "sizeBytes": 7}
     other = {"names": None, "sizeBytes": 3}
     odd = {"names": ["odd:1"], "sizeBytes": -3}
-    found = told(status={"images": [one, other, odd]})
+    found = parsed(status={"images": [one, other, odd]})
     assert found.images == packed([("app:1", 7), ("app@sha256:00", 7), ("odd:1", 0)])
-    assert found == told(status={"images": [odd, one]})
-    assert told(status={"images": []}) == told()
+    assert found == parsed(status={"images": [odd, one]})
+    assert parsed(status={"images": []}) == parsed()

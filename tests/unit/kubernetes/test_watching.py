@@ -82,8 +82,8 @@ async def test_pods_of_other_schedulers_are_reported_once_they_have_a_node(
     api.pod("ours")
     listed = await cluster.list_all("pods")
     seen = [event for event in listed.events if isinstance(event, PodsSeen)]
-    told = {name: event.nodes for event in seen for name in split(event.names)}
-    assert told == {"running": "node-0", "ours": ""}
+    node_by_name = {name: event.nodes for event in seen for name in split(event.names)}
+    assert node_by_name == {"running": "node-0", "ours": ""}
 
 
 async def test_a_watch_reports_changes(watch: Watch, api: FakeApi):
@@ -499,8 +499,8 @@ async def test_pods_of_one_controller_are_reported_with_it(cluster, api: FakeApi
             metadata["ownerReferences"] = [first | {"controller": False, "name": "x"}, owner]
         api.put("pods", name, metadata=metadata, spec=api.objects["pods"][name]["spec"])
     seen = [one for one in (await cluster.list_all("pods")).events if isinstance(one, PodsSeen)]
-    told = [(one.owner, split(one.names)) for one in seen]
-    assert sorted(told) == [
+    pods_by_owner = [(one.owner, split(one.names)) for one in seen]
+    assert sorted(pods_by_owner) == [
         ("", ["d", "e"]),
         ("ReplicaSet/r", ["a", "b"]),
         ("ReplicaSet/s", ["c"]),

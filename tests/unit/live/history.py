@@ -112,7 +112,7 @@ class History:
 
     # ---------------------------------------------------------------------------- the journals
 
-    def told(self, *events: Any) -> None:
+    def publish(self, *events: Any) -> None:
         """Append a record to the world journal."""
         self._append(INGEST, [], events)
 
@@ -120,16 +120,16 @@ class History:
         for name in names or tuple(self._nodes):
             ids = packed(self._nodes[name])
             nodes = [{"name": name, "allocatable": [["cpu", cpu_milli], ["pods", 10]]}]
-            self.told({"type": "nodes_set", "shard": 0, "ids": ids, "nodes": nodes})
+            self.publish({"type": "nodes_set", "shard": 0, "ids": ids, "nodes": nodes})
 
     def know_pods(self, *names: str) -> None:
         ids = packed(*(self._pods[name] for name in names))
         uids = "\n".join(f"uid-of-{name}" for name in names)
-        self.told({"type": "pods_named", "ids": ids, "uids": uids})
+        self.publish({"type": "pods_named", "ids": ids, "uids": uids})
 
     def know_bound(self, name: str, node: str) -> None:
         columns = {"ids": packed(self._pods[name]), "nodes": packed(self._nodes[node])}
-        self.told({"type": "pods_assigned", "shard": 0, **columns})
+        self.publish({"type": "pods_assigned", "shard": 0, **columns})
 
     def reserve(self, *pairs: tuple[str, str]) -> None:
         """Append a decision of the shard, which has read all of the world journal."""

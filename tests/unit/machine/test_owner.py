@@ -374,7 +374,7 @@ async def test_quiet_ranges_are_recorded_before_they_grow_too_many(bus, store, m
 async def consumed(follower, count):
     """Wait until the follower has applied this number of inputs."""
     async with asyncio.timeout(10):
-        while len(follower.state.todo) < count:  # noqa: ASYNC110 (a turn tells nobody)
+        while len(follower.state.todo) < count:  # noqa: ASYNC110 (a turn gives no signal)
             await asyncio.sleep(0.002)
 
 
@@ -456,7 +456,7 @@ async def test_offered_inputs_get_a_turn_of_their_own_in_the_end(bus, store, mon
     for revision in (1, 2, 3):
         member.submit(WatchAdvanced(revision))
     async with asyncio.timeout(10):
-        while member.state.total < 6:  # noqa: ASYNC110 (a turn tells nobody)
+        while member.state.total < 6:  # noqa: ASYNC110 (a turn gives no signal)
             await asyncio.sleep(0.002)
     running.cancel()
     await asyncio.gather(running, return_exceptions=True)

@@ -150,7 +150,9 @@ def test_victims_of_other_preemptors_are_no_candidates():
 def test_budgets_are_used_up_from_member_to_member():
     shard = full(2).given(BudgetCovers(1, pack([11, 12, 13, 14])))
     found = dry_run(shard, (HIGH, [91, 92]), budgets=(BudgetLeft(1, 0),))
-    assert all(at == 2 for _group, at, _victims in seats(found)), "whoever breaks no budget goes"
+    assert all(at == 2 for _group, at, _victims in seats(found)), (
+        "pods within their budgets are evicted"
+    )
     found = dry_run(shard, (HIGH, list(range(91, 97))), budgets=(BudgetLeft(1, 1),))
     assert sum(one.candidate.violations for one in found.places) == 1
     assert len({pod for _group, _node, own in seats(found) for pod in own}) == 6

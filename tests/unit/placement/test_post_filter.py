@@ -169,7 +169,7 @@ def test_dynamic_resources_add_their_text_in_order():
         found = dry_run(shard)
         assert (bool(found.candidates), found.rank) == (True, at)
         rest = (NO_CLAIMS,) if at < order.index(DYNAMIC_RESOURCES) else ()
-        assert found.said == (*said[: at + 1], *rest), "extenders may leave nobody of these"
+        assert found.said == (*said[: at + 1], *rest), "extenders may leave none of these"
 
 
 @pytest.mark.parametrize(

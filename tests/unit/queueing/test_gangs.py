@@ -74,7 +74,7 @@ def test_members_wait_for_the_group_and_for_min_count():
     assert tries(events) == []
 
 
-def told(events: Any) -> list[tuple[list[int], str]]:
+def parked(events: Any) -> list[tuple[list[int], str]]:
     return [(ids(event), event.message) for event in of_type(events, Parked)]
 
 
@@ -83,40 +83,40 @@ def test_members_of_an_untried_gang_have_a_message(key):
     steps = queue(priorities=(0, 0))
     steps.when(pending(1, 1, 2, gang=1, key=key), pending(2, 3, gang=1, key=key))
     assert steps.core.due_ms(steps.state) == 2_000
-    assert told(steps.when(at_ms=1_999)) == []
+    assert parked(steps.when(at_ms=1_999)) == []
     steps.reload()
     text = 'waiting for pods\'s workload "team" to appear in scheduling queue'
-    assert told(steps.when(at_ms=2_000)) == [([1, 2], text), ([3], text)]
+    assert parked(steps.when(at_ms=2_000)) == [([1, 2], text), ([3], text)]
     assert steps.core.due_ms(steps.state) is None
-    assert told(steps.when(group(4), at_ms=10_000)) == []
-    assert told(steps.when(at_ms=11_000)) == [([1, 2], TOO_FEW), ([3], TOO_FEW)]
+    assert parked(steps.when(group(4), at_ms=10_000)) == []
+    assert parked(steps.when(at_ms=11_000)) == [([1, 2], TOO_FEW), ([3], TOO_FEW)]
     # A later member gets the message, too, although the gang has no new one.
-    assert told(steps.when(pending(1, 4, gang=1, gated=True), at_ms=11_500)) == []
-    assert told(steps.when(PodsGone(pack([2])), pending(1, 4, gang=1), at_ms=12_000)) == []
-    assert told(steps.when(at_ms=13_000)) == [([1, 4], TOO_FEW), ([3], TOO_FEW)]
+    assert parked(steps.when(pending(1, 4, gang=1, gated=True), at_ms=11_500)) == []
+    assert parked(steps.when(PodsGone(pack([2])), pending(1, 4, gang=1), at_ms=12_000)) == []
+    assert parked(steps.when(at_ms=13_000)) == [([1, 4], TOO_FEW), ([3], TOO_FEW)]
 
 
 def test_a_gang_that_is_soon_complete_gets_no_message():
     steps = queue()
     steps.when(group(3), pending(1, 1, 2, gang=1))
     event = gang_tries(steps.when(pending(1, 3, gang=1), at_ms=1_900))[0]
-    assert told(steps.when(at_ms=2_899)) == []
-    assert told(steps.when(committed(event, 1, 2, 3))) == []
+    assert parked(steps.when(at_ms=2_899)) == []
+    assert parked(steps.when(committed(event, 1, 2, 3))) == []
     assert steps.core.due_ms(steps.state) is None
 
 
 def test_members_of_a_long_attempt_wait_on_permit_in_their_message():
     steps = queue()
     steps.when(group(3), pending(1, 1, 2, gang=1))
-    assert told(steps.when(at_ms=2_000)) == [([1, 2], TOO_FEW)]
+    assert parked(steps.when(at_ms=2_000)) == [([1, 2], TOO_FEW)]
     event = gang_tries(steps.when(pending(1, 3, gang=1), at_ms=5_000))[0]
     steps.reload()
-    assert told(steps.when(at_ms=5_999)) == []
+    assert parked(steps.when(at_ms=5_999)) == []
     events = steps.when(at_ms=6_000)
-    assert told(events) == [([1, 2, 3], ON_PERMIT)]
+    assert parked(events) == [([1, 2, 3], ON_PERMIT)]
     assert of_type(events, GangWaits) == [GangWaits(1, ON_PERMIT)]
     text = "0/3 nodes are available: 3 Insufficient cpu."
-    assert told(steps.when(released(event), at_ms=7_000)) == [([1, 2, 3], text)]
+    assert parked(steps.when(released(event), at_ms=7_000)) == [([1, 2, 3], text)]
 
 
 def test_a_member_that_joins_an_unschedulable_gang_gets_its_message():
@@ -124,9 +124,9 @@ def test_a_member_that_joins_an_unschedulable_gang_gets_its_message():
     event = gang_tries(steps.when(group(2), pending(1, 1, 2, gang=1)))[0]
     steps.when(released(event), at_ms=2_000)
     again = gang_tries(steps.when(pending(1, 3, gang=1), at_ms=3_000))[0]
-    assert told(steps.when(released(again), at_ms=3_010)) == []
+    assert parked(steps.when(released(again), at_ms=3_010)) == []
     text = "0/3 nodes are available: 3 Insufficient cpu."
-    assert told(steps.when(at_ms=4_000)) == [([1, 2, 3], text)]
+    assert parked(steps.when(at_ms=4_000)) == [([1, 2, 3], text)]
 
 
 def test_a_full_step_still_writes_the_members_messages(monkeypatch):
@@ -136,7 +136,7 @@ def test_a_full_step_still_writes_the_members_messages(monkeypatch):
     while not event:
         event = gang_tries(steps.when())
     text = "0/3 nodes are available: 3 Insufficient cpu."
-    assert told(steps.when(released(event[0]), at_ms=2_000)) == [([1, 2], text)]
+    assert parked(steps.when(released(event[0]), at_ms=2_000)) == [([1, 2], text)]
 
 
 def test_a_gated_member_does_not_count():
@@ -299,7 +299,7 @@ def test_a_gang_without_room_counts_its_members(placed, sigs, running, text):
     _steps, events = short_of(placed, *sigs, running=running)
     text = f"gang default/g1: {text}: 3 Insufficient cpu."
     assert of_type(events, GangWaits) == [GangWaits(1, text)]
-    assert {message for _pods, message in told(events)} == {text}
+    assert {message for _pods, message in parked(events)} == {text}
 
 
 @pytest.mark.parametrize("is_reloaded", [False, True])

@@ -93,8 +93,8 @@ def test_a_member_that_is_held_does_not_count():
 
 def test_the_queue_follows_the_plugins_order():
     steps = queue(priorities=(5, 0, 9), credit_units=1)
-    told = said((1, -1, ""), (2, 7, ""), (3, 2, ""))
-    events = steps.when(told, pending(1, 1), pending(2, 2), pending(3, 3))
+    answers = said((1, -1, ""), (2, 7, ""), (3, 2, ""))
+    events = steps.when(answers, pending(1, 1), pending(2, 2), pending(3, 3))
     order = []
     while attempts := tried(events):
         (attempt,) = attempts
@@ -122,8 +122,8 @@ def test_a_gang_follows_the_order_too():
     steps = queue(priorities=(5, 0))
     for gang in (1, 2):
         steps.when(GangSet(gang, f"default/g{gang}", 2, 300_000, 1), pending(gang, gang, gang=gang))
-    told = said((1, 1, ""), (2, 3, ""), again=True)
-    complete = steps.when(told, pending(1, 3, gang=1), pending(2, 4, gang=2))
+    answers = said((1, 1, ""), (2, 3, ""), again=True)
+    complete = steps.when(answers, pending(1, 3, gang=1), pending(2, 4, gang=2))
     assert [one.gang for one in gang_tries(complete)] == [2, 1]
 
 

@@ -66,12 +66,12 @@ def test_a_part_of_a_cluster_counts_with_the_whole():
     table.images.set_spread(Spread(10, {number("i:1"): 4, 5: 1}))
     column = table.images.column("i:1")
     assert table.images.share(column) == 0.4
-    told = table.images.stamp(("i:1",))
-    assert told > before
+    newer = table.images.stamp(("i:1",))
+    assert newer > before
     table.images.set_spread(Spread(10, {number("i:1"): 4, 5: 2}))
-    assert table.images.stamp(("i:1",)) == told
+    assert table.images.stamp(("i:1",)) == newer
     table.images.set_spread(Spread(10, {number("i:1"): 5}))
-    assert table.images.stamp(("i:1",)) > told
+    assert table.images.stamp(("i:1",)) > newer
 
 
 def test_columns_are_bounded():

@@ -148,9 +148,9 @@ def test_attached_volumes_follow_every_change_of_storage(seed, monkeypatch):
         assert columns_of(table)[0] == anew.count(DRIVER).tolist()
         assert columns_of(table)[1] == [sorted(anew.rows((DRIVER, f"h{i}"))) for i in range(CLAIMS)]
         where = (table.nodes, table.static_version)
-        told, fresh = table.storage.csi, CsiColumns(table.storage.csi_nodes)
-        assert told.limits(DRIVER, *where).tolist() == fresh.limits(DRIVER, *where).tolist()
-        assert told.migrated(AWS, *where).tolist() == fresh.migrated(AWS, *where).tolist()
+        maintained, fresh = table.storage.csi, CsiColumns(table.storage.csi_nodes)
+        assert maintained.limits(DRIVER, *where).tolist() == fresh.limits(DRIVER, *where).tolist()
+        assert maintained.migrated(AWS, *where).tolist() == fresh.migrated(AWS, *where).tolist()
 
 
 def test_attached_volumes_are_not_recounted_for_a_claim(monkeypatch):
@@ -253,8 +253,8 @@ def test_a_batch_is_the_same_as_one_pod_after_the_other(seed):
         if pick is None:
             assert not len(naive.rows)
             break
-        told = (naive.rows[0], naive.totals[0], naive.feasible, naive.runner_up)
-        assert told == (pick.row, pick.total, pick.feasible, pick.runner_up)
+        expected = (naive.rows[0], naive.totals[0], naive.feasible, naive.runner_up)
+        assert expected == (pick.row, pick.total, pick.feasible, pick.runner_up)
         alone.append(pick.row)
         table.charge(wanted, rows(pick.row))
     assert together == alone
@@ -307,14 +307,14 @@ def test_disks_of_portworx_count_where_the_node_says_so():
         for name, volume in (("c", "v"), ("late", ""))
     ]
     claims[1] = replace(claims[1], storage_class="k", selected_node="elsewhere")
-    told: list[StorageObject] = [
+    objects: list[StorageObject] = [
         says("n1", PLUGINS[PORTWORX]),
         says("n2"),
         written,
         *classes,
         *claims,
     ]
-    table.storage = Storage(told)
+    table.storage = Storage(objects)
     first = signature(table, 1, Disk(PORTWORX, "d1"))
     for row in range(3):
         table.charge(first, rows(row))
@@ -329,8 +329,8 @@ def test_disks_of_portworx_count_where_the_node_says_so():
 
 
 def test_the_lowest_limit_is_that_of_the_nodes_that_have_one():
-    told = storage(limit=3)
+    published = storage(limit=3)
     table = table_of(node(1), node(2), node(3))
     for driver, lowest in ((DRIVER, 3), ("other", NO_LIMIT)):
-        told.csi.limits(driver, table.nodes, 1)
-        assert told.csi.lowest(driver) == lowest
+        published.csi.limits(driver, table.nodes, 1)
+        assert published.csi.lowest(driver) == lowest

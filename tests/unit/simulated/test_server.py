@@ -95,7 +95,7 @@ async def test_a_lost_connection_leaves_binds_unknown_and_they_may_land(address,
             writer.transport.abort()
         assert (await binding)[0].answer is Answer.UNKNOWN
         async with asyncio.timeout(60):
-            while cluster.pods["uid-a"].node != "node-1":  # noqa: ASYNC110 (it tells nobody)
+            while cluster.pods["uid-a"].node != "node-1":  # noqa: ASYNC110 (there is no signal)
                 await asyncio.sleep(0.01)
         (read,) = await served.client.read([PodRef("uid-a")])
         assert read.node == "node-1", "the client connects anew"

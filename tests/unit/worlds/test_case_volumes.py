@@ -42,7 +42,7 @@ def test_the_volumes_of_a_pod_are_read():
 
 
 @pytest.mark.parametrize(
-    ("volume", "told"),
+    ("volume", "message"),
     [
         (
             {"persistentVolumeClaim": {}},
@@ -54,10 +54,10 @@ def test_the_volumes_of_a_pod_are_read():
         ),
     ],
 )
-def test_mistakes_in_a_pod_s_volumes(volume, told):
+def test_mistakes_in_a_pod_s_volumes(volume, message):
     with pytest.raises(WorldError) as error:
         volumes_of({"name": "v", **volume})
-    assert str(error.value) == f"case: pods[0]: Pod default/p: spec.volumes[0].{told}"
+    assert str(error.value) == f"case: pods[0]: Pod default/p: spec.volumes[0].{message}"
 
 
 @pytest.mark.parametrize(
@@ -72,7 +72,7 @@ def test_an_empty_selected_node_is_kept(notes, node_name):
 
 
 @pytest.mark.parametrize(
-    ("objects", "told"),
+    ("objects", "message"),
     [
         (
             [object_of("PersistentVolume", spec={"capacity": {"storage": "much"}})],
@@ -88,7 +88,7 @@ def test_an_empty_selected_node_is_kept(notes, node_name):
         ),
     ],
 )
-def test_mistakes_in_objects_about_volumes(objects, told):
+def test_mistakes_in_objects_about_volumes(objects, message):
     with pytest.raises(WorldError) as error:
         case_of("case", {"objects": objects, "pods": []})
-    assert str(error.value) == f"case: objects{told}"
+    assert str(error.value) == f"case: objects{message}"

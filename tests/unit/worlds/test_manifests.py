@@ -201,7 +201,9 @@ def test_rules_between_pods_are_read(read):
     is_db = (Requirement("app", "In", ("db",)),)
     assert spec.pod_anti_affinity == (PodTerm("zone", is_db, namespace_selector=()),)
     assert spec.spread == (SpreadConstraint("zone", 2, hard=False, selector=is_db),)
-    assert (spec.namespace, spec.labels) == ("", ()), "who it is says ingest, if anybody asks"
+    assert (spec.namespace, spec.labels) == ("", ()), (
+        "only ingest adds the identity, for rules that need it"
+    )
 
 
 def test_namespaces_are_read_with_the_label_of_their_name(read):
@@ -449,10 +451,10 @@ def test_services_and_controllers_are_objects_of_the_world(read):
         ("ReplicaSet", "apps/v1", WEB, ReplicaSet),
         ("StatefulSet", "apps/v1", WEB, StatefulSet),
     )
-    for kind, version, given, told in kinds:
+    for kind, version, given, model in kinds:
         chosen = selector.match_labels if version == "v1" else selector
         world = read(made(kind, version, selector=given))
-        assert world.objects == (told(uid=f"{kind.lower()}.default.r", **who, selector=chosen),)
+        assert world.objects == (model(uid=f"{kind.lower()}.default.r", **who, selector=chosen),)
         owners = [arrival.pods.owner for arrival in world.arrivals]
         assert owners == ([] if kind == "Service" else [f"{kind}/r"]), "one column of equal pods"
     (made_by,) = (world := read(made("Deployment", selector=WEB))).objects
@@ -464,7 +466,7 @@ def test_services_and_controllers_are_objects_of_the_world(read):
 
 def test_a_pod_names_its_controller(read):
     owned = pod()
-    for owner, told in (
+    for owner, expected in (
         (OWNER, "ReplicaSet/r"),
         (OWNER | {"controller": False}, ""),
         (OWNER | {"kind": "Job", "apiVersion": "batch/v1"}, ""),
@@ -472,7 +474,7 @@ def test_a_pod_names_its_controller(read):
     ):
         owned["metadata"]["ownerReferences"] = [OWNER | {"controller": None}, owner]
         (arrival,) = read(owned).arrivals
-        assert arrival.pods.owner == told
+        assert arrival.pods.owner == expected
 
 
 def test_the_bundled_example_holds_what_it_promises():

@@ -22,7 +22,7 @@ def spec_of(tmp_path):
     return reading
 
 
-def told(requests=None, granted=None, name="c"):
+def container_status(requests=None, granted=None, name="c"):
     """Return a container's status."""
     found = {"name": name, "allocatedResources": granted or {}}
     return found if requests is None else found | {"resources": {"requests": requests}}
@@ -35,15 +35,27 @@ def pending(reason):
 @pytest.mark.parametrize(
     ("status", "cpu_milli"),
     [
-        ({"containerStatuses": [told({"cpu": "3"})]}, 4000),
-        ({"containerStatuses": [told({"cpu": "1"}, {"cpu": "2500m"})]}, 3500),
-        ({"containerStatuses": [told({"cpu": "1"})]}, 3000),
-        ({"containerStatuses": [told(granted={"cpu": "3"})]}, 3000),
-        ({"containerStatuses": [told({"cpu": "3"}, name="gone")]}, 3000),
-        ({"initContainerStatuses": [told({"cpu": "2"}, name="sidecar")]}, 4000),
-        ({"initContainerStatuses": [told({"cpu": "5"}, name="init")]}, 3000),
-        ({"containerStatuses": [told({"cpu": "1"})], "conditions": [pending("Deferred")]}, 3000),
-        ({"containerStatuses": [told({"cpu": "1"})], "conditions": [pending("Infeasible")]}, 2000),
+        ({"containerStatuses": [container_status({"cpu": "3"})]}, 4000),
+        ({"containerStatuses": [container_status({"cpu": "1"}, {"cpu": "2500m"})]}, 3500),
+        ({"containerStatuses": [container_status({"cpu": "1"})]}, 3000),
+        ({"containerStatuses": [container_status(granted={"cpu": "3"})]}, 3000),
+        ({"containerStatuses": [container_status({"cpu": "3"}, name="gone")]}, 3000),
+        ({"initContainerStatuses": [container_status({"cpu": "2"}, name="sidecar")]}, 4000),
+        ({"initContainerStatuses": [container_status({"cpu": "5"}, name="init")]}, 3000),
+        (
+            {
+                "containerStatuses": [container_status({"cpu": "1"})],
+                "conditions": [pending("Deferred")],
+            },
+            3000,
+        ),
+        (
+            {
+                "containerStatuses": [container_status({"cpu": "1"})],
+                "conditions": [pending("Infeasible")],
+            },
+            2000,
+        ),
     ],
 )
 def test_a_pod_that_runs_counts_with_what_it_has_and_is_to_have(spec_of, status, cpu_milli):
@@ -58,7 +70,7 @@ def test_a_pod_that_runs_counts_with_what_it_has_and_is_to_have(spec_of, status,
 
 
 def test_what_a_container_has_counts_for_scores_and_not_for_pod_level_requests(spec_of):
-    status = {"containerStatuses": [told({"cpu": "3"})]}
+    status = {"containerStatuses": [container_status({"cpu": "3"})]}
     made = pod(containers=[container(cpu="2"), container()], nodeName="n1") | {"status": status}
     made["spec"]["containers"][1]["name"] = "other"
     assert spec_of(made).nonzero_cpu_milli == 3100
