@@ -9,9 +9,10 @@ import signal
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING
 
-from msgspec.structs import asdict
+from msgspec import Struct
 
 from muster.app.journals import all_journals
 from muster.app.mesh import Mesh
@@ -54,6 +55,37 @@ class Standing:
     requests: dict[str, int] = field(default_factory=dict)
     left_out: dict[str, int] = field(default_factory=dict)
     plugin_failures: list[Failure] = field(default_factory=list)
+
+
+class LiveReason(Struct):
+    """Why pods wait, and how many."""
+
+    pods: int
+    message: str
+
+
+class LiveSummary(Struct, kw_only=True):
+    """What `muster run --kubeconfig` has done, in `seconds`, when it was stopped. `pending`: pods
+    without a node, among them those with scheduling gates (`gated`) and those that fit nowhere
+    (`unschedulable`). `bound`: pods that this process bound. `busy`, `unknown`: requests that the
+    API server refused for load, and those whose answer was lost. `left_out`: objects that cannot be
+    used, by kind. `reasons`: those of most pods.
+    """
+
+    run: str
+    seconds: float
+    pending: int
+    gated: int
+    unschedulable: int
+    bound: int
+    busy: int
+    unknown: int
+    events_sent: int
+    events_dropped: int
+    snapshots_bad: int
+    left_out: dict[str, int]
+    plugin_failures: list[Failure]
+    reasons: list[LiveReason]
 
 
 @dataclass
@@ -188,16 +220,21 @@ def line_of(standing: Standing) -> str:
     return ", ".join(parts)
 
 
-def result_of(standing: Standing) -> dict[str, Any]:
-    """Return the state as plain values for JSON."""
-    return {
-        "seconds": round(standing.seconds, 1),
-        "pending": standing.pending,
-        "gated": standing.gated,
-        "unschedulable": standing.waiting,
-        "bound": standing.bound,
-        **standing.requests,
-        "left_out": standing.left_out,
-        "plugin_failures": [asdict(failure) for failure in standing.plugin_failures],
-        "reasons": [{"pods": pods, "message": text} for pods, text in standing.reasons],
-    }
+def summary_of(standing: Standing, run: Path) -> LiveSummary:
+    """Return the state for programs."""
+    return LiveSummary(
+        run=str(run),
+        seconds=round(standing.seconds, 1),
+        pending=standing.pending,
+        gated=standing.gated,
+        unschedulable=standing.waiting,
+        bound=standing.bound,
+        busy=standing.requests.get("busy", 0),
+        unknown=standing.requests.get("unknown", 0),
+        events_sent=standing.requests.get("events_sent", 0),
+        events_dropped=standing.requests.get("events_dropped", 0),
+        snapshots_bad=standing.requests.get("snapshots_bad", 0),
+        left_out=standing.left_out,
+        plugin_failures=standing.plugin_failures,
+        reasons=[LiveReason(pods, text) for pods, text in standing.reasons],
+    )

@@ -8,6 +8,7 @@ import logging
 from datetime import UTC, datetime
 from typing import Any
 
+from muster.cli.terminal import rfc3339
 from shared.model.text import one_line
 
 FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
@@ -37,7 +38,7 @@ class JsonLine(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         """Return the object as one line of ASCII."""
         value = {
-            "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
+            "time": rfc3339(datetime.fromtimestamp(record.created, UTC)),
             "level": record.levelname,
             "logger": record.name,
             "message": record.getMessage(),

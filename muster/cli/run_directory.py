@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from muster.cli.errors import UsageFault
+from muster.cli.output import json_text
 
 JOURNALS = "journals.db"
 SNAPSHOTS = "snapshots"
@@ -87,9 +88,9 @@ def written_ns(run: Path) -> int:
     return max(file.stat().st_mtime_ns for file in files if file.exists())
 
 
-def write_json(path: Path, value: dict[str, Any]) -> None:
+def write_json(path: Path, value: Any) -> None:
     """Write a value as JSON, replacing the file."""
-    path.write_text(json.dumps(value, indent=2, sort_keys=True) + "\n", encoding="utf-8")
+    path.write_text(json_text(value) + "\n", encoding="utf-8")
 
 
 def read_meta(folder: Path) -> dict[str, Any]:

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from msgspec import Struct
-from msgspec.structs import asdict
 
-from muster.cli.terminal import print_json, print_lines, rfc3339
+from muster.cli.output import plain, print_json
+from muster.cli.terminal import print_lines
 from shared.model.text import one_line
 
 
@@ -24,34 +24,22 @@ class Listing(NamedTuple):
 def print_listing(found: Listing, output: str) -> None:
     """Print the rows as text, wide (text too), json, name or csv."""
     if output == "json":
-        print_json([plain(row) for row in found.rows])
+        print_json(found.rows)
     elif output == "name":
         print_lines(found.names)
     elif output == "csv":
         writer = csv.writer(sys.stdout, lineterminator="\n")
-        writer.writerow(map(_key, found.kind.__struct_fields__))
-        for row in found.rows:
-            writer.writerow(map(_csv_cell, plain(row).values()))
+        writer.writerow(found.kind.__struct_fields__)
+        for row in plain(found.rows):
+            writer.writerow(map(_csv_cell, row.values()))
     elif found.cells:
         print_lines(table(found.cells))
     else:
         print("nothing found", file=sys.stderr)
 
 
-def plain(row: Struct) -> dict[str, Any]:
-    """Return the row for programs: fields in `_ms` are times, and become RFC 3339."""
-    return {
-        _key(name): rfc3339(value) if name.endswith("_ms") else value
-        for name, value in asdict(row).items()
-    }
-
-
-def _key(field: str) -> str:
-    return field.removesuffix("_ms")
-
-
 def _csv_cell(value: Any) -> str:
-    if isinstance(value, tuple):
+    if isinstance(value, list):
         return one_line(" ".join(value))
     return "" if value is None else one_line(str(value))
 

@@ -3,10 +3,9 @@
 Commands import rich where they draw a table or a bar: it takes 25 ms, and most output is lines.
 """
 
-import json
 from collections.abc import Iterable
-from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from datetime import datetime
+from typing import TYPE_CHECKING
 
 from shared.model.text import one_line
 
@@ -37,17 +36,14 @@ def duration(seconds: float) -> str:
     return f"{whole:,} {big} {rest} {small}" if rest else f"{whole:,} {big}"
 
 
-def since(time_ms: int, start_ms: int) -> str:
+def since(time: datetime, start: datetime) -> str:
     """Return the time since the start of a run, to the millisecond: `+3.043 s`."""
-    return f"{(time_ms - start_ms) / 1000:+,.3f} s"
+    return f"{(time - start).total_seconds():+,.3f} s"
 
 
-def rfc3339(time_ms: int) -> str | None:
-    """Return a time for programs; None for a negative one."""
-    if time_ms < 0:
-        return None
-    at = datetime.fromtimestamp(time_ms / 1000, UTC)
-    return at.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+def rfc3339(time: datetime) -> str:
+    """Return a time for programs, such as `2026-11-27T23:25:50.123Z`."""
+    return time.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def print_line(text: str) -> None:
@@ -59,8 +55,3 @@ def print_lines(lines: Iterable[str]) -> None:
     """Print lines on standard output."""
     for line in lines:
         print_line(line)
-
-
-def print_json(value: Any) -> None:
-    """Print one line for programs, in ASCII: no text in it can control the terminal."""
-    print(json.dumps(value))

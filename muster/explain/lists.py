@@ -4,11 +4,13 @@ The rows come from the states alone, apart from the times at which pods were fir
 """
 
 from collections import defaultdict
+from datetime import datetime
 from typing import cast
 
 import numpy as np
 from msgspec import Struct
 
+from muster.cli.output import Time, time_of
 from muster.cli.recorded_run import Recorded
 from muster.explain.why import gangs, pods
 from muster.explain.why.gone import EVICTING
@@ -20,12 +22,14 @@ from services.placement.core.state import PlacementState
 from services.queueing.core.transitions import Pod
 from shared.events.ingest import PodsNamed
 from shared.events.names import column_of
-from shared.model.ids import INGEST
+from shared.model.ids import INGEST, PodId
 from shared.model.objects import CPU, GPU, MEMORY, PODS, PodSpec
 
 
 class PodRow(Struct, kw_only=True):
-    """A live pod. `since_ms`: when it was first seen (-1: that record was cut)."""
+    """A live pod. `message`: why it waits. `nominated_node`: from there victims leave for it.
+    `seen_time`: when it was first seen (null: that record was cut).
+    """
 
     namespace: str
     name: str
@@ -33,7 +37,7 @@ class PodRow(Struct, kw_only=True):
     node: str
     nominated_node: str
     gang: str
-    since_ms: int
+    seen_time: Time | None
     message: str
 
 
@@ -46,7 +50,7 @@ class GangRow(Struct, kw_only=True):
     placed: int
     min_count: int
     missing: int
-    since_ms: int
+    wait_start_time: Time | None
     message: str
     next: str
 
@@ -68,9 +72,9 @@ class NodeRow(Struct, kw_only=True):
     taints: tuple[str, ...]
 
 
-async def list_pods(run: Recorded, namespace: str) -> tuple[list[PodRow], int]:
-    """Return the live pods by name (`namespace` empty: of all), and the time of the newest record,
-    ms. Raises the errors of reading journals.
+async def list_pods(run: Recorded, namespace: str) -> tuple[list[PodRow], datetime]:
+    """Return the live pods by name (`namespace` empty: of all), and the time of the newest record.
+    Raises the errors of reading journals.
     """
     journals = Journals(run)
     ingest = cast(IngestState, (await journals.fold(INGEST)).state)
@@ -83,7 +87,7 @@ async def list_pods(run: Recorded, namespace: str) -> tuple[list[PodRow], int]:
     }
     keys = {record.id: key for key, record in ingest.gangs.items()}
     gang_of = dict(zip(ingest.pods.ids.tolist(), ingest.pods.gangs.tolist(), strict=True))
-    seen_ms = await _seen_ms(journals)
+    seen = await _seen(journals)
     table = binding.table
     live = np.flatnonzero(table.flags[: table.used] & (DEAD | NAMED) == NAMED)
     found = []
@@ -102,40 +106,40 @@ async def list_pods(run: Recorded, namespace: str) -> tuple[list[PodRow], int]:
                 node=answer.node,
                 nominated_node="" if answer.node else nominated.get(pod, ""),
                 gang=keys.get(gang_of.get(pod, 0), ""),
-                since_ms=seen_ms.get(pod, -1),
+                seen_time=seen.get(pod),
                 message=answer.message or answer.detail,
             )
         )
     found.sort(key=lambda one: (one.namespace, one.name))
-    return found, journals.now_ms()
+    return found, time_of(journals.now_ms())
 
 
-async def list_gangs(run: Recorded, namespace: str) -> tuple[list[GangRow], int]:
-    """Return the gangs by name (`namespace` empty: of all), and the time of the newest record, ms.
+async def list_gangs(run: Recorded, namespace: str) -> tuple[list[GangRow], datetime]:
+    """Return the gangs by name (`namespace` empty: of all), and the time of the newest record.
     Raises the errors of reading journals.
     """
     journals = Journals(run)
     ingest = cast(IngestState, (await journals.fold(INGEST)).state)
-    seen_ms = await _seen_ms(journals)
+    seen = await _seen(journals)
     found = []
     for key in sorted(ingest.gangs):
         if namespace not in ("", key.partition("/")[0]):
             continue
-        answer = await gangs.standing(journals, ingest, key)
+        answer, members = await gangs.standing(journals, ingest, key)
         found.append(
             GangRow(
                 gang=key,
                 state=answer.state,
-                members=len(answer.members),
+                members=len(members),
                 placed=sum(bool(one.node) for one in answer.members),
                 min_count=answer.min_count,
                 missing=answer.missing,
-                since_ms=seen_ms.get(gangs.oldest_waiting(answer), -1),
+                wait_start_time=seen.get(gangs.oldest_waiting(members)),
                 message=answer.message,
                 next=answer.next,
             )
         )
-    return found, journals.now_ms()
+    return found, time_of(journals.now_ms())
 
 
 async def list_nodes(run: Recorded) -> list[NodeRow]:
@@ -174,7 +178,8 @@ def _nodes_of(shard: PlacementState) -> list[NodeRow]:
     return found
 
 
-async def _seen_ms(journals: Journals) -> dict[int, int]:
+async def _seen(journals: Journals) -> dict[PodId, datetime]:
     """Return when each pod was first seen."""
     named = await journals.every(INGEST, (PodsNamed,))
-    return {pod: one.time_ms for one in named for pod in column_of(one.event, "ids")}
+    times = ((time_of(one.time_ms), one) for one in named)
+    return {pod: time for time, one in times for pod in column_of(one.event, "ids")}

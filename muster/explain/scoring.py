@@ -12,6 +12,15 @@ from typing import Any
 import numpy as np
 from msgspec import to_builtins
 
+from muster.explain.case_answer import (
+    CaseAnswer,
+    NodeStatus,
+    PodAnswer,
+    Preemption,
+    PreemptionCandidate,
+    SearchAnswer,
+    Status,
+)
 from services.placement.core.books.charges import compiled
 from services.placement.core.core import PlacementCore
 from services.placement.core.placing import sampling
@@ -55,7 +64,7 @@ def score_case(
     what: str = "case",
     config: Configuration | None = None,
     version: str = V1_35,
-) -> dict[str, Any]:
+) -> CaseAnswer:
     """Answer a case {"objects": [...], "pods": [...]}.
 
     The answer has, for each pod, the feasible nodes with their weighted scores and the other nodes
@@ -68,7 +77,7 @@ def score_case(
     if config is not None and read.config is not None:
         raise WorldError(what, "config", "is given with --config already: drop one of the two")
     shard = _Shard(read, case.get("objects") or (), config or read.config, version)
-    pods = []
+    pods: list[PodAnswer] = []
     columns = read.asked, read.asked_nodes, read.asked_gates, case.get("pods") or ()
     for pod, node, gates, object_given in zip(*columns, strict=True):
         shard.check(what, pod)
@@ -76,7 +85,12 @@ def score_case(
             result = shard.answer(pod.spec, node, object_given)
         except ExtenderError as error:
             raise WorldError(f"{what}: Pod {pod.namespace}/{pod.name}", "", str(error)) from error
-        answer = {"namespace": pod.namespace, "name": pod.name, **result}
+        answer: PodAnswer = {
+            "namespace": pod.namespace,
+            "name": pod.name,
+            # mypy cannot know that it has none of the keys that only PodAnswer has.
+            **result,  # type: ignore[typeddict-item]
+        }
         if gates:
             answer["preEnqueueStatus"] = _rejected("SchedulingGates", gates_message(gates))
         if read.preempt and answer["fitError"] and read.nodes:
@@ -178,7 +192,7 @@ class _Shard:
             rule = f"no profile {name!r}: there is {', '.join(self._profiles)}"
             raise WorldError(f"{what}: Pod {pod.namespace}/{pod.name}", "spec.schedulerName", rule)
 
-    def answer(self, spec: PodSpec, node: str, pod: Mapping[str, Any]) -> dict[str, Any]:
+    def answer(self, spec: PodSpec, node: str, pod: Mapping[str, Any]) -> SearchAnswer:
         """Return the answer about one pod, without its name. `node` is its nominated node, `pod`
         the object that extenders get. Raises ExtenderError.
         """
@@ -212,7 +226,8 @@ class _Shard:
             fits = [table.nodes[row].name for row in sampled.found.tolist()]
             answer = self._extended(sig, nominated_pods, reports, fits, pod)
         sampling.note_search(self._state, sampled.examined)
-        return answer | {"sampling": {"next": self._state.start_index}}
+        answer["sampling"] = {"next": self._state.start_index}
+        return answer
 
     def _is_told(self, report: NodeReport, sampled: Sampled, nominated: int | None) -> bool:
         """Return whether the node was examined. Nodes that PreFilter left out count as examined if
@@ -226,7 +241,7 @@ class _Shard:
 
     def _answer(
         self, sig: Signature, nominated_pods: NominatedPods, reports: Mapping[str, NodeReport]
-    ) -> dict[str, Any]:
+    ) -> SearchAnswer:
         names = [name for name in self._names if name in reports]
         totals = {name: reports[name].total for name in names if not reports[name].plugin}
         return {
@@ -249,7 +264,7 @@ class _Shard:
         reports: Mapping[str, NodeReport],
         fits: Sequence[str],
         pod: Mapping[str, Any],
-    ) -> dict[str, Any]:
+    ) -> SearchAnswer:
         """Return the answer with the extenders' filter and scores for the nodes that fit, in this
         order.
         """
@@ -292,14 +307,14 @@ class _Shard:
         answer["best"] = _best({name: nodes[name]["total"] for name in left.nodes})
         return answer
 
-    def preemption(self, spec: PodSpec, node: str, pod: Mapping[str, Any]) -> dict[str, Any]:
+    def preemption(self, spec: PodSpec, node: str, pod: Mapping[str, Any]) -> Preemption:
         """Return the candidates for preemption, the chosen node and its victims, or why there are
         none. `node` is the pod's nominated node, `pod` the object that extenders get. Raises
         ExtenderError.
         """
         profile, sig = self._state.plugins_of(spec).profile, self._sig(spec)
 
-        def no_victims(*texts: str) -> dict[str, Any]:
+        def no_victims(*texts: str) -> Preemption:
             return _preemption(message=", ".join(around(profile.claims, *texts)))
 
         if profile.claims and ended_early(self._state.table, compiled(self._state, sig)):
@@ -385,7 +400,7 @@ class _Shard:
         )
         return row in rows
 
-    def _candidate(self, candidate: Candidate) -> dict[str, Any]:
+    def _candidate(self, candidate: Candidate) -> PreemptionCandidate:
         victims = [self._placed[number - 1].pod for number in unpack(candidate.victims).tolist()]
         names = [f"{victim.namespace}/{victim.name}" for victim in victims]
         return {"victims": names, "violations": candidate.violations}
@@ -400,15 +415,13 @@ def _with_uid(pod: Mapping[str, Any], uid: str) -> dict[str, Any]:
 
 
 def _preemption(
-    found: dict[str, Any] | None = None,
+    found: dict[str, PreemptionCandidate] | None = None,
     best: str = "",
     message: str = "",
     evicted: Sequence[str] = (),
-) -> dict[str, Any]:
+) -> Preemption:
     """Return PostFilter's answer. Victims that terminate already are not evicted again."""
-    return {"candidates": found or {}, "best": best, "message": message} | {
-        "evicted": sorted(evicted)
-    }
+    return Preemption(candidates=found or {}, best=best, message=message, evicted=sorted(evicted))
 
 
 def _best(totals: Mapping[str, int]) -> list[str]:
@@ -416,7 +429,7 @@ def _best(totals: Mapping[str, int]) -> list[str]:
     return sorted(name for name, total in totals.items() if total == highest)
 
 
-def _assert_same(answer: dict[str, Any], pick: Pick | None) -> None:
+def _assert_same(answer: SearchAnswer, pick: Pick | None) -> None:
     """Check that the explained pick is the decided one. Raises WorldError if a user's plugin gave
     two answers to one question.
     """
@@ -429,13 +442,10 @@ def _assert_same(answer: dict[str, Any], pick: Pick | None) -> None:
     raise WorldError(f"--plugin {', '.join(sorted(PLUGINS))}", "", rule)
 
 
-def _failed(text: str, resolvable: bool) -> dict[str, Any]:
+def _failed(text: str, resolvable: bool) -> NodeStatus:
     """Return the report of a node that an extender refused."""
     code = UNSCHEDULABLE if resolvable else UNRESOLVABLE
-    return {"feasible": False, "code": code, "plugin": "", "reasons": [text]} | {
-        "scores": {},
-        "total": 0,
-    }
+    return NodeStatus(feasible=False, code=code, plugin="", reasons=[text], scores={}, total=0)
 
 
 def _is_left_out(report: NodeReport) -> bool:
@@ -443,17 +453,17 @@ def _is_left_out(report: NodeReport) -> bool:
     return NAMED_NODES.message in report.messages
 
 
-def _pre_filter_status(refusal: tuple[str, str] | None) -> dict[str, Any]:
+def _pre_filter_status(refusal: tuple[str, str] | None) -> Status:
     if refusal is None:
         return {"code": SUCCESS, "reasons": [], "plugin": ""}
     return _rejected(*refusal)
 
 
-def _rejected(plugin: str, message: str) -> dict[str, Any]:
+def _rejected(plugin: str, message: str) -> Status:
     return {"code": UNRESOLVABLE, "reasons": [message], "plugin": plugin}
 
 
-def _node(report: NodeReport) -> dict[str, Any]:
+def _node(report: NodeReport) -> NodeStatus:
     if report.plugin:
         return {
             "feasible": False,

@@ -35,8 +35,8 @@ Generated from the commands themselves (`muster COMMAND --help`).
 | 2 | unusable input; nothing was started or changed | an unknown field, a missing file |
 | 130, 143 | Ctrl-C, SIGTERM | `muster run WORLD` prints what it has done so far |
 
-A failure is one line on standard error, `muster: ...`. `-o json` prints one JSON value on standard
-output, and nothing else.
+A failure is one line on standard error, `muster: ...`. `-o json` prints one JSON document on
+standard output, and nothing else there ([JSON outputs](outputs.md)).
 """
 
 SERVICES_HEAD = """# Services

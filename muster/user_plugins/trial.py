@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from muster.cli.errors import UsageFault
+from muster.explain.case_answer import PodAnswer
 from muster.explain.scoring import score_case
 from muster.user_plugins.load import load
 from shared.adapters import bounded_yaml
@@ -20,7 +21,7 @@ ROOM = {"allocatable": {"cpu": "1000", "memory": "1Pi", "pods": "1000"}}
 ONE_CONTAINER = {"containers": [{"name": "main"}]}
 
 
-def ask(file: Path, nodes: Given, pod: Given, args: Mapping[str, Any]) -> dict[str, Any]:
+def ask(file: Path, nodes: Given, pod: Given, args: Mapping[str, Any]) -> PodAnswer:
     """Return the answer about the pod as `score_case` gives it. Raises ValueError, RuntimeError."""
     try:
         load([file])
@@ -42,8 +43,7 @@ def ask(file: Path, nodes: Given, pod: Given, args: Mapping[str, Any]) -> dict[s
         raise ValueError(str(error)) from error
     finally:
         PLUGINS.clear()
-    answer: dict[str, Any] = first["pods"][0]
-    return answer
+    return first["pods"][0]
 
 
 def _objects(given: Given) -> Iterator[dict[str, Any]]:

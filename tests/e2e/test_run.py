@@ -6,9 +6,11 @@ import io
 import json
 from pathlib import Path
 
+import msgspec
 import pytest
 import yaml
 
+from muster.explain.run_summary import RunSummary
 from muster.explain.summary import show
 from tests.e2e.console import ROOT, Ran, complaint, muster
 from tests.support.builders import make_node
@@ -52,7 +54,7 @@ def test_the_example_shows_what_it_promises(example):
 def test_the_readme_shows_what_is_printed(example):
     """The rows and what of them no clock decides."""
     shown = io.StringIO()
-    show(finished(example[1]), shown)
+    show(msgspec.convert(finished(example[1]), RunSummary), shown)
     printed = shown.getvalue().splitlines()
     tutorial = (ROOT / "docs" / "tutorial" / "first-run.md").read_text(encoding="utf-8")
     begin, end = tutorial.index("\nworld  ") + 1, tutorial.index("\n```\n\nThe numbers")

@@ -85,7 +85,7 @@ def test_an_evicted_pod_left_for_another(ask, run):
     assert victim
     found = ask(victim[1], "-o", "json").json()
     assert (found["state"], found["evicted"]["by"]) == ("evicted", "default/latecomer")
-    assert found["ended"] is not None
+    assert found["end_time"] is not None
     line = ask(victim[1]).out.splitlines()[0]
     assert line.startswith(
         f"pod default/{victim[1]}: evicted from {found['evicted']['node']} at 20"

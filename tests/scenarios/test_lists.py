@@ -1,10 +1,12 @@
 """`muster get pods`, `gangs` and `nodes`: a row for each, with the words of `muster why`."""
 
+from datetime import timedelta
 from typing import Any
 
 from muster.cli.commands.get import Asked
 from muster.cli.commands.lists import listing
-from muster.cli.table import plain, table
+from muster.cli.output import plain
+from muster.cli.table import table
 from muster.explain.lists import PodRow
 from muster.explain.why.pods import why_pod
 from shared.model.objects import Taint
@@ -64,8 +66,9 @@ def test_a_waiting_pod_has_its_wait_and_its_reason():
         asked = Asked("pods", None, "", True, "", 1)
         (row,) = (await listing(scene.recorded(), asked, is_wide=False)).rows
         assert isinstance(row, PodRow)
-        later_ms = row.since_ms + 85_000
-        (cells,) = (await listing(scene.recorded(), asked, is_wide=False, now_ms=later_ms)).cells
+        assert row.seen_time is not None
+        later = row.seen_time + timedelta(seconds=85)
+        (cells,) = (await listing(scene.recorded(), asked, is_wide=False, now=later)).cells
         assert cells["WAIT"] == "1 min 25 s"
 
     play(story, node("n", 2_000))
@@ -95,7 +98,7 @@ def test_gangs_have_members_with_a_node_of_min_count():
         first, second = await rows(scene, "gangs")
         assert (first["gang"], first["state"]) == ("default/w/g", "committed")
         assert (first["members"], first["placed"], first["min_count"]) == (2, 2, 2)
-        assert (first["since"], first["next"]) == (None, "")
+        assert (first["wait_start_time"], first["next"]) == (None, "")
         assert (second["state"], second["missing"]) == ("without members", 3)
         assert [one["gang"] for one in await rows(scene, "gangs", waiting=True)] == ["other/w/h"]
         assert [one["gang"] for one in await rows(scene, "gangs", "other")] == ["other/w/h"]
@@ -111,7 +114,7 @@ def test_a_gang_without_room_says_since_when_it_waits():
         await scene.settle()
         (found,) = await rows(scene, "gangs")
         assert (found["state"], found["placed"], found["missing"]) == ("waiting", 0, 3)
-        assert found["since"].startswith("2023-11-14T22:13:")
+        assert found["wait_start_time"].startswith("2023-11-14T22:13:")
         assert found["message"] != ""
         head, line = await lines(scene, "gangs", wide=True)
         assert head.split() == ["GANG", "STATE", "MEMBERS", "PLACED", "WAIT", "REASON", "NEXT"]
@@ -130,7 +133,7 @@ def test_nodes_have_what_their_pods_request_of_what_they_have():
         assert (two["node"], two["state"]) == ("n2", "unschedulable (cordoned)")
         assert (one["pods"], one["cpu_milli"], one["cpu_milli_allocatable"]) == (2, 500, 2_000)
         assert (one["memory_bytes_allocatable"], one["gpu_milli_allocatable"]) == (64 * GI, 0)
-        assert (two["pods"], two["taints"]) == (0, ("a=b:NoSchedule",))
+        assert (two["pods"], two["taints"]) == (0, ["a=b:NoSchedule"])
         head, _first, second = await lines(scene, "nodes")
         assert head.split() == ["NODE", "STATE", "PODS", "CPU", "MEMORY", "GPU", "TAINTS"]
         assert second.split()[3:] == ["0", "0/1", "0/64Gi", "<none>", "a=b:NoSchedule"]

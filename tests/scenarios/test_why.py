@@ -1,14 +1,16 @@
 """`muster why pod`: who evicted it, where it went, and why it got its node."""
 
 from collections.abc import Sequence
+from datetime import timedelta
 from typing import Any
 
 import pytest
 
 from muster.cli.commands.why import lines_of
 from muster.cli.errors import UsageFault
+from muster.cli.output import time_of
 from muster.explain.tally import Tally
-from muster.explain.why.answers import Answer
+from muster.explain.why.answers import Answer, Score
 from muster.explain.why.nodes import why_node
 from muster.explain.why.pods import why_pod
 from shared.extenders.port import NodesLeft
@@ -16,6 +18,7 @@ from shared.extenders.values import POD, Extender
 from tests.scenarios.scene import Scene, node, play
 
 GRACE_S = 300
+NOW = time_of(0)
 
 
 async def ask(scene: Scene, name: str, on: str = "") -> Answer:
@@ -23,7 +26,7 @@ async def ask(scene: Scene, name: str, on: str = "") -> Answer:
 
 
 async def first_line(scene: Scene, name: str) -> str:
-    return lines_of(await ask(scene, name), 0)[0]
+    return lines_of(await ask(scene, name), NOW)[0]
 
 
 def test_an_evicted_pod_knows_for_which_pod_it_left():
@@ -58,10 +61,10 @@ def test_an_evicted_pod_that_still_ends_is_being_evicted():
         waits = await ask(scene, "high")
         assert (waits.state, waits.node) == ("waiting for its victims to leave", "n")
         assert [one.pod for one in waits.evictions] == ["default/low"]
-        assert lines_of(waits, 0)[0] == "pod default/high: waiting for its victims to leave n"
+        assert lines_of(waits, NOW)[0] == "pod default/high: waiting for its victims to leave n"
         assert waits.decided is not None
         assert waits.decided.text == "default/high waits for default/low to leave n"
-        assert "        1 node: Insufficient cpu" in lines_of(waits, 0)
+        assert "        1 node: Insufficient cpu" in lines_of(waits, NOW)
         line = await first_line(scene, "low")
         assert line.startswith("pod default/low: being evicted from n at ")
         assert line.endswith(" for default/high (priority 9), the only victim")
@@ -134,15 +137,16 @@ def test_a_bound_pod_has_its_score_by_plugin_and_the_next_best_node():
             assert pick is not None
             assert (pick.missing, pick.feasible, pick.nodes) == ("", 2, 3)
             assert own.node == found.node == scene.where(name)[0]
-            assert own.score == pick.score == sum(score for _plugin, score in own.scores)
+            assert own.score == pick.score == sum(one.score for one in own.scores)
+            assert pick.next_best is not None
             assert pick.next_best <= pick.score
             assert {pick.next_node, found.node} == {"large", "small"}
         found = await ask(scene, "a")
         assert found.decided is not None
-        time_ms = found.decided.time_ms
-        assert " UTC (+1.500 s): bound" in lines_of(found, time_ms - 1_500)[-1]
-        assert " UTC (2 min 5 s ago): bound" in lines_of(found, 0, time_ms + 125_000)[-1]
-        lines = lines_of(found, 0)
+        time = found.decided.time
+        assert " UTC (+1.500 s): bound" in lines_of(found, time - timedelta(seconds=1.5))[-1]
+        assert " UTC (2 min 5 s ago): bound" in lines_of(found, NOW, time + timedelta(0, 125))[-1]
+        lines = lines_of(found, NOW)
         assert lines[1].startswith("  score ")
         assert lines[1].endswith("; 2 of 3 nodes feasible")
         assert " = " in lines[2]
@@ -193,8 +197,10 @@ def test_a_bound_pod_names_the_pods_that_were_evicted_for_it():
         assert found.state == "bound"
         assert sorted(one.pod for one in found.evictions) == ["default/low-0", "default/low-1"]
         assert found.pick is not None
-        assert (found.pick.feasible, found.pick.next_best) == (1, -1)
-        assert any(line.startswith("  evicted for it: default/low-") for line in lines_of(found, 0))
+        assert (found.pick.feasible, found.pick.next_best) == (1, None)
+        assert any(
+            line.startswith("  evicted for it: default/low-") for line in lines_of(found, NOW)
+        )
 
     play(story, node("n", 2_000))
 
@@ -210,7 +216,7 @@ def test_victims_beyond_their_budget_are_named_as_such():
         found = await ask(scene, "high")
         assert [one.is_beyond_budget for one in found.evictions] == [False, True]
         line = f"  evicted for it: {', '.join(one.pod for one in found.evictions)}"
-        assert f"{line}; 1 of them beyond their PodDisruptionBudgets" in lines_of(found, 0)
+        assert f"{line}; 1 of them beyond their PodDisruptionBudgets" in lines_of(found, NOW)
         inside, beyond = (one.pod.removeprefix("default/") for one in found.evictions)
         assert (await first_line(scene, inside)).endswith("1 of 2 victims")
         assert (await first_line(scene, beyond)).endswith(
@@ -244,7 +250,8 @@ def test_scores_have_the_part_of_extenders():
         assert found.pick is not None
         own, large = found.nodes
         assert (own.node, found.pick.missing, found.pick.score) == ("small", "", own.score)
-        assert (own.scores[-1], large.scores[-1]) == (("extenders", 300), ("extenders", 1))
+        added = Score("extenders", 300), Score("extenders", 1)
+        assert (own.scores[-1], large.scores[-1]) == added
         assert found.pick.next_best == large.score < own.score
         third = (await ask(scene, "a", "third")).nodes[1]
         assert (third.refused_by, third.reasons) == ("Muster", ("extenders refused it",))

@@ -1,7 +1,7 @@
 """The lists of `muster get` that are read from a run: pods, gangs and nodes."""
 
 import asyncio
-import time
+from datetime import UTC, datetime
 from pathlib import Path
 
 from muster.cli.commands.get import Asked
@@ -22,34 +22,34 @@ def read(asked: Asked, run: Path, is_wide: bool) -> Listing:
 async def _read(asked: Asked, run: Path, is_wide: bool) -> Listing:
     is_now = bool(asked.bus) or is_live_now(run)
     async with recorded(run, asked.bus, asked.placements) as found:
-        now_ms = time.time_ns() // 1_000_000 if is_now else None
-        return await listing(found, asked, is_wide, now_ms)
+        now = datetime.now(UTC) if is_now else None
+        return await listing(found, asked, is_wide, now)
 
 
-async def listing(run: Recorded, asked: Asked, is_wide: bool, now_ms: int | None = None) -> Listing:
-    """Return the list with the cells of its lines; ages count up to `now_ms`, or to the newest
-    record. Raises the errors of reading journals.
+async def listing(
+    run: Recorded, asked: Asked, is_wide: bool, now: datetime | None = None
+) -> Listing:
+    """Return the list with the cells of its lines; ages count up to `now`, or to the newest record.
+    Raises the errors of reading journals.
     """
     if asked.kind == "pods":
-        pods, newest_ms = await list_pods(run, asked.namespace)
-        until_ms = newest_ms if now_ms is None else now_ms
+        pods, newest = await list_pods(run, asked.namespace)
         shown = [one for one in pods if not (asked.waiting and one.node)]
-        cells = [_pod_cells(one, until_ms, asked.waiting, is_wide) for one in shown]
+        cells = [_pod_cells(one, now or newest, asked.waiting, is_wide) for one in shown]
         names = [f"pod/{one.namespace}/{one.name}" for one in shown]
         return Listing(PodRow, shown, cells, names)
     if asked.kind == "gangs":
-        gangs, newest_ms = await list_gangs(run, asked.namespace)
-        until_ms = newest_ms if now_ms is None else now_ms
+        gangs, newest = await list_gangs(run, asked.namespace)
         kept = [one for one in gangs if not (asked.waiting and one.state == "committed")]
-        cells = [_gang_cells(one, until_ms, is_wide) for one in kept]
+        cells = [_gang_cells(one, now or newest, is_wide) for one in kept]
         return Listing(GangRow, kept, cells, [f"gang/{one.gang}" for one in kept])
     nodes = await list_nodes(run)
     cells = [_node_cells(one, is_wide) for one in nodes]
     return Listing(NodeRow, nodes, cells, [f"node/{one.node}" for one in nodes])
 
 
-def _pod_cells(one: PodRow, now_ms: int, waiting: bool, is_wide: bool) -> dict[str, str]:
-    age = _since(one.since_ms, now_ms)
+def _pod_cells(one: PodRow, now: datetime, waiting: bool, is_wide: bool) -> dict[str, str]:
+    age = _since(one.seen_time, now)
     cells = {"NAMESPACE": one.namespace, "NAME": one.name, "STATE": one.state}
     cells |= {"WAIT": age} if waiting else {"NODE": one.node, "AGE": age}
     if is_wide:
@@ -57,13 +57,13 @@ def _pod_cells(one: PodRow, now_ms: int, waiting: bool, is_wide: bool) -> dict[s
     return cells | ({"REASON": one.message} if waiting or is_wide else {})
 
 
-def _gang_cells(one: GangRow, now_ms: int, is_wide: bool) -> dict[str, str]:
+def _gang_cells(one: GangRow, now: datetime, is_wide: bool) -> dict[str, str]:
     cells = {
         "GANG": one.gang,
         "STATE": one.state,
         "MEMBERS": f"{one.members:,}",
         "PLACED": f"{one.placed:,}/{one.min_count:,}",
-        "WAIT": _since(one.since_ms, now_ms),
+        "WAIT": _since(one.wait_start_time, now),
         "REASON": one.message,
     }
     return cells | ({"NEXT": one.next} if is_wide else {})
@@ -86,5 +86,5 @@ def _node_cells(one: NodeRow, is_wide: bool) -> dict[str, str]:
     return cells | {"TAINTS": ", ".join(one.taints)}
 
 
-def _since(time_ms: int, now_ms: int) -> str:
-    return duration(max(0, now_ms - time_ms) / 1000) if time_ms >= 0 else ""
+def _since(time: datetime | None, now: datetime) -> str:
+    return "" if time is None else duration(max(0.0, (now - time).total_seconds()))

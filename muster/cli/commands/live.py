@@ -1,7 +1,6 @@
 """`muster run --kubeconfig`: the whole mesh in one process, scheduling a live cluster's pods."""
 
 import asyncio
-import json
 import logging
 import sys
 from contextlib import AsyncExitStack
@@ -14,11 +13,12 @@ from muster.app.embedded_bus import embedded_bus
 from muster.app.event_loop import loop_factory
 from muster.app.journals import all_journals
 from muster.app.leader_election import Candidate, election_of, identity_in
-from muster.app.live import LiveRunner, Standing, line_of, result_of
+from muster.app.live import LiveRunner, Standing, line_of, summary_of
 from muster.app.mesh import Mesh
 from muster.cli.display import LiveDisplay
 from muster.cli.errors import Fault, UsageFault
 from muster.cli.kube_address import kube_cluster, kube_config, open_kube
+from muster.cli.output import print_json
 from muster.cli.profiles import (
     binders_of,
     extender_calls_of,
@@ -146,6 +146,6 @@ async def _epoch(bus: Bus) -> int:
 
 def _sum_up(standing: Standing, folder: Path, output: str) -> None:
     if output == "json":
-        print(json.dumps({**result_of(standing), "run": str(folder)}))
+        print_json(summary_of(standing, folder))
     else:
         print(f"stopped after {standing.seconds:.1f} s: {line_of(standing)}")

@@ -5,16 +5,18 @@ import contextlib
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from dataclasses import asdict
+from datetime import datetime
 from functools import partial
 from pathlib import Path
-from typing import Any
+
+from msgspec import Struct
 
 from muster.app.mesh import make_core
-from muster.cli.commands.story import rows_of
+from muster.cli.commands.story import record_text, rows_of
 from muster.cli.errors import EXIT_FAILURE, Fault, UsageFault
+from muster.cli.output import RecordText, print_json, time_of
 from muster.cli.recorded_run import Recorded, recorded
-from muster.cli.terminal import cell, print_json, print_lines
+from muster.cli.terminal import cell, print_lines
 from muster.user_plugins.load import core_maker
 from shared.model.ids import JournalName
 from shared.ports.bus import Bus, BusCorrupt
@@ -23,12 +25,39 @@ from shared.replay.parallel import Part, ReplayLost, Source, processes_for, repl
 from shared.replay.read_once import ReadOnceBus
 from shared.replay.replay import ReplayReport
 from shared.replay.start_points import beginnings
-from shared.replay.story import StoryLine, began_ms, story_of_divergence
+from shared.replay.story import began_ms, story_of_divergence
 
 STARTS = ("start", "newest", "each")
 
 
 Open = Callable[[], AbstractAsyncContextManager[Recorded]]
+
+
+class ReplayedJournal(Struct):
+    """The replay of one journal from position `start` up to `stop`. `voids`: records of an owner
+    that another one had replaced; they count for nothing. `snapshots`: those that were compared.
+    `problems`: what differs; empty if `ok`.
+    """
+
+    journal: JournalName
+    start: int
+    stop: int
+    records: int
+    voids: int
+    events: int
+    snapshots: int
+    ok: bool
+    problems: list[str]
+
+
+class Replayed(Struct):
+    """What `muster replay` found, in `seconds` of real time. `story`: the pod, gang or node for
+    which a core decides differently now, up to there.
+    """
+
+    seconds: float
+    journals: list[ReplayedJournal]
+    story: list[RecordText]
 
 
 def replay_run(
@@ -58,13 +87,12 @@ def replay_run(
     text = next((report.unreadable for report in reports if report.unreadable), "")
     if text:
         raise Fault(text if text.startswith(place) else f"{place}: {text}")
-    told, start_ms = asyncio.run(_story(opened, reports))
+    told, start = asyncio.run(_story(opened, reports))
     seconds = time.perf_counter() - began_s
     if output == "json":
-        plain = {"seconds": round(seconds, 3), "journals": [*map(_plain, reports)]}
-        print_json({**plain, "story": [*map(asdict, told)]})
+        print_json(Replayed(round(seconds, 3), [*map(_journal, reports)], told))
     else:
-        _show(reports, rows_of(told, start_ms), seconds)
+        _show(reports, rows_of(told, start), seconds)
     return 0 if all(report.ok for report in reports) else EXIT_FAILURE
 
 
@@ -88,9 +116,9 @@ async def _client(opened: Open) -> AsyncIterator[tuple[Bus, SnapshotStore]]:
         yield found.bus, found.store
 
 
-async def _story(opened: Open, reports: list[ReplayReport]) -> tuple[list[StoryLine], int]:
+async def _story(opened: Open, reports: list[ReplayReport]) -> tuple[list[RecordText], datetime]:
     """Return the story of the first divergence, if the journals can be read that far, and when the
-    run began, ms.
+    run began.
     """
     for report in reports:
         if report.divergence is not None:
@@ -99,9 +127,9 @@ async def _story(opened: Open, reports: list[ReplayReport]) -> tuple[list[StoryL
                     reader, journal = ReadOnceBus(found.bus), report.journal
                     every = found.journals
                     told = await story_of_divergence(reader, every, journal, report.divergence)
-                    return told, await began_ms(reader, every)
+                    return [*map(record_text, told)], time_of(await began_ms(reader, every))
             break
-    return [], 0
+    return [], time_of(0)
 
 
 async def _starts(found: Recorded, journal: JournalName, begin: str) -> list[int | None]:
@@ -113,18 +141,18 @@ async def _starts(found: Recorded, journal: JournalName, begin: str) -> list[int
     return [None, *kept] if begin == "each" else kept[:1] or [None]
 
 
-def _plain(report: ReplayReport) -> dict[str, Any]:
-    return {
-        "journal": report.journal,
-        "start": report.start,
-        "stop": report.stop,
-        "records": report.records,
-        "voids": report.voids,
-        "events": report.events,
-        "snapshots": report.snapshots,
-        "ok": report.ok,
-        "problems": report.lines(),
-    }
+def _journal(report: ReplayReport) -> ReplayedJournal:
+    return ReplayedJournal(
+        report.journal,
+        report.start,
+        report.stop,
+        report.records,
+        report.voids,
+        report.events,
+        report.snapshots,
+        report.ok,
+        report.lines(),
+    )
 
 
 def _show(reports: list[ReplayReport], told: list[tuple[str, str, str]], seconds: float) -> None:

@@ -6,7 +6,6 @@ answer in their own time, so these are played on the wall clock.
 """
 
 import asyncio
-import json
 import signal
 import sys
 import time
@@ -22,6 +21,7 @@ from muster.app.runner import Outcome, Runner
 from muster.app.virtual_time import VirtualLoop, virtual_host
 from muster.cli.display import RunDisplay
 from muster.cli.errors import EXIT_INTERRUPTED, EXIT_TERMINATED, Fault, UsageFault
+from muster.cli.output import print_json
 from muster.cli.profiles import (
     binders_of,
     extender_calls_of,
@@ -41,6 +41,7 @@ from muster.cli.run_directory import (
 )
 from muster.cli.service_options import mesh_config, of_this_version, parse_settings, sim_config
 from muster.cli.terminal import duration
+from muster.explain.run_summary import RunSummary
 from muster.explain.summary import show, summarise
 from shared.adapters.run_files import NotWritten, writing
 from shared.machine.snapshots import SnapshotPolicy
@@ -145,20 +146,13 @@ def run(options: Options, output: str) -> None:
         print(_announced(options), file=sys.stderr)
     with RunDisplay(sys.stderr, options.chosen.world.name, quiet=is_json) as display:
         outcome, signal_code = _play(options, folder, display)
-    result = summarise(options.chosen.world.name, outcome.tally, outcome.final, outcome.verdict) | {
-        "complete": outcome.complete,
-        "interrupted": outcome.is_interrupted,
-        "confirmed": not (outcome.is_interrupted or outcome.verdict.problems),
-        "placements": options.placements,
-        "run": str(folder),
-        "virtual_time": options.is_virtual,
-        "world_seconds": round(outcome.world_s, 3),
-        "real_seconds": round(outcome.seconds, 3),
-    }
+    result = summarise(
+        options.chosen.world.name, outcome, folder, options.placements, options.is_virtual
+    )
     with writing(folder / SUMMARY):
         write_json(folder / SUMMARY, result)
     if is_json:
-        print(json.dumps(result, indent=2, sort_keys=True))
+        print_json(result)
     else:
         show(result, sys.stdout)
     if outcome.is_interrupted:
@@ -252,10 +246,10 @@ def _config(options: Options) -> dict[str, Any]:
     return of_this_version({**config, "queueing": queueing})
 
 
-def _judge(options: Options, outcome: Outcome, result: dict[str, Any]) -> None:
+def _judge(options: Options, outcome: Outcome, result: RunSummary) -> None:
     if not outcome.complete:
         problems = outcome.verdict.problems
-        to_come = options.pods - result["pods"]
+        to_come = options.pods - result.pods
         rest = (
             f"{to_come:,} {'pod is' if to_come == 1 else 'pods are'} still to come"
             if to_come > 0
@@ -266,11 +260,10 @@ def _judge(options: Options, outcome: Outcome, result: dict[str, Any]) -> None:
         limit = duration(options.time_limit_s)
         raise Fault(f"not complete after {limit} of world time: {first}{more}")
     if options.chosen.is_main_job:
-        for name, least in (
-            ("gangs_committed", GANGS_COMMITTED_MIN),
-            ("gangs_timed_out", GANGS_TIMED_OUT_MIN),
-            ("preemptions", PREEMPTIONS_MIN),
+        for words, found, least in (
+            ("gangs committed", result.gangs_committed, GANGS_COMMITTED_MIN),
+            ("gangs timed out", result.gangs_timed_out, GANGS_TIMED_OUT_MIN),
+            ("preemptions", result.preemptions, PREEMPTIONS_MIN),
         ):
-            if result[name] < least:
-                words = name.replace("_", " ")
-                raise Fault(f"the main job has {result[name]} {words}, at least {least} needed")
+            if found < least:
+                raise Fault(f"the main job has {found} {words}, at least {least} needed")

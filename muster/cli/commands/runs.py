@@ -2,15 +2,16 @@
 
 import json
 import shutil
-import time
 from collections.abc import Sequence
 from contextlib import ExitStack, suppress
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from msgspec import Struct
 
 from muster.cli.errors import Fault, UsageFault
+from muster.cli.output import Time, time_of
 from muster.cli.run_directory import (
     HISTORY,
     IDENTITY,
@@ -31,12 +32,14 @@ FILES = {SNAPSHOTS, HISTORY, META, SUMMARY, IDENTITY}
 
 
 class Run(Struct, kw_only=True):
-    """A run in runs/. `bound`, `waiting`: pods at its end (None: it has no summary)."""
+    """A run in runs/. `world`: the words that named it, or `live`. `write_time`: when its journals
+    were last written. `bound`, `waiting`: pods at its end (null: it has no summary).
+    """
 
     run: str
     state: str
     world: str
-    written_ms: int
+    write_time: Time
     bound: int | None
     waiting: int | None
     size_bytes: int
@@ -44,14 +47,14 @@ class Run(Struct, kw_only=True):
 
 def list_runs() -> Listing:
     """Return the runs in runs/; the one written last comes last."""
-    now_ms = time.time_ns() // 1_000_000
+    now = datetime.now(UTC)
     runs = [_run(folder) for folder in recorded_runs()]
     cells = [
         {
             "RUN": one.run,
             "STATE": one.state,
             "WORLD": one.world,
-            "AGE": duration(max(0, now_ms - one.written_ms) / 1000),
+            "AGE": duration(max(0.0, (now - one.write_time).total_seconds())),
             "BOUND": "" if one.bound is None else f"{one.bound:,}",
             "WAITING": "" if one.waiting is None else f"{one.waiting:,}",
             "SIZE": megabytes(one.size_bytes),
@@ -78,7 +81,7 @@ def _run(folder: Path) -> Run:
         run=str(folder),
         state=_state(folder, meta, summary),
         world="live" if meta.get("live") else " ".join(map(str, words)),
-        written_ms=written_ns(folder) // 1_000_000,
+        write_time=time_of(written_ns(folder) // 1_000_000),
         bound=summary.get("bound"),
         waiting=summary.get("waiting"),
         size_bytes=_size_bytes(folder),

@@ -8,11 +8,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import orjson
-from msgspec.structs import asdict
 
 from muster.cli.errors import Fault, UsageFault
+from muster.cli.output import plain, print_json
 from muster.cli.subject import subject_of
-from muster.cli.terminal import cell, print_json
+from muster.cli.terminal import cell
+from muster.explain.case_answer import CaseAnswer, PodAnswer, Scored
 from muster.explain.scoring import score_case
 from shared.configuration.scheduler_config import read_config
 from shared.events.names import is_named
@@ -55,16 +56,15 @@ def print_scores(
         for seed in HASH_SEEDS:
             other = _under_hash_seed(seed, case, config, version, checked)
             _compare(answer, other, f"under PYTHONHASHSEED={seed}", "follows the order of a set")
-    answer["pluginFailures"] = [asdict(failure) for failure in failures()]
     if output == "json":
-        print_json(answer)
+        print_json(Scored(pods=answer["pods"], pluginFailures=failures()))
     else:
         _show(answer)
     if failed := [str(failure) for failure in failures()]:
         raise Fault("; ".join(failed))
 
 
-def _show(answer: dict[str, Any]) -> None:
+def _show(answer: CaseAnswer) -> None:
     from rich.console import Console
 
     console = Console(soft_wrap=True, highlight=False)
@@ -72,9 +72,9 @@ def _show(answer: dict[str, Any]) -> None:
         console.print(_table(pod))
         if pod["fitError"]:
             console.print(cell(pod["fitError"]))
-        best = pod.get("preemption", {}).get("best")
-        if best:
-            victims = ", ".join(pod["preemption"]["candidates"][best]["victims"])
+        preemption = pod.get("preemption")
+        if preemption and (best := preemption["best"]):
+            victims = ", ".join(preemption["candidates"][best]["victims"])
             console.print(cell(f"preemption would end {victims} on {best}"))
 
 
@@ -98,13 +98,13 @@ def _under_hash_seed(
     return answer
 
 
-def _compare(answer: Any, other: Any, how: str, likely: str) -> None:
+def _compare(answer: CaseAnswer, other: Any, how: str, likely: str) -> None:
     """Raise UsageFault with the first node whose answer differs."""
-    if orjson.loads(orjson.dumps(answer)) == other:
+    if plain(answer) == plain(other):
         return
     for pod, found in zip(answer["pods"], other["pods"], strict=True):
         for name, node in pod["nodes"].items():
-            if orjson.loads(orjson.dumps(node)) != found["nodes"].get(name):
+            if plain(node) != plain(found["nodes"].get(name)):
                 raise UsageFault(
                     f"--check-plugin: {pod['namespace']}/{pod['name']}: another answer for node "
                     f"{name} {how}: a replay would differ; a plugin probably {likely}"
@@ -182,7 +182,7 @@ def _is_asked(one: Fields) -> bool:
     return one.text("kind") == "Pod" and not ended and not one.child("spec").has("nodeName")
 
 
-def _table(pod: dict[str, Any]) -> "Table":
+def _table(pod: PodAnswer) -> "Table":
     """Return a table of the nodes by total, best first; then the rejected ones with plugin and
     reason.
     """

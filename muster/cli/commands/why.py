@@ -1,24 +1,22 @@
 """`muster why`: where a pod stands and why, for people and for programs."""
 
 import asyncio
-import json
-import time
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import msgspec
-from msgspec.structs import asdict
 
 from muster.cli.commands.runs import is_live_now
 from muster.cli.errors import UsageFault
+from muster.cli.output import RecordText, print_json, time_of
 from muster.cli.recorded_run import Recorded, recorded
 from muster.cli.run_directory import SUMMARY
-from muster.cli.terminal import duration, print_json, print_lines, rfc3339, since
+from muster.cli.terminal import duration, print_lines, since
 from muster.explain.why.answers import (
     Answer,
-    Decided,
     Eviction,
     GangAnswer,
     NodeAnswer,
@@ -51,30 +49,37 @@ class Question(NamedTuple):
 
 def print_why(asked: Question, run: Path, bus: str, placements: int, output: str) -> None:
     """Print the explanation. Raises UsageFault, Fault, BusCorrupt, BusUnavailable."""
-    answer, start_ms = asyncio.run(_asked(asked, run, bus, placements))
-    failed = _plugin_failures(run)
+    answer, start = asyncio.run(_asked(asked, run, bus, placements))
+    answer.plugin_failures = _plugin_failures(run)
     if output == "json":
-        print_json({**plain(answer), "plugin_failures": failed})
+        print_json(answer)
     else:
         is_now = bool(bus) or is_live_now(run)
-        lines = lines_of(answer, start_ms, time.time_ns() // 1_000_000 if is_now else None)
-        print_lines([*lines, *(f"warning    {Failure(**one)}" for one in failed)])
+        lines = lines_of(answer, start, datetime.now(UTC) if is_now else None)
+        print_lines([*lines, *(f"warning    {one}" for one in answer.plugin_failures)])
 
 
-def _plugin_failures(run: Path) -> list[dict[str, Any]]:
+class _Failed(msgspec.Struct):
+    """The part of a summary that is read."""
+
+    plugin_failures: tuple[Failure, ...]
+
+
+def _plugin_failures(run: Path) -> tuple[Failure, ...]:
     """Return the failures of plugins in a finished run; else those that the answer itself met."""
-    found: list[dict[str, Any]] = []
-    with suppress(OSError, ValueError, KeyError):
-        found = json.loads((run / SUMMARY).read_bytes())["plugin_failures"]
-    return found or [asdict(failure) for failure in failures()]
+    found: tuple[Failure, ...] = ()
+    with suppress(OSError, ValueError):
+        found = msgspec.json.decode((run / SUMMARY).read_bytes(), type=_Failed).plugin_failures
+    return found or tuple(failures())
 
 
-async def _asked(asked: Question, run: Path, bus: str, placements: int) -> tuple[Found, int]:
-    """Return the answer, and when the run began, ms."""
+async def _asked(asked: Question, run: Path, bus: str, placements: int) -> tuple[Found, datetime]:
+    """Return the answer, and when the run began."""
     if asked.node and asked.kind != "pod":
         raise UsageFault(f"--node: is about a pod, not about a {asked.kind}")
     async with recorded(run, bus, placements) as found:
-        return await _answer(asked, found), await began_ms(found.bus, found.journals)
+        answer = await _answer(asked, found)
+        return answer, time_of(await began_ms(found.bus, found.journals))
 
 
 async def _answer(asked: Question, run: Recorded) -> Found:
@@ -85,44 +90,15 @@ async def _answer(asked: Question, run: Recorded) -> Found:
     return await why_pod(run, asked.name, asked.namespace, asked.node)
 
 
-def plain(answer: Found) -> dict[str, Any]:
-    """Return the answer for programs: names instead of pairs, times as RFC 3339."""
-    found: dict[str, Any] = msgspec.to_builtins(answer)
-    found["decided"] = _plain(answer.decided) if answer.decided is not None else None
-    if isinstance(answer, GangAnswer):
-        found["since"] = rfc3339(found.pop("since_ms"))
-        for one in found["members"]:
-            del one["number"]
-    if not isinstance(answer, Answer):
-        return found
-    found["reasons"] = [{"reason": text, "nodes": nodes} for text, nodes in answer.reasons]
-    for one in found["nodes"]:
-        one["scores"] = [{"plugin": plugin, "score": score} for plugin, score in one["scores"]]
-    found["confirmed"] = [_plain(one) for one in answer.confirmed]
-    found["ended"] = rfc3339(found.pop("ended_ms"))
-    if answer.evicted is not None:
-        found["evicted"]["time"] = rfc3339(found["evicted"].pop("time_ms"))
-    return found
-
-
-def _plain(one: Decided) -> dict[str, Any]:
-    return {
-        "journal": one.journal,
-        "position": one.position,
-        "time": rfc3339(one.time_ms),
-        "text": one.text,
-    }
-
-
-def lines_of(answer: Found, start_ms: int, now_ms: int | None = None) -> list[str]:
+def lines_of(answer: Found, start: datetime, now: datetime | None = None) -> list[str]:
     """Return the answer as lines for people. Records have their age where a run goes on now, else
     the time since its start, as in a story.
     """
 
-    def when(time_ms: int) -> str:
-        if now_ms is None:
-            return since(time_ms, start_ms)
-        return f"{duration(max(0, now_ms - time_ms) / 1000)} ago"
+    def when(time: datetime) -> str:
+        if now is None:
+            return since(time, start)
+        return f"{duration(max(0.0, (now - time).total_seconds()))} ago"
 
     if isinstance(answer, GangAnswer):
         lines = _gang_lines(answer)
@@ -142,21 +118,23 @@ def _pod_lines(answer: Answer) -> list[str]:
         lines.append(f"  gang {answer.gang}")
     if answer.message:
         lines.append(f"  {answer.message}")
-    for text, nodes in answer.reasons:
-        if nodes:
-            lines.append(f"  {nodes:>7,} node{'' if nodes == 1 else 's'}: {text}")
+    lines += [
+        f"  {one.nodes:>7,} node{'' if one.nodes == 1 else 's'}: {one.reason}"
+        for one in answer.reasons
+        if one.nodes
+    ]
     if answer.detail and (not answer.message or answer.message not in answer.detail):
         lines.append(f"  {answer.detail}")
     if answer.pick is not None:
         lines += _pick_lines(answer.pick)
-    lines += [_node_line(one) for one in answer.nodes]
+    lines += map(_node_line, answer.nodes)
     if answer.evictions:
         lines.append(_evictions_line(answer.evictions))
     return lines
 
 
 def _gang_lines(answer: GangAnswer) -> list[str]:
-    since = f" since {utc(answer.since_ms)}" if answer.since_ms >= 0 else ""
+    since = "" if answer.wait_start_time is None else f" since {utc(answer.wait_start_time)}"
     lines = [f"gang {answer.gang}: {answer.state}{since}"]
     if answer.message:
         lines.append(f"  {answer.message}")
@@ -185,7 +163,7 @@ def _by_state(pods: Iterable[tuple[str, str]]) -> list[str]:
 
 
 def _one_node_lines(answer: OneNodeAnswer) -> list[str]:
-    where = f", shard {answer.shard}" if answer.shard >= 0 else ""
+    where = "" if answer.shard is None else f", shard {answer.shard}"
     lines = [f"node {answer.node}: {answer.state}{where}"]
     if answer.message:
         lines.append(f"  left out: {answer.message}")
@@ -205,15 +183,15 @@ def _one_node_lines(answer: OneNodeAnswer) -> list[str]:
 def _state(answer: Answer) -> str:
     if answer.evicted is not None:
         return f"{answer.state} {_eviction(answer.evicted)}"
-    if answer.ended_ms >= 0:
+    if answer.end_time is not None:
         was = f", it was on {answer.node}" if answer.node else ""
-        return f"{answer.state} at {utc(answer.ended_ms)}{was}"
+        return f"{answer.state} at {utc(answer.end_time)}{was}"
     where = "" if answer.state.endswith("leave") else "on "
     return f"{answer.state} {where}{answer.node}" if answer.node else answer.state
 
 
 def _eviction(one: Eviction) -> str:
-    when = f" at {utc(one.time_ms)}" if one.time_ms >= 0 else ""
+    when = "" if one.time is None else f" at {utc(one.time)}"
     gang = f" of gang {one.gang}" if one.gang else ""
     priority = "" if one.priority is None else f" (priority {one.priority})"
     count = f"1 of {one.victims} victims" if one.victims > 1 else "the only victim"
@@ -234,13 +212,13 @@ def _names(names: Sequence[str]) -> str:
 
 def _pick_lines(one: Pick) -> list[str]:
     next_best = "no other node was feasible"
-    if one.next_best >= 0:
+    if one.next_best is not None:
         next_best = f"next best {one.next_best}{f' on {one.next_node}' if one.next_node else ''}"
-    if not one.missing:
+    if one.feasible is not None and one.nodes is not None:
         feasible = f"{one.feasible:,} of {counted(one.nodes, 'node')} feasible"
         return [f"  score {one.score}, {next_best}; {feasible}"]
     lines = [f"  score {one.score}"]
-    if one.feasible >= 0:
+    if one.feasible is not None:
         first = f", for the first of {one.batch:,} pods placed together" if one.batch > 1 else ""
         lines[0] += f", {next_best}; nodes feasible: {one.feasible:,}{first}"
     return [*lines, f"  scores by plugin are not known: {one.missing}"]
@@ -249,11 +227,11 @@ def _pick_lines(one: Pick) -> list[str]:
 def _node_line(one: NodeAnswer) -> str:
     if one.refused_by:
         return f"  {one.node}: refused by {one.refused_by}: {', '.join(one.reasons)}"
-    scores = " + ".join(f"{plugin} {score}" for plugin, score in one.scores if score)
+    scores = " + ".join(f"{part.plugin} {part.score}" for part in one.scores if part.score)
     return f"  {one.node}: score {one.score}{f' = {scores}' if scores else ''}"
 
 
-def _record(one: Decided, when: Callable[[int], str], said: str = "") -> str:
+def _record(one: RecordText, when: Callable[[datetime], str], said: str = "") -> str:
     """Return a line for a record, without the text `said` above."""
     text = one.text.removesuffix(f": {said}") if said else one.text
-    return f"{one.journal} at {one.position}, {utc(one.time_ms)} ({when(one.time_ms)}): {text}"
+    return f"{one.journal} at {one.position}, {utc(one.time)} ({when(one.time)}): {text}"

@@ -1,56 +1,55 @@
 """What `muster why` finds out."""
 
-from datetime import UTC, datetime
+from datetime import datetime
 
 from msgspec import Struct
 
+from muster.cli.output import RecordText, Time, time_of
 from shared.events.describe import View, describe
-from shared.model.ids import JournalName, PodId
 from shared.replay.newest_record import Found
+from shared.scheduling.api.custom.failures import Failure
 from shared.scheduling.cycle.report import NodeReport
 
 
-class Decided(Struct, frozen=True):
-    """A record and its text about the subject."""
+class Score(Struct, frozen=True):
+    """What a plugin adds to a node's score, weighted."""
 
-    journal: JournalName
-    position: int
-    time_ms: int
-    text: str
+    plugin: str
+    score: int
 
 
 class NodeAnswer(Struct, frozen=True):
     """One node: refused by a plugin (`refused_by`) with `reasons`, or feasible with its score and
-    what each plugin adds to it, weighted.
+    what each plugin adds to it.
     """
 
     node: str
     refused_by: str
     reasons: tuple[str, ...]
     score: int
-    scores: tuple[tuple[str, int], ...] = ()
+    scores: tuple[Score, ...] = ()
 
 
 class Pick(Struct):
     """Why a shard picked a pod's node. `score` is recorded. The rest is of the moment of the pick
     if all nodes' scores could be computed again (`missing` is empty); else as recorded when the
-    first of a batch of `batch` pods was picked, with the feasible nodes unknown (-1) for members of
-    gangs. `next_best`: the best score among other nodes (-1: none).
+    first of a batch of `batch` pods was picked, with the feasible nodes unknown (null) for members
+    of gangs. `next_best`: the best score among other nodes (null: none).
     """
 
     score: int
     batch: int
-    feasible: int = -1
-    nodes: int = -1
-    next_best: int = -1
+    feasible: int | None = None
+    nodes: int | None = None
+    next_best: int | None = None
     next_node: str = ""
     missing: str = ""
 
 
 class Eviction(Struct, frozen=True):
     """The pod is a victim of preemption on `node`, for the pod `by` (of `gang`, if it is a member)
-    with this priority (None: its spec was cut from the journal). `victims`: how many pods leave for
-    it, or for its whole gang. `time_ms`: when the API accepted the eviction; -1: not yet.
+    with this priority (null: its spec was cut from the journal). `victims`: how many pods leave for
+    it, or for its whole gang. `time`: when the API accepted the eviction (null: not yet).
     `is_beyond_budget`: the pod's PodDisruptionBudget did not allow it.
     """
 
@@ -59,7 +58,7 @@ class Eviction(Struct, frozen=True):
     victims: int
     priority: int | None = None
     gang: str = ""
-    time_ms: int = -1
+    time: Time | None = None
     is_beyond_budget: bool = False
 
 
@@ -70,11 +69,19 @@ class Victim(Struct, frozen=True):
     is_beyond_budget: bool = False
 
 
+class Reason(Struct, frozen=True):
+    """Why nodes are not feasible, and how many of them."""
+
+    reason: str
+    nodes: int
+
+
 class Answer(Struct, kw_only=True):
-    """Where a pod stands and why. `confirmed` are the shards' newest checks of its signature; the
-    message is as old as the oldest of them. `ended_ms`: when a deleted or finished pod was seen to
-    be gone (-1: it is there). `evictions`: pods that were evicted for it, or for its gang.
-    `read_to`: how far each journal was read.
+    """Where a pod stands and why. `decided` is the record that brought it there. `confirmed` are
+    the shards' newest checks of its signature; the message is as old as the oldest of them.
+    `end_time`: when a deleted or finished pod was seen to be gone (null: it is there). `evictions`:
+    pods that were evicted for it, or for its gang. `read_to`: how far each journal was read.
+    `plugin_failures` are of the whole run, if it has ended.
     """
 
     pod: str
@@ -83,21 +90,21 @@ class Answer(Struct, kw_only=True):
     detail: str = ""
     node: str = ""
     gang: str = ""
-    reasons: tuple[tuple[str, int], ...] = ()
-    decided: Decided | None = None
-    confirmed: tuple[Decided, ...] = ()
+    reasons: tuple[Reason, ...] = ()
+    decided: RecordText | None = None
+    confirmed: tuple[RecordText, ...] = ()
     nodes: tuple[NodeAnswer, ...] = ()
     evicted: Eviction | None = None
     pick: Pick | None = None
     evictions: tuple[Victim, ...] = ()
-    ended_ms: int = -1
+    end_time: Time | None = None
     read_to: dict[str, int] = {}
+    plugin_failures: tuple[Failure, ...] = ()
 
 
 class Member(Struct, frozen=True):
-    """A member of a gang with its place in the queue, and its node if it has one."""
+    """A member of a gang, and its node if it has one."""
 
-    number: PodId
     pod: str
     state: str
     node: str = ""
@@ -105,8 +112,8 @@ class Member(Struct, frozen=True):
 
 class GangAnswer(Struct, kw_only=True):
     """Where a gang stands and why. `missing`: how many more members need a node for minCount.
-    `since_ms`: when the oldest of its waiting members arrived (-1: none waits). `next`: what it
-    waits for. `evictions`, `read_to`: as in Answer.
+    `wait_start_time`: when the oldest of its waiting members arrived (null: none waits). `next`:
+    what it waits for. `evictions`, `decided`, `read_to`, `plugin_failures`: as in Answer.
     """
 
     gang: str
@@ -114,12 +121,13 @@ class GangAnswer(Struct, kw_only=True):
     message: str = ""
     min_count: int = 0
     missing: int = 0
-    since_ms: int = -1
+    wait_start_time: Time | None = None
     next: str = ""
     members: tuple[Member, ...] = ()
     evictions: tuple[Victim, ...] = ()
-    decided: Decided | None = None
+    decided: RecordText | None = None
     read_to: dict[str, int] = {}
+    plugin_failures: tuple[Failure, ...] = ()
 
 
 class Amount(Struct, frozen=True):
@@ -148,35 +156,37 @@ class Kept(Struct, frozen=True):
 
 
 class OneNodeAnswer(Struct, kw_only=True):
-    """What a shard knows about a node (`shard` -1: no shard has it). `message`: why its newest
-    object was left out.
+    """What a shard knows about a node (`shard` null: no shard has it). `message`: why its newest
+    object was left out. `decided`, `read_to`, `plugin_failures`: as in Answer.
     """
 
     node: str
     state: str
     message: str = ""
-    shard: int = -1
+    shard: int | None = None
     taints: tuple[str, ...] = ()
     amounts: tuple[Amount, ...] = ()
     pods: tuple[OnNode, ...] = ()
     kept: tuple[Kept, ...] = ()
-    decided: Decided | None = None
+    decided: RecordText | None = None
     read_to: dict[str, int] = {}
+    plugin_failures: tuple[Failure, ...] = ()
 
 
-def utc(time_ms: int) -> str:
+def utc(time: datetime) -> str:
     """Return a time for people."""
-    return datetime.fromtimestamp(time_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+    return time.strftime("%Y-%m-%d %H:%M:%S UTC")
 
 
 def node_answer_of(report: NodeReport, extended: int = 0) -> NodeAnswer:
     """Return the node's part of a cycle, to which extenders add."""
-    scores = tuple((one.plugin, one.normalised * one.weight) for one in report.scores)
-    more = (("extenders", extended),) if extended else ()
+    scores = tuple(Score(one.plugin, one.normalised * one.weight) for one in report.scores)
+    more = (Score("extenders", extended),) if extended else ()
     total = report.total + extended
     return NodeAnswer(report.name, report.plugin, report.messages, total, (*scores, *more))
 
 
-def decided_by(found: Found, view: View) -> Decided:
+def decided_by(found: Found, view: View) -> RecordText:
     """Return the record with the text of its matching event."""
-    return Decided(found.journal, found.position, found.time_ms, describe(found.event, view))
+    text = describe(found.event, view)
+    return RecordText(time_of(found.time_ms), found.journal, found.position, text)

@@ -1,10 +1,12 @@
 """Answers `muster why gang/NAME`: its members, what is missing, since when, and what comes next."""
 
+from collections.abc import Mapping
 from typing import cast
 
 import numpy as np
 
 from muster.cli.errors import UsageFault
+from muster.cli.output import time_of
 from muster.cli.recorded_run import Recorded
 from muster.explain.why.answers import GangAnswer, Member, decided_by, utc
 from muster.explain.why.gone import evictions_for
@@ -22,7 +24,7 @@ from shared.events.ingest import GangSet, PodsNamed
 from shared.events.names import Names, Subject, is_named
 from shared.events.permit import GangCommitted
 from shared.events.queueing import GangDispatched, GangWaits
-from shared.model.ids import INGEST, NO_NODE, NO_POD, PERMIT, QUEUEING, GangId
+from shared.model.ids import INGEST, NO_NODE, NO_POD, PERMIT, QUEUEING, GangId, PodId
 from shared.model.text import counted
 from shared.replay.newest_record import Found
 
@@ -56,15 +58,15 @@ async def _past(journals: Journals, name: str, inside: str) -> GangAnswer:
 
 
 async def _live(journals: Journals, ingest: IngestState, key: str) -> GangAnswer:
-    answer = await standing(journals, ingest, key)
+    answer, members = await standing(journals, ingest, key)
     number = ingest.gangs[key].id
-    waiting = oldest_waiting(answer)
+    waiting = oldest_waiting(members)
     named = await journals.holding(INGEST, PodsNamed, waiting) if waiting else None
-    answer.since_ms = -1 if named is None else named.time_ms
+    answer.wait_start_time = None if named is None else time_of(named.time_ms)
     answer.evictions = await evictions_for(journals, NO_POD, number)
     found = await _decision(journals, number)
     if found is not None:
-        pods = {one.number: one.pod for one in answer.members}
+        pods = {pod: one.pod for pod, one in members.items()}
         nodes = dict((await journals.binding()).node_names)
         names = Names(pods=pods, nodes=nodes, gangs={number: key})
         subject = Subject("gang", key, frozenset([number]))
@@ -72,26 +74,28 @@ async def _live(journals: Journals, ingest: IngestState, key: str) -> GangAnswer
     return answer
 
 
-async def standing(journals: Journals, ingest: IngestState, key: str) -> GangAnswer:
-    """Return where a gang stands from the states alone."""
+async def standing(
+    journals: Journals, ingest: IngestState, key: str
+) -> tuple[GangAnswer, dict[PodId, Member]]:
+    """Return where a gang stands from the states alone, and its members by number."""
     record = ingest.gangs[key]
     queue, binding = await journals.queueing(), await journals.binding()
     gang = queue.gangs.get(record.id)
     members = await _members(journals, ingest, queue, binding, record.id)
-    answer = GangAnswer(gang=key, state="just seen", members=members)
+    answer = GangAnswer(gang=key, state="just seen", members=tuple(members.values()))
     answer.min_count = 0 if record.gang is None else record.gang.min_count
-    placed = sum(bool(one.node) for one in members)
+    placed = sum(bool(one.node) for one in answer.members)
     answer.missing = max(0, answer.min_count - placed)
     if gang is not None:
         answer.state = _state(gang, len(members))
         answer.message, answer.next = gang_message(gang), _next(queue, gang)
-    return answer
+    return answer, members
 
 
-def oldest_waiting(answer: GangAnswer) -> int:
+def oldest_waiting(members: Mapping[PodId, Member]) -> PodId:
     """Return the number of the gang's member that waits longest; 0 if none waits."""
     waits = STATES[Pod.GANG_PENDING]
-    return next((one.number for one in answer.members if one.state == waits), 0)
+    return next((pod for pod, one in members.items() if one.state == waits), NO_POD)
 
 
 async def _members(
@@ -100,11 +104,11 @@ async def _members(
     queue: QueueingState,
     binding: BindingState,
     gang: GangId,
-) -> tuple[Member, ...]:
+) -> dict[PodId, Member]:
     """Return the live pods of the gang, by number."""
     table = ingest.pods
     slots = np.flatnonzero((table.ids[: table.used] != 0) & (table.gangs[: table.used] == gang))
-    found = []
+    found = {}
     for pod, node in sorted(
         zip(table.ids[slots].tolist(), table.nodes[slots].tolist(), strict=True)
     ):
@@ -113,8 +117,8 @@ async def _members(
         code = queue.pods.state_of(pod)
         name = await journals.node_name(node) if node else ""
         state = STATES[Pod.BOUND] if node and code not in STATES else STATES.get(code, "just seen")
-        found.append(Member(pod, await journals.pod_name(pod), state, name))
-    return tuple(found)
+        found[pod] = Member(await journals.pod_name(pod), state, name)
+    return found
 
 
 def _state(gang: Gang, members: int) -> str:
@@ -144,7 +148,7 @@ def _next(queue: QueueingState, gang: Gang) -> str:
         return "it is tried when preemption has made room for it"
     if at_ms > queue.now_ms:
         sooner = "" if gang.improved else ", or sooner if a node changes"
-        return f"it is tried again at {utc(at_ms)}{sooner}"
+        return f"it is tried again at {utc(time_of(at_ms))}{sooner}"
     if lane.gang and lane.gang != gang.gang and gang.priority <= lane.priority:
         return f"it waits until gang {queue.gangs[lane.gang].key}, which failed twice, was tried"
     return "it is tried in its turn, by priority and age"

@@ -2,6 +2,7 @@
 
 from typing import cast
 
+from muster.cli.output import time_of
 from muster.explain.why.answers import Answer, Eviction, Victim, decided_by
 from muster.explain.why.journals import Journals
 from shared.events.base import Event
@@ -28,10 +29,10 @@ async def gone_answer(journals: Journals, name: str, named: Found) -> Answer:
     gone = await journals.holding(INGEST, PodsGone, pod)
     if gone is None:
         return Answer(pod=name, state="just seen", decided=decided_by(named, view))
-    answer = Answer(pod=name, state="deleted", ended_ms=gone.time_ms)
+    answer = Answer(pod=name, state="deleted", end_time=time_of(gone.time_ms))
     answer.node = await _last_node(journals, pod)
     found = await _eviction(journals, pod)
-    if found is not None and found[0].time_ms >= 0:
+    if found is not None and found[0].time is not None:
         answer.state, answer.evicted = "evicted", found[0]
         answer.decided = decided_by(found[1], await eviction_view(journals, found[1], name, pod))
     else:
@@ -88,7 +89,7 @@ async def _eviction(journals: Journals, pod: PodId) -> tuple[Eviction, Found] | 
         victims,
         None if spec is None else spec.priority,
         await journals.gang_name(gang) if gang else "",
-        -1 if done is None else done.time_ms,
+        None if done is None else time_of(done.time_ms),
         pod in column_of(event, "beyond"),
     )
     return eviction, asked

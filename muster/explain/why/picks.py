@@ -55,7 +55,8 @@ async def pick_of(
     extended = event.extended if isinstance(event, Reserved) else 0
     pick = Pick(picked.total + extended, len(column_of(event, "ids")))
     if isinstance(event, Reserved):
-        pick.feasible, pick.next_best = event.feasible, event.runner_up
+        pick.feasible = event.feasible
+        pick.next_best = event.runner_up if event.runner_up >= 0 else None
     try:
         state = await journals.state_before(picked.found)
     except (NeedsReset, PluginMissing) as error:
@@ -69,7 +70,7 @@ async def pick_of(
         pick.missing = "computed again they do not give the recorded score"
         return pick, ()
     pick.feasible, pick.nodes = len(others) + 1, len(nodes)
-    pick.next_best = -1 if best is None else best.score
+    pick.next_best = None if best is None else best.score
     pick.next_node = "" if best is None else best.node
     return pick, nodes
 

@@ -7,8 +7,9 @@ how each node fares. The records show which service decided it, and when.
 from typing import Any, cast
 
 from muster.cli.errors import UsageFault
+from muster.cli.output import RecordText
 from muster.cli.recorded_run import Recorded
-from muster.explain.why.answers import Answer, Decided, NodeAnswer, decided_by, node_answer_of
+from muster.explain.why.answers import Answer, NodeAnswer, Reason, decided_by, node_answer_of
 from muster.explain.why.gone import add_eviction, evictions_for, gone_answer
 from muster.explain.why.journals import Journals
 from muster.explain.why.picks import pick_of
@@ -234,7 +235,7 @@ class _Asking:
             name for key in by for name in (shards if key == "placement" else [JournalName(key)])
         ]
 
-    async def _looks(self, sig: SignatureId, view: View) -> tuple[Decided, ...]:
+    async def _looks(self, sig: SignatureId, view: View) -> tuple[RecordText, ...]:
         looks = []
         for journal in self._journals.shards:
 
@@ -310,7 +311,8 @@ def _standing(queue: QueueingState, pod: PodId, name: str) -> Answer:
         answer.message = gang_message(gang)
     elif sig is not None and sig.refusals:
         reasons, nodes = sum_reasons(sig.refusals.values())
-        answer.reasons = tuple(sorted(reasons.items(), key=lambda pair: (-pair[1], pair[0])))
+        largest = sorted(reasons.items(), key=lambda pair: (-pair[1], pair[0]))
+        answer.reasons = tuple(Reason(text, count) for text, count in largest)
         answer.message = fit_error(reasons, nodes)
         if code is Pod.PARKED:
             answer.message = parked_message(sig, queue.config)

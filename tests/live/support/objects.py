@@ -126,7 +126,7 @@ def muster_run(kubeconfig: Path, folder: Path, *more: str) -> Running:
 
 
 def result_of(out: str) -> dict[str, Any]:
-    """Return the last line of `-o json`, decoded."""
-    found = json.loads(out.strip().splitlines()[-1])
+    """Return the summary of a live run, decoded."""
+    found = json.loads(out)
     assert isinstance(found, dict)
     return found

@@ -15,7 +15,7 @@ Ask = Callable[[Answer], Answer]
 def our_answer(case: Answer) -> Answer:
     """Return the answer of `muster score`; a refusal or a failed assertion in the oracle's form."""
     try:
-        return score_case(case)
+        return {**score_case(case)}
     except Exception as error:
         return {"error": f"{type(error).__name__}: {error}"}
 

@@ -123,7 +123,7 @@ def _budget(draw: Random, name: str) -> Object:
     }
 
 
-def _without(answer: Object) -> Object:
+def _without(answer: compare.Answer) -> Object:
     pods = answer["pods"]
     return {"pods": [{key: pod[key] for key in pod if key != "preemption"} for pod in pods]}
 
@@ -146,7 +146,7 @@ def rank(case: Object, candidate: Object) -> tuple[int, ...]:
     return (candidate["violations"], highest, total, len(victims), -earliest)
 
 
-def differences(case: Object, ours: Object, theirs: Object) -> list[str]:
+def differences(case: Object, ours: compare.Answer, theirs: compare.Answer) -> list[str]:
     """Return the differences, those of preemption included."""
     found = compare.differences(_without(ours), _without(theirs))
     for mine, other in zip(ours["pods"], theirs["pods"], strict=True):

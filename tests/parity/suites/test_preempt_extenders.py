@@ -52,7 +52,7 @@ def answered(oracle, extender):
 
 
 def differ(asked: Any, theirs: Any) -> list[str]:
-    ours = score_case(asked)
+    ours: Any = score_case(asked)
     found = differences(asked, ours, theirs)
     for mine, other in zip(ours["pods"], theirs["pods"], strict=True):
         pair = (mine.get("preemption") or {}, other.get("preemption") or {})

@@ -2,15 +2,18 @@
 
 import time
 from io import StringIO
+from pathlib import Path
 from typing import Any, cast
 
 import pytest
 
 from muster.app import live
-from muster.app.live import LiveRunner, Standing, line_of, result_of
+from muster.app.live import LiveRunner, Standing, line_of, summary_of
 from muster.app.runner import Progress
 from muster.cli.display import LINE_MAX, LiveDisplay, RunDisplay
 from tests.support.terminal import Terminal
+
+RUN = Path("runs/live")
 
 
 def shown(terminal: bool, quiet: bool, seconds: tuple[float, ...]) -> str:
@@ -60,7 +63,7 @@ def test_a_live_run_reports_events_that_were_not_sent():
     assert "dropped" not in line_of(standing(1.0, 2))
     dropped = Standing(bound=2, requests={"events_sent": 9, "events_dropped": 1_234})
     assert line_of(dropped).endswith(", 1,234 events dropped")
-    assert result_of(dropped)["events_dropped"] == 1_234
+    assert summary_of(dropped, RUN).events_dropped == 1_234
 
 
 def test_a_live_run_counts_bad_snapshots():
@@ -89,7 +92,7 @@ def test_a_live_run_reports_objects_left_out():
     assert "left out" not in line_of(standing(1.0, 2))
     left_out = Standing(left_out={"Node": 1, "Pod": 1_234})
     assert line_of(left_out).endswith(", left out: 1 Node and 1,234 Pod")
-    assert result_of(left_out)["left_out"] == {"Node": 1, "Pod": 1_234}
+    assert summary_of(left_out, RUN).left_out == {"Node": 1, "Pod": 1_234}
 
 
 def standing(seconds: float, bound: int) -> Standing:

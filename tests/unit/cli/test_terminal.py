@@ -4,8 +4,10 @@ import io
 import json
 import logging
 import sys
+from datetime import datetime
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 from rich.console import Console
@@ -17,14 +19,15 @@ from muster.cli.commands.why import lines_of
 from muster.cli.display import LiveDisplay
 from muster.cli.errors import Fault
 from muster.cli.logs import FORMAT, OneLine
+from muster.cli.output import RecordText, time_of
+from muster.explain.run_summary import WaitingReason
 from muster.explain.summary import show
-from muster.explain.why.answers import Answer
+from muster.explain.why.answers import Answer, Reason
 from shared.kubernetes.cluster import KubeCluster
 from shared.kubernetes.objects.errors import WorldError
 from shared.model.api_outcome import Answer as Said
 from shared.model.ids import BINDING
 from shared.replay.replay import ReplayReport
-from shared.replay.story import StoryLine
 from tests.support.terminal import Terminal
 from tests.unit.kubernetes.conftest import api, cluster, new_cluster  # noqa: F401 (fixtures)
 from tests.unit.kubernetes.fake_api import FakeApi, status
@@ -32,8 +35,10 @@ from tests.unit.kubernetes.test_writing import bind, request
 
 FOREIGN = "denied by \x1b[31mwebhook\x1b[0m\n2026-11-25 CRITICAL forged \u202eline [/red]"
 SHOWN = "denied by \\x1b[31mwebhook\\x1b[0m 2026-11-25 CRITICAL forged \\u202eline [/red]"
-ANSWER = Answer(pod="default/a", state="unschedulable", message=FOREIGN, reasons=((FOREIGN, 3),))
-STORY = StoryLine(1, BINDING, 7, f"a not bound: {FOREIGN}")
+ANSWER = Answer(
+    pod="default/a", state="unschedulable", message=FOREIGN, reasons=(Reason(FOREIGN, 3),)
+)
+STORY = RecordText(time_of(1), BINDING, 7, f"a not bound: {FOREIGN}")
 
 
 @pytest.fixture
@@ -131,16 +136,16 @@ def test_tables_show_text_from_outside_as_it_is(is_terminal, terminal, monkeypat
     monkeypatch.setattr("muster.explain.summary.rows", lambda _result: [("world", FOREIGN)])
     out = terminal if is_terminal else io.StringIO()
     monkeypatch.setattr("muster.explain.summary.headline", lambda _result: [])
-    reason = {"reason": FOREIGN, "pods": 3, "mainly": 0, "names": []}
-    show({"waiting": 3, "waiting_reasons": [reason]}, out)
+    reasons = [WaitingReason(FOREIGN, pods=3, mainly=0, names=[])]
+    show(cast(Any, SimpleNamespace(waiting=3, waiting_reasons=reasons)), out)
     assert out.getvalue().count(SHOWN) == 2
     assert "\x1b[31m" not in out.getvalue()
 
 
 @pytest.mark.parametrize("is_terminal", [True, False])
 def test_a_story_shows_text_from_outside_as_it_is(is_terminal, terminal, monkeypatch):
-    async def lines(*_words: Any) -> tuple[list[StoryLine], int]:
-        return [STORY], 1
+    async def lines(*_words: Any) -> tuple[list[RecordText], datetime]:
+        return [STORY], STORY.time
 
     out = terminal if is_terminal else io.StringIO()
     monkeypatch.setattr(story, "_lines", lines)
@@ -163,7 +168,7 @@ def test_why_shows_text_from_outside_as_it_is(monkeypatch, capsys):
         f"  {SHOWN}",
         f"        3 nodes: {SHOWN}",
     ]
-    assert len(lines) == len(lines_of(ANSWER, 0))
+    assert len(lines) == len(lines_of(ANSWER, time_of(0)))
 
 
 @pytest.mark.parametrize(
@@ -175,7 +180,7 @@ def test_why_shows_text_from_outside_as_it_is(monkeypatch, capsys):
 )
 def test_why_names_the_gang_once(message, lines):
     answer = Answer(pod="a/p", state="waiting for its gang", message=message, gang="a/g")
-    found = lines_of(answer, 0)
+    found = lines_of(answer, time_of(0))
     assert len(found) == lines
     assert sum("gang a/g" in line for line in found) == 1
 
@@ -186,16 +191,16 @@ def test_output_for_programs_is_the_same_text_in_ascii(monkeypatch, capsys):
 
     monkeypatch.setattr(why, "_asked", asked)
     why.print_why(why.Question("pod", "default/a", "", ""), Path("none"), "", 1, "json")
-    (line,) = capsys.readouterr().out.splitlines()
-    assert line.isprintable()
-    assert line.isascii()
-    assert json.loads(line)["message"] == FOREIGN
+    said = capsys.readouterr().out
+    assert all(line.isprintable() for line in said.splitlines())
+    assert said.isascii()
+    assert json.loads(said)["message"] == FOREIGN
 
 
 def test_a_replay_shows_text_from_outside_as_it_is(capsys):
     report = ReplayReport(BINDING)
     report.problems.append((7, FOREIGN))
-    replay._show([report], story.rows_of([STORY], 1), 0.1)
+    replay._show([report], story.rows_of([STORY], STORY.time), 0.1)
     said = capsys.readouterr().out
     assert said.replace("\n", "").count(SHOWN) == 2
     assert all(line.isprintable() for line in said.splitlines())
@@ -203,7 +208,7 @@ def test_a_replay_shows_text_from_outside_as_it_is(capsys):
 
 def test_a_score_shows_text_from_outside_as_it_is(terminal):
     node = {"feasible": False, "total": 0, "plugin": "NodeName", "reasons": [FOREIGN]}
-    pod = {"namespace": "default", "name": FOREIGN, "nodes": {FOREIGN: node}}
+    pod: Any = {"namespace": "default", "name": FOREIGN, "nodes": {FOREIGN: node}}
     Console(file=terminal).print(score._table(pod))
     assert terminal.getvalue().count(SHOWN) == 3
 
