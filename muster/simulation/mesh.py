@@ -119,7 +119,7 @@ class SimMesh:
         self.deaths += 1
         self._note(key[0], process, cause)
         delay_s = self.down_s.pop(key, RESTART_S)
-        asyncio.get_running_loop().call_later(delay_s, self._again, key)
+        asyncio.get_running_loop().call_later(delay_s, self._restart, key)
 
     def _note(self, journal: JournalName, process: Process, cause: BaseException | None) -> None:
         match cause:
@@ -135,10 +135,10 @@ class SimMesh:
                 self.seen["halt"] += 1
                 self.failed.set()
 
-    def _again(self, key: tuple[JournalName, str]) -> None:
+    def _restart(self, key: tuple[JournalName, str]) -> None:
         if self.opening:
             # Services wait while an epoch is opening.
-            asyncio.get_running_loop().call_later(RESTART_S, self._again, key)
+            asyncio.get_running_loop().call_later(RESTART_S, self._restart, key)
         elif not self.stopping and key not in self.processes:
             self.spawn(*key)
 

@@ -88,7 +88,7 @@ class Run:
         self.problems: list[Problem] = []
         self.is_unsafe = False
 
-    async def go(self) -> None:
+    async def play(self) -> None:
         """Run the safety phase, heal, and run the liveness phase."""
         if self.scenario.reset_s is not None:
             await self._reset("cold start")
@@ -252,7 +252,7 @@ async def _simulate(scenario: Scenario, redecide: bool, show: Callable[[str], No
     loop.set_exception_handler(lambda _loop, context: _unhandled(run.mesh, context))
     assert isinstance(loop, VirtualLoop)
     loop.show_with(lambda: show(run.progress()))
-    await run.go()
+    await run.play()
     result = Result(scenario.seed, list(run.problems), ended_s=loop.time())
     await run.mesh.stop()
     if not run.mesh.failures:

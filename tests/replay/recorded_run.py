@@ -74,6 +74,6 @@ def recorded(seed: int) -> Recorded:
 
 async def _play(scenario) -> Run:
     run = Run(scenario)
-    await run.go()
+    await run.play()
     await run.mesh.stop()
     return run

@@ -128,7 +128,7 @@ BUGS = (
         "refused-nodes-for-members",
         f"{CORE}.extenders.gang_members",
         (
-            "    rows, more = questions.still_there(table, answer)\n",
+            "    rows, more = questions.existing_nodes(table, answer)\n",
             "    rows = np.arange(table.size)\n    more = rows * 0\n",
         ),
         first=(1, 0),
@@ -137,7 +137,7 @@ BUGS = (
         "refused-nodes-for-pods",
         f"{CORE}.placing.cycle",
         (
-            "    rows, scores = questions.still_there(state.table, call.answer)\n",
+            "    rows, scores = questions.existing_nodes(state.table, call.answer)\n",
             "    rows = np.arange(state.table.size)\n    scores = rows * 0\n",
         ),
         first=(1, 0),

@@ -81,7 +81,7 @@ def played(world: World, placements: int) -> tuple[dict[str, str], int]:
 
     async def go() -> Run:
         run = Run(calm(world, placements))
-        await run.go()
+        await run.play()
         await run.mesh.stop()
         return run
 

@@ -49,7 +49,7 @@ async def _false_messages(seed: int, placements: int) -> list[str]:
     made = make_scenario(seed, None, placements)
     # The judges read whole journals.
     run = Run(replace(made, policy=replace(made.policy, cut=False)))
-    await run.go()
+    await run.play()
     assert not run.problems, run.problems
     proven: set[int] = set()
     loads: dict[str, Load] = {}

@@ -126,7 +126,7 @@ def _added_by_extenders(state: PlacementState, picked: Picked) -> dict[int, int]
     event, call = picked.event, state.work_queue.extender_call
     if isinstance(event, GangHeld) or call is None or call.answer is None:
         return {}
-    rows, scores = questions.still_there(state.table, call.answer)
+    rows, scores = questions.existing_nodes(state.table, call.answer)
     return dict(zip(state.table.ids[rows].tolist(), scores.tolist(), strict=True))
 
 
@@ -160,7 +160,7 @@ def _searched(
     if isinstance(event, GangHeld):
         return None, ""
     if call is not None and call.answer is not None:
-        return questions.still_there(state.table, call.answer)[0], "extenders refused it"
+        return questions.existing_nodes(state.table, call.answer)[0], "extenders refused it"
     if state.tree is not None:
         found = sampling.place(state, picked.sig, nominated_pods).found
         return found, "not tried: the search had found enough nodes before"

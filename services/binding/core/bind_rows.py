@@ -87,7 +87,7 @@ def _report(state: BindingState, row: int, pod: PodId, end: Phase) -> None:
     if end == BOUND and state.has_messages:
         forget_messages(state, [pod])
     if end in (BOUND, FOREIGN):
-        table.unneeded_one(row)
+        table.release_name(row)
 
 
 def has_pre_bind(state: BindingState, pod: PodId) -> bool:
@@ -143,7 +143,7 @@ def settle_rows(state: BindingState, rows: I64, end: Phase) -> None:
         if state.has_messages:
             forget_messages(state, table.ids[rows].tolist())
     if end is Phase.BOUND or end is Phase.FOREIGN:
-        table.unneeded(rows)
+        table.release_names(rows)
 
 
 def is_where_sent(state: BindingState, row: int, node: NodeId) -> bool:

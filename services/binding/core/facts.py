@@ -98,7 +98,7 @@ def on_pods_assigned(state: BindingState, event: PodsAssigned) -> None:
         rows, nodes = _settle_assigned(state, rows, nodes, phases)
     table.nodes[rows] = nodes
     table.flags[rows] |= FACT
-    table.unneeded(rows)
+    table.release_names(rows)
     if state.has_messages:
         forget_messages(state, table.ids[rows].tolist())
 
@@ -128,7 +128,7 @@ def _settle_assigned_one(state: BindingState, row: int, node: NodeId) -> None:
     flags = table.flags.item(row)
     table.flags[row] = flags | FACT
     if flags & NEEDED:
-        table.unneeded_one(row)
+        table.release_name(row)
     if state.has_messages:
         forget_messages(state, [table.pod_at(row)])
 

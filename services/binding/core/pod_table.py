@@ -92,7 +92,7 @@ class Chunk:
             return self.names
         return join(map(self.name_list().__getitem__, places))
 
-    def unneeded(self, count: int) -> None:
+    def release_names(self, count: int) -> None:
         """Note that `count` pods need no bind any more."""
         self.needed -= count
         assert self.needed >= 0, f"chunk: {self.needed} names needed"
@@ -252,24 +252,24 @@ class BindTable:
         self.places[row] = place
         self.flags[row] |= NAMED | NEEDED
 
-    def unneeded_one(self, row: int) -> None:
+    def release_name(self, row: int) -> None:
         """Note that no bind needs this pod's name any more."""
         flags = self.flags.item(row)
         if flags & NEEDED:
             self.flags[row] = flags & ~NEEDED
-            self.names[self.chunks.item(row)].unneeded(1)
+            self.names[self.chunks.item(row)].release_names(1)
 
-    def unneeded(self, rows: I64) -> None:
+    def release_names(self, rows: I64) -> None:
         """Note that no bind needs these pods' names any more."""
         needed = rows[(self.flags[rows] & NEEDED) != 0]
         if len(needed):
             self.flags[needed] &= ~NEEDED
             for number, count in _counted(self.chunks[needed]):
-                self.names[number].unneeded(count)
+                self.names[number].release_names(count)
 
     def forget(self, rows: I64) -> None:
         """Delete these pods."""
-        self.unneeded(rows)
+        self.release_names(rows)
         named = rows[(self.flags[rows] & NAMED) != 0]
         for number, count in _counted(self.chunks[named]):
             chunk = self.names[number]
@@ -336,7 +336,7 @@ class BindTable:
             )
             start = stop
         # Naming marked all of them as needed: unmark those that are not.
-        table.unneeded(named[(flags[named] & NEEDED) == 0])
+        table.release_names(named[(flags[named] & NEEDED) == 0])
         return table
 
     def _runs(self, rows: I64) -> list[tuple[Chunk, list[int]]]:

@@ -78,7 +78,7 @@ def _decide_dry_run(
     state: PreemptionState, gang_ask: GangAsk
 ) -> GangDryRunAsked | GangPreemptionClosed:
     """Yield another dry run while rounds are left and enough members remain."""
-    groups = _there(state, gang_ask)
+    groups = _groups_in_need(state, gang_ask)
     if gang_ask.rounds >= state.config.rounds_max or _members(groups) < gang_ask.needed:
         return GangPreemptionClosed(gang_ask.ask, gang_ask.gang, "")
     members = tuple(Members(sig, pack(ids)) for sig, ids in groups)
@@ -89,7 +89,7 @@ def _decide_dry_run(
     )
 
 
-def _there(state: PreemptionState, gang_ask: GangAsk) -> list[Group]:
+def _groups_in_need(state: PreemptionState, gang_ask: GangAsk) -> list[Group]:
     """Return the groups without members that need nothing any more."""
     return [
         (sig, [pod for pod in ids if pod not in state.gone and pod not in state.placed])
@@ -103,7 +103,7 @@ def _members(groups: Sequence[Group]) -> int:
 
 def _decide_places(state: PreemptionState, gang_ask: GangAsk) -> Iterator[GangDecision]:
     """Yield the nomination of all needed places, another round, or the end."""
-    groups = _there(state, gang_ask)
+    groups = _groups_in_need(state, gang_ask)
     chosen = _cheapest(gang_ask, state.budgets, [len(ids) for _sig, ids in groups])
     if len(chosen) < gang_ask.needed:
         yield GangPreemptionClosed(gang_ask.ask, gang_ask.gang, message(gang_ask))

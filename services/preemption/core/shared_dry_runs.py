@@ -54,20 +54,20 @@ def _serve(state: PreemptionState, asks: deque[Ask], answers: Sequence[Candidate
     """Remove from `asks` the preemptors served with the shards' next candidates, or with none."""
     at = [0] * len(answers)
     while asks:
-        next_ones = _next_ones(state, answers, at)
-        if next_ones is None:
+        candidates = _next_candidates(state, answers, at)
+        if candidates is None:
             return
-        if not next_ones:
+        if not candidates:
             _answer(state, asks.popleft(), [(answer, ()) for answer in answers])
             continue
-        best, index = min(next_ones, key=lambda one: order(one[0]))
+        best, index = min(candidates, key=lambda one: order(one[0]))
         at[index] += 1
         _answer(state, asks.popleft(), [(answers[index], (best.candidate,))])
         if len(answers) > 1 and _is_covered(state, best.candidate):
             return  # the other shards did not expect that
 
 
-def _next_ones(
+def _next_candidates(
     state: PreemptionState, answers: Sequence[CandidatesFound], at: Sequence[int]
 ) -> list[tuple[Choice, int]] | None:
     """Return each shard's next candidate; None if a shard's search ended earlier."""

@@ -18,9 +18,9 @@ from shared.scheduling.table.selectors import (
     Matcher,
     NamespaceLabels,
     Places,
-    looks_at,
     matcher_of,
     places_of,
+    places_of_matcher,
     sought,
 )
 from shared.scheduling.volumes.volume_uses import Use, Uses, VolumeUses, place_of
@@ -240,15 +240,15 @@ class Counters:
         self.index[counter] = self._free.pop()
         self.version += 1
         if isinstance(counter, Matching):
-            self._matchings.add(counter, looks_at(counter.matchers[0]))
+            self._matchings.add(counter, places_of_matcher(counter.matchers[0]))
         else:
-            self._ownings.add(counter, looks_at(counter.matcher))
+            self._ownings.add(counter, places_of_matcher(counter.matcher))
         return True
 
     def _matched(self, counter: Matching) -> list["Signature"]:
         """Return the signatures that a counter matches, which move it from now on."""
         at = self.index[counter]
-        there = self._at.at(looks_at(counter.matchers[0]))
+        there = self._at.at(places_of_matcher(counter.matchers[0]))
         found = [sig for sig in there if counter.matches(sig.spec, self.labels_of)]
         for sig in found:
             sig.counted = (*sig.counted, (at, 1))
@@ -260,9 +260,9 @@ class Counters:
         self._free.append(at)
         self.version += 1
         if isinstance(counter, Owning):
-            self._ownings.drop(counter, looks_at(counter.matcher))
+            self._ownings.drop(counter, places_of_matcher(counter.matcher))
             return
-        places = looks_at(counter.matchers[0])
+        places = places_of_matcher(counter.matchers[0])
         self._matchings.drop(counter, places)
         for sig in self._at.at(places):
             sig.counted = tuple(one for one in sig.counted if one[0] != at)

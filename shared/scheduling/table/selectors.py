@@ -38,7 +38,7 @@ Place = tuple[str, ...]
 EVERYWHERE: Place = ()
 
 
-def looks_at(matcher: Matcher) -> list[Place]:
+def places_of_matcher(matcher: Matcher) -> list[Place]:
     """Return the places that contain all pods a matcher can select."""
     if matcher.selector is None:
         return []

@@ -9,10 +9,10 @@ object costs no more than the waiting pods.
 from collections.abc import Iterable
 
 from services.ingest.core.pods.identity import (
-    alike,
     anonymous_of,
+    extend_interest,
+    group_equal_pods,
     labelsets_of,
-    look_at,
     pods_of,
     relabel,
     spec_of,
@@ -78,8 +78,8 @@ def respread(state: IngestState, labelsets: Iterable[LabelSet], *, all_anew: boo
     if not len(waiting):
         return
     table = state.pods
-    firsts = [int(part[0]) for part in alike(state, waiting)]
-    places = look_at(
+    firsts = [int(part[0]) for part in group_equal_pods(state, waiting)]
+    places = extend_interest(
         state,
         (
             (anonymous_of(state, first), labels.namespace)

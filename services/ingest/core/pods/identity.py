@@ -34,7 +34,7 @@ def learn(state: IngestState, spec: PodSpec, namespace: str) -> None:
     """Extend the interest by a spec's rules; pods known already get new signatures."""
     spec = with_supported_rules(state, spec)
     if spec.has_rules:
-        places = look_at(state, [(spec, namespace)])
+        places = extend_interest(state, [(spec, namespace)])
         if places:
             relabel(state, pods_of(state, labelsets_of(state, places)))
 
@@ -44,7 +44,7 @@ def with_supported_rules(state: IngestState, spec: PodSpec) -> PodSpec:
     return spec.with_single_node_rules() if spec.has_rules and len(state.shard_nodes) > 1 else spec
 
 
-def look_at(state: IngestState, rules: Iterable[tuple[PodSpec, str]]) -> list[str]:
+def extend_interest(state: IngestState, rules: Iterable[tuple[PodSpec, str]]) -> list[str]:
     """Extend the interest by the rules of (spec, namespace); return the namespaces
     where it grew.
     """
@@ -133,13 +133,13 @@ def relabel(state: IngestState, slots: I64) -> None:
     """Give pods the signatures that follow from the present interest and default spread."""
     table = state.pods
     before = table.sigs[slots]
-    dropped = [drop for part in alike(state, slots) for drop in _intern(state, part)]
+    dropped = [drop for part in group_equal_pods(state, slots) for drop in _intern(state, part)]
     publish_relabelled(state, slots[table.sigs[slots] != before])
     for sig, pods in dropped:
         release_sig(state, sig, pods)
 
 
-def alike(state: IngestState, slots: I64) -> list[I64]:
+def group_equal_pods(state: IngestState, slots: I64) -> list[I64]:
     """Return groups of pods with one signature, label set and end, all with a node or none, in the
     order of their first pods: numbers of signatures must not depend on those of label sets, a
     private encoding.

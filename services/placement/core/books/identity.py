@@ -55,11 +55,11 @@ def _swap(state: PlacementState, rows: I64, sig: SignatureId) -> None:
     decision stands until a fact contradicts it.
     """
     for old, part in groups(state.ledger.sig[rows]):
-        if old != sig and alike(state, old, sig):
+        if old != sig and differ_only_in_identity(state, old, sig):
             swap(state, rows[part], old, sig)
 
 
-def alike(state: PlacementState, old: SignatureId, new: SignatureId) -> bool:
+def differ_only_in_identity(state: PlacementState, old: SignatureId, new: SignatureId) -> bool:
     """Return whether two signatures differ only in the pod's identity."""
     return state.specs[old].anonymous() == state.specs[new].anonymous()
 
@@ -79,7 +79,7 @@ def _refuse_alike(state: PlacementState, sigs: I64) -> None:
 def _rename_nominations(state: PlacementState, sigs: dict[PodId, SignatureId]) -> None:
     for _ask, one in sorted(state.nominations.items()):
         sig = sigs.get(one.pod, one.sig)
-        if sig != one.sig and alike(state, one.sig, sig):
+        if sig != one.sig and differ_only_in_identity(state, one.sig, sig):
             old, one.sig = one.sig, sig
             state.changed_nomination_nodes.add(one.node)
             if old in state.retired:

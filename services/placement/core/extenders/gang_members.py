@@ -75,7 +75,7 @@ def place_one(
     answer = state.member_answers.get(key, {}).get(sig)
     if answer is None or answer.error:
         return NOTHING
-    rows, more = questions.still_there(table, answer)
+    rows, more = questions.existing_nodes(table, answer)
     wanted = compiled(state, sig)
     found = state.kernel.place_among(table, wanted, nominated_pods, rows, more)
     if found is None:

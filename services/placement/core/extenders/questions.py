@@ -54,7 +54,7 @@ def refused_by_error(state: PlacementState, batch: Batch, error: str) -> Refused
     return Refused(state.shard, batch.attempt, batch.sig, ids, (), nodes, state.world, error=error)
 
 
-def still_there(table: NodeTable, answer: ExtendersAnswered) -> tuple[I64, I64]:
+def existing_nodes(table: NodeTable, answer: ExtendersAnswered) -> tuple[I64, I64]:
     """Return the rows of the nodes that extenders left and still exist, with the
     extenders' scores.
     """
@@ -67,7 +67,7 @@ def still_there(table: NodeTable, answer: ExtendersAnswered) -> tuple[I64, I64]:
     return columns[:, 0], columns[:, 1]
 
 
-def with_their_reasons(
+def with_extender_reasons(
     state: PlacementState, refused: Refused, asked: ExtendersAsked, answer: ExtendersAnswered
 ) -> Refused:
     """Return the refusal with the reasons of extenders too. Nodes dropped without a reason have

@@ -199,7 +199,7 @@ def answered(state: PlacementState, cycle: Cycle) -> Found | ExtendersAsked | Re
     assert call.answer is not None, f"no answer yet to {call.asked}"
     if call.answer.error and not call.asked.alone:
         return questions.refused_by_error(state, cycle.batch, call.answer.error)
-    rows, scores = questions.still_there(state.table, call.answer)
+    rows, scores = questions.existing_nodes(state.table, call.answer)
     nominated_pods = cycle.nominated_pods
     picked = state.kernel.place_among(state.table, state.sigs[sig], nominated_pods, rows, scores)
     if picked is not None:
@@ -207,7 +207,7 @@ def answered(state: PlacementState, cycle: Cycle) -> Found | ExtendersAsked | Re
     if call.answer.nodes or call.asked.alone:
         return ask(state, cycle, tries_nominated=False)
     refused = reject(state, cycle.batch.attempt, sig, cycle.ids, nominated_pods)
-    return questions.with_their_reasons(state, refused, call.asked, call.answer)
+    return questions.with_extender_reasons(state, refused, call.asked, call.answer)
 
 
 WITH_EQUALS: tuple[Way, ...] = (one_pod, whole_batch)

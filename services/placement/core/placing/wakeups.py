@@ -52,7 +52,7 @@ def _quick(state: PlacementState, rows: I64) -> list[SignatureId]:
     most = state.table.cols[FREE : FREE + 2][:, rows].max(axis=1)
     asked = np.array([(state.sigs[sig].cpu, state.sigs[sig].memory) for sig in sigs])
     fits = ((asked <= most) | (asked == 0.0)).all(axis=1)
-    fits |= [_looks_around(state, state.sigs[sig]) for sig in sigs]
+    fits |= [_depends_on_other_nodes(state, state.sigs[sig]) for sig in sigs]
     found = [sigs[at] for at in np.flatnonzero(fits).tolist()]
     return _left_room(state, found, rows) if state.nominations else found
 
@@ -70,7 +70,7 @@ def _left_room(state: PlacementState, sigs: list[SignatureId], rows: I64) -> lis
         fits = (not wanted.cpu or wanted.cpu <= cpu) and (
             not wanted.memory or wanted.memory <= memory
         )
-        if fits or _looks_around(state, wanted):
+        if fits or _depends_on_other_nodes(state, wanted):
             found.append(sig)
     return found
 
@@ -97,12 +97,12 @@ def _fits(state: PlacementState, sig: SignatureId, rows: I64) -> bool:
     nominated_pods = None
     if state.nominations:
         nominated_pods = nominations.nominated_pods_for(state, state.specs[sig].priority)
-    if len(rows) <= FEW_ROWS and not _looks_around(state, wanted):
+    if len(rows) <= FEW_ROWS and not _depends_on_other_nodes(state, wanted):
         return state.kernel.feasible_any(state.table, wanted, rows, nominated_pods)
     return len(state.kernel.place(state.table, wanted, 1, nominated_pods).rows) > 0
 
 
-def _looks_around(state: PlacementState, wanted: Signature) -> bool:
+def _depends_on_other_nodes(state: PlacementState, wanted: Signature) -> bool:
     """Return whether a change on one node, or of the pod's volumes, may make it fit on another
     node.
     """

@@ -293,7 +293,7 @@ def _fits_now(state: PlacementState, one: Nomination) -> bool:
     return fits(state.table, compiled(state, one.sig), scratch)
 
 
-def _to_look_at(state: PlacementState) -> list[AskId]:
+def _asks_to_check(state: PlacementState) -> list[AskId]:
     """Return the asks, ascending, that may have changed since the last call: on their node, or
     anywhere if inter-pod rules apply.
     """
@@ -320,7 +320,7 @@ def _has_rules(state: PlacementState, one: Nomination) -> bool:
 
 def decide_nomination_news(state: PlacementState) -> Iterator[NominationReady | NominationLost]:
     """Yield the present news about nominations."""
-    for ask in _to_look_at(state):
+    for ask in _asks_to_check(state):
         one = state.nominations[ask]
         reason = one.lost
         if one.is_used and not reason:
