@@ -25,7 +25,7 @@ from shared.machine.core import Cursor
 from shared.machine.reader import Reader
 from shared.machine.record import own_events
 from shared.model.columns import size
-from shared.model.ids import BINDING
+from shared.model.ids import BINDING, START
 from shared.ports.bus import Bus
 from tests.support.kafka_server import KafkaBroker, KafkaServer, new_broker
 from tests.support.server_process import cpu_seconds
@@ -130,7 +130,7 @@ async def _until_bound(bus: Bus, case: Case) -> None:
     """
     reader, bound = Reader(BINDING, Cursor()), 0
     end_s = time.monotonic() + case.time_limit_s
-    cancel = bus.watch(BINDING, 0, lambda: None)
+    cancel = bus.watch(BINDING, START, lambda: None)
     while bound < case.pods and time.monotonic() < end_s:
         await asyncio.sleep(LOOK_S)
         async for position, record in reader.records(bus):

@@ -10,7 +10,7 @@ from muster.checker.inputs.history import ClusterHistory
 from muster.checker.inputs.journals import Problem, decode_events
 from shared.events.binding import BindsAsked
 from shared.model.columns import unpack
-from shared.model.ids import BINDING
+from shared.model.ids import BINDING, Position
 
 Demand = tuple[str, str, int]
 
@@ -38,7 +38,7 @@ def _demands(
 ) -> dict[Demand, float]:
     found: dict[Demand, float] = {}
     for position, payload in enumerate(payloads):
-        for event in decode_events(payload, BINDING, position):
+        for event in decode_events(payload, BINDING, Position(position)):
             if not isinstance(event, BindsAsked):
                 continue
             columns = (unpack(c).tolist() for c in (event.ids, event.nodes, event.revisions))

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from shared.bus.watches import Watches
-from shared.model.ids import JournalName
+from shared.model.ids import START, JournalName, Position
 from shared.ports.bus import (
     AppendUnknown,
     BusUnavailable,
@@ -57,14 +57,14 @@ class SimLog:
         self.rng, self.refuses, self.faults = rng, refuses, faults
         self.records: dict[str, list[bytes]] = {}
         self.landed_s: dict[str, list[float]] = {}
-        self.first: dict[JournalName, int] = {}
+        self.first: dict[JournalName, Position] = {}
         self.seen: Counter[str] = Counter()
         self.clients: list[SimBus] = []
         self.on_landed: Callable[[JournalName, bytes], None] | None = None
 
-    def end(self, journal: JournalName) -> int:
+    def end(self, journal: JournalName) -> Position:
         """Return the next free position."""
-        return len(self._held(journal))
+        return Position(len(self._held(journal)))
 
     def _held(self, journal: JournalName) -> list[bytes]:
         held = self.records.get(journal)
@@ -72,13 +72,13 @@ class SimLog:
             split_journal(journal)
             held = self.records[journal] = []
             self.landed_s[journal] = []
-            self.first[journal] = 0
+            self.first[journal] = START
         return held
 
-    def land(self, journal: JournalName, expected: int, payload: bytes) -> int:
+    def land(self, journal: JournalName, expected: Position, payload: bytes) -> Position:
         """Store an append; return its position. Raises WrongPosition."""
         held = self._held(journal)
-        at = len(held)
+        at = Position(len(held))
         if at != expected and self.refuses:
             self.seen["stale-append-refused"] += 1
             raise WrongPosition(journal, expected, at, landed=False)
@@ -93,7 +93,7 @@ class SimLog:
             raise WrongPosition(journal, expected, at, landed=True)
         return at
 
-    def land_late(self, journal: JournalName, expected: int, payload: bytes) -> None:
+    def land_late(self, journal: JournalName, expected: Position, payload: bytes) -> None:
         """Store an append whose sender no longer waits for it."""
         try:
             self.land(journal, expected, payload)
@@ -115,14 +115,14 @@ class SimBus:
         self.log = log
         self._loop = asyncio.get_running_loop()
         self._watches = Watches()
-        self._visible: dict[JournalName, int] = {}
+        self._visible: dict[JournalName, Position] = {}
         self._showing: set[JournalName] = set()
         rng = log.rng
         self._lag_s = rng.choice((0.0002, 0.0005, 0.001, 0.003, 0.01))
         self._append_s = rng.choice((0.0002, 0.0005, 0.002, 0.005))
         log.clients.append(self)
 
-    async def append(self, journal: JournalName, expected: int, payload: bytes) -> int:
+    async def append(self, journal: JournalName, expected: Position, payload: bytes) -> Position:
         """See Bus.append."""
         check_record(journal, payload)
         log, rng = self.log, self.log.rng
@@ -146,8 +146,8 @@ class SimBus:
         return AppendUnknown(f"{journal}: append timed out")
 
     async def read(
-        self, journal: JournalName, start: int, limit_bytes: int = 4 << 20
-    ) -> list[tuple[int, bytes]]:
+        self, journal: JournalName, start: Position, limit_bytes: int = 4 << 20
+    ) -> list[tuple[Position, bytes]]:
         """See Bus.read. A client that watches the journal sees the records that have reached it."""
         log = self.log
         end = log.end(journal)
@@ -155,17 +155,17 @@ class SimBus:
             raise CutAway(journal, start, log.first[journal])
         if self._watches.has(journal):
             end = min(end, self._visible[journal])
-        out: list[tuple[int, bytes]] = []
+        out: list[tuple[Position, bytes]] = []
         size_bytes = 0
         held = log.records[journal]
         for position in range(start, end):
-            out.append((position, held[position]))
+            out.append((Position(position), held[position]))
             size_bytes += len(held[position])
             if size_bytes >= limit_bytes:
                 break
         return out
 
-    async def bounds(self, journal: JournalName) -> tuple[int, int]:
+    async def bounds(self, journal: JournalName) -> tuple[Position, Position]:
         """See Bus.bounds."""
         log = self.log
         if log.faults.unavailable and log.rng.random() < log.faults.unavailable:
@@ -175,11 +175,11 @@ class SimBus:
         return log.first[journal], end
 
     def watch(
-        self, journal: JournalName, start: int, notify: Callable[[], None]
+        self, journal: JournalName, start: Position, notify: Callable[[], None]
     ) -> Callable[[], None]:
         """See Bus.watch."""
         end = self.log.end(journal)
-        visible = self._visible[journal] = max(start, self._visible.get(journal, 0))
+        visible = self._visible[journal] = max(start, self._visible.get(journal, START))
         if end > visible:
             self._show_later(journal)
         return self._watches.add(journal, start, notify, visible)
@@ -202,10 +202,10 @@ class SimBus:
 
     def _show(self, journal: JournalName) -> None:
         self._showing.discard(journal)
-        end = self._visible[journal] = max(self._visible.get(journal, 0), self.log.end(journal))
+        end = self._visible[journal] = max(self._visible.get(journal, START), self.log.end(journal))
         self._watches.wake(journal, end)
 
-    async def cut(self, journal: JournalName, below: int) -> None:
+    async def cut(self, journal: JournalName, below: Position) -> None:
         """See Bus.cut."""
         log = self.log
         end = log.end(journal)

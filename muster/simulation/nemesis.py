@@ -21,7 +21,7 @@ from shared.machine.crash import CrashPoint
 from shared.machine.reset import renamed
 from shared.model.columns import split
 from shared.model.default_spread import Spreader
-from shared.model.ids import BINDING, INGEST, PERMIT, JournalName, placement
+from shared.model.ids import BINDING, INGEST, PERMIT, START, JournalName, placement
 from shared.model.world import Arrival
 from shared.simulated.backup import BUSY, Backup, back_up, restore
 from shared.simulated.cluster import SimCluster
@@ -192,7 +192,7 @@ class Nemesis:
         """
         if self.healed or not journal.startswith("permit"):
             return
-        events = decode_events(payload, PERMIT, 0)
+        events = decode_events(payload, PERMIT, START)
         asked = [event for event in events if isinstance(event, HoldAsked)]
         if len(asked) < 2 or self.rng.random() < 0.3:
             return

@@ -12,9 +12,9 @@ from shared.machine.core import Core, Cursor, step
 from shared.machine.fold import Folded, state_hash
 from shared.machine.reader import Reader
 from shared.machine.record import Consumed, Record, slice_events
-from shared.model.ids import JournalName
+from shared.model.ids import JournalName, Position
 
-Inputs = list[tuple[Consumed, list[tuple[int, Record]]]]
+Inputs = list[tuple[Consumed, list[tuple[Position, Record]]]]
 
 
 class Valid:
@@ -22,12 +22,14 @@ class Valid:
 
     def __init__(self, records: Mapping[JournalName, Sequence[bytes]]) -> None:
         """`records` by plain journal name, from position 0."""
-        self.of: dict[JournalName, list[tuple[int, Record]]] = {}
+        self.of: dict[JournalName, list[tuple[Position, Record]]] = {}
         for name, payloads in records.items():
             reader = Reader(name, Cursor())
-            self.of[name] = list(reader.accept_all(list(enumerate(payloads))))
+            self.of[name] = list(
+                reader.accept_all((Position(at), payload) for at, payload in enumerate(payloads))
+            )
 
-    def taken(self, consumed: Consumed, row: int) -> tuple[list[tuple[int, Record]], int]:
+    def taken(self, consumed: Consumed, row: int) -> tuple[list[tuple[Position, Record]], int]:
         """Return the valid records below `stop` from row on, and the next row."""
         source = self.of.get(consumed.journal, [])
         stop = row
@@ -59,7 +61,7 @@ def refold(valid: Valid, core: Core[Any], redecide: bool) -> list[Problem]:
         else:
             folded.apply(record, inputs)
         reader = folded.own_reader
-        reader.next = position + 1
+        reader.next = Position(position + 1)
         reader.term = position if record.claim is not None else record.term
         reader.seq = 0 if record.claim is not None else record.seq
         if record.claim is not None:
@@ -67,7 +69,7 @@ def refold(valid: Valid, core: Core[Any], redecide: bool) -> list[Problem]:
     return []
 
 
-def _compare(folded: Folded[Any], position: int, recorded: str, where: str) -> Problem | None:
+def _compare(folded: Folded[Any], position: Position, recorded: str, where: str) -> Problem | None:
     if folded.own_reader.next != position:
         return ("replay", f"{where}: a snapshot of {position}, folded to {folded.own_reader.next}")
     if state_hash(folded.body()) != recorded:

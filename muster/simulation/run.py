@@ -25,7 +25,7 @@ from shared.events.queueing import Confirmed, GangWaits, ReasonsAsked
 from shared.machine.record import Record, decode, own_events
 from shared.machine.reset import ResetFailed, renamed, reset
 from shared.machine.runtime import Host
-from shared.model.ids import JournalName
+from shared.model.ids import JournalName, Position
 from shared.model.text import counted
 from shared.ports.bus import AppendUnknown, BusUnavailable
 from shared.simulated.cluster import SimCluster
@@ -150,8 +150,8 @@ class Run:
             for position in range(start, len(payloads)):
                 if journal.startswith("epochs"):
                     continue
-                record = decode(payloads[position], plain, position)
-                moves = moves or _is_move(record, plain, position)
+                at = Position(position)
+                moves = moves or _is_move(decode(payloads[position], plain, at), plain, at)
         return moves
 
     def progress(self) -> str:
@@ -220,7 +220,7 @@ class Run:
                 process.kill()
 
 
-def _is_move(record: Record, journal: JournalName, position: int) -> bool:
+def _is_move(record: Record, journal: JournalName, position: Position) -> bool:
     """Return whether its events do more than refresh the messages of waiting pods."""
     return bool(record.received) or not all(
         isinstance(event, ReasonsAsked | Confirmed | GangWaits)

@@ -6,7 +6,7 @@ It keeps nothing beyond the process. All clients of one MemoryLog share one thre
 from collections.abc import Callable
 
 from shared.bus.watches import Watches
-from shared.model.ids import JournalName
+from shared.model.ids import START, JournalName, Position
 from shared.ports.bus import CutAway, WrongPosition, check_record, split_journal
 
 
@@ -14,12 +14,12 @@ class _Journal:
     __slots__ = ("first", "records")
 
     def __init__(self) -> None:
-        self.first = 0
+        self.first = START
         self.records: list[bytes] = []
 
     @property
-    def end(self) -> int:
-        return self.first + len(self.records)
+    def end(self) -> Position:
+        return Position(self.first + len(self.records))
 
 
 class MemoryLog:
@@ -49,7 +49,7 @@ class MemoryBus:
         self._watches = Watches()
         log._clients.append(self)
 
-    async def append(self, journal: JournalName, expected: int, payload: bytes) -> int:
+    async def append(self, journal: JournalName, expected: Position, payload: bytes) -> Position:
         """See Bus.append; never AppendUnknown."""
         check_record(journal, payload)
         held = self._log._journal(journal)
@@ -61,34 +61,34 @@ class MemoryBus:
         return expected
 
     async def read(
-        self, journal: JournalName, start: int, limit_bytes: int = 4 << 20
-    ) -> list[tuple[int, bytes]]:
+        self, journal: JournalName, start: Position, limit_bytes: int = 4 << 20
+    ) -> list[tuple[Position, bytes]]:
         """See Bus.read."""
         held = self._log._journal(journal)
         if start < held.first:
             raise CutAway(journal, start, held.first)
-        out: list[tuple[int, bytes]] = []
+        out: list[tuple[Position, bytes]] = []
         size_bytes = 0
         for position in range(start, held.end):
             payload = held.records[position - held.first]
-            out.append((position, payload))
+            out.append((Position(position), payload))
             size_bytes += len(payload)
             if size_bytes >= limit_bytes:
                 break
         return out
 
-    async def bounds(self, journal: JournalName) -> tuple[int, int]:
+    async def bounds(self, journal: JournalName) -> tuple[Position, Position]:
         """See Bus.bounds."""
         held = self._log._journal(journal)
         return held.first, held.end
 
     def watch(
-        self, journal: JournalName, start: int, notify: Callable[[], None]
+        self, journal: JournalName, start: Position, notify: Callable[[], None]
     ) -> Callable[[], None]:
         """See Bus.watch."""
         return self._watches.add(journal, start, notify, self._log._journal(journal).end)
 
-    async def cut(self, journal: JournalName, below: int) -> None:
+    async def cut(self, journal: JournalName, below: Position) -> None:
         """See Bus.cut."""
         held = self._log._journal(journal)
         first = min(max(below, held.first), held.end)

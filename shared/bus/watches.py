@@ -6,13 +6,13 @@ The adapter decides when a record is readable.
 import asyncio
 from collections.abc import Callable
 
-from shared.model.ids import JournalName
+from shared.model.ids import JournalName, Position
 
 
 class _Watch:
     __slots__ = ("loop", "notify", "pending", "start")
 
-    def __init__(self, start: int, notify: Callable[[], None]) -> None:
+    def __init__(self, start: Position, notify: Callable[[], None]) -> None:
         self.loop = asyncio.get_running_loop()
         self.start = start
         self.notify: Callable[[], None] | None = notify
@@ -41,7 +41,7 @@ class Watches:
         return sum(len(watches) for watches in self._by_journal.values())
 
     def add(
-        self, journal: JournalName, start: int, notify: Callable[[], None], end: int
+        self, journal: JournalName, start: Position, notify: Callable[[], None], end: Position
     ) -> Callable[[], None]:
         """Open a watch on a journal whose readable end is `end`; return a function that
         closes it.
@@ -61,7 +61,7 @@ class Watches:
 
         return cancel
 
-    def wake(self, journal: JournalName, end: int) -> None:
+    def wake(self, journal: JournalName, end: Position) -> None:
         """Notify that records below `end` are readable."""
         watches = self._by_journal.get(journal)
         if watches is None:

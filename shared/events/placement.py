@@ -3,7 +3,17 @@
 from msgspec import Struct
 
 from shared.events.base import Event
-from shared.model.ids import AskId, AttemptId, EffectId, GangId, NodeId, PodId, SignatureId
+from shared.model.ids import (
+    START,
+    AskId,
+    AttemptId,
+    EffectId,
+    GangId,
+    NodeId,
+    PodId,
+    Position,
+    SignatureId,
+)
 from shared.model.objects import PodSpec
 from shared.model.post_filter import FIRST, around
 from shared.model.victims import Nominee
@@ -29,7 +39,7 @@ class Reserved(Event, frozen=True, gc=False):
     nodes: bytes
     totals: bytes
     feasible: int
-    world: int
+    world: Position
     devices: bytes = b""
     runner_up: int = -1
     examined: int = 0
@@ -79,7 +89,7 @@ class VolumesBound(Event, frozen=True, gc=False):
 
     ids: bytes
     nodes: bytes
-    world: int = 0
+    world: Position = START
 
     def to(self) -> tuple[str, ...]:
         return ("binding",)
@@ -113,7 +123,7 @@ class Refused(Event, frozen=True, gc=False):
     ids: bytes
     reasons: tuple[tuple[str, int], ...]
     nodes: int
-    world: int
+    world: Position
     resolvable: int = 0
     preemptible: bool = False
     examined: int = 0
@@ -133,7 +143,7 @@ class Improved(Event, frozen=True, gc=False):
 
     shard: int
     sigs: bytes
-    world: int
+    world: Position
 
     def to(self) -> tuple[str, ...]:
         return ("queueing",) if self.sigs else ()
@@ -198,7 +208,7 @@ class GangHeld(Event, frozen=True, gc=False):
     sigs: bytes
     nodes: bytes
     totals: bytes
-    world: int
+    world: Position
     devices: bytes = b""
     shown: tuple[Shown, ...] = ()
     volumes: tuple[MemberVolumes, ...] = ()
@@ -217,7 +227,7 @@ class GangRefused(Event, frozen=True, gc=False):
     attempt: AttemptId
     reasons: tuple[tuple[str, int], ...]
     nodes: int
-    world: int
+    world: Position
     placed: int = 0
 
     def to(self) -> tuple[str, ...]:

@@ -15,13 +15,13 @@ from typing import Any, Protocol, TypeVar
 from msgspec import Struct
 
 from shared.events.base import Event
-from shared.model.ids import EffectId, JournalName
+from shared.model.ids import START, EffectId, JournalName, Position
 
 
 class Cursor(Struct, gc=False):
     """How far a journal is consumed: the next position, and the term in force before it."""
 
-    next: int = 0
+    next: Position = START
     term: int = -1
 
 

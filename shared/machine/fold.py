@@ -22,14 +22,14 @@ from shared.machine.record import (
     own_events,
     received_of,
 )
-from shared.model.ids import JournalName
+from shared.model.ids import START, JournalName, Position
 from shared.ports.bus import Bus
 from shared.ports.snapshots import SnapshotBad, SnapshotMeta, SnapshotStore
 
 SNAPSHOT_VERSION = 4
 _UNREADABLE = (msgspec.MsgspecError, ValueError, TypeError, LookupError)
 """The errors of a core's `load` for a dump of a later version."""
-Inputs = list[tuple[Consumed, list[tuple[int, Record]]]]
+Inputs = list[tuple[Consumed, list[tuple[Position, Record]]]]
 """The inputs of a record: the valid records of each consumed range, with their positions."""
 
 
@@ -40,11 +40,11 @@ class NeedsReset(Exception):
 class _Body(msgspec.Struct, frozen=True):
     """The content of a snapshot: the machine's part and the core's dump."""
 
-    position: int
+    position: Position
     term: int
     seq: int
     now_ms: int
-    cursors: dict[JournalName, tuple[int, int]]
+    cursors: dict[JournalName, tuple[Position, int]]
     core: Any
 
 
@@ -64,7 +64,7 @@ class Folded(Generic[S]):
     def apply(self, record: Record, inputs: Inputs) -> None:
         """Apply the valid own record that was read last."""
         self.apply_causes(record, inputs)
-        for event in own_events(record, self.core.journal, self.own_reader.next - 1):
+        for event in own_events(record, self.core.journal, Position(self.own_reader.next - 1)):
             self.core.evolve(self.state, event)
 
     def apply_causes(self, record: Record, inputs: Inputs) -> None:
@@ -72,10 +72,10 @@ class Folded(Generic[S]):
         apply_inputs(self.core, self.state, inputs, record.time_ms)
         if record.claim is not None:
             self.core.evolve(self.state, Configured(record.claim.config))
-        for event in received_of(record, self.core.journal, self.own_reader.next - 1):
+        for event in received_of(record, self.core.journal, Position(self.own_reader.next - 1)):
             self.core.evolve(self.state, event)
 
-    def body(self, own_position: tuple[int, int, int] | None = None) -> bytes:
+    def body(self, own_position: tuple[Position, int, int] | None = None) -> bytes:
         """Return the snapshot body: canonical bytes of the whole state. `own_position`: the
         position, term and sequence number of the state, if the reader has advanced without changing
         it.
@@ -101,7 +101,7 @@ class Folded(Generic[S]):
         self.state = state
         self.state.now_ms = saved.now_ms
         self.state.cursors = {
-            name: Cursor(*saved.cursors.get(name, (0, -1))) for name in self.core.sources
+            name: Cursor(*saved.cursors.get(name, (START, -1))) for name in self.core.sources
         }
         self.own_reader = Reader(self.core.journal, Cursor(saved.position, saved.term), saved.seq)
 
@@ -125,7 +125,7 @@ def apply_inputs(core: Core[S], state: S, inputs: Inputs, now_ms: int) -> int:
         begin_step(state, now_ms if consumed.time_ms < 0 else consumed.time_ms)
         cursor = state.cursors[consumed.journal]
         for position, record in records:
-            cursor.next = position + 1
+            cursor.next = Position(position + 1)
             cursor.term = position if record.claim is not None else record.term
             for event in events_for(record, consumed.journal, position, core.journal):
                 core.evolve(state, event)
@@ -142,9 +142,9 @@ class InputFeed:
         """Start at the state's cursors."""
         self._bus = bus
         self._readers = {name: Reader(name, at) for name, at in state.cursors.items()}
-        self._ahead: dict[str, list[tuple[int, bytes]]] = {name: [] for name in state.cursors}
+        self._ahead: dict[str, list[tuple[Position, bytes]]] = {name: [] for name in state.cursors}
 
-    async def read(self, consumed: Consumed) -> list[tuple[int, Record]]:
+    async def read(self, consumed: Consumed) -> list[tuple[Position, Record]]:
         """Return the valid records of one consumed range. Raises RecordUnreadable if it is not
         complete.
         """
@@ -153,7 +153,7 @@ class InputFeed:
             raise RecordUnreadable(
                 f"{consumed.journal}: consumed from {consumed.start}, cursor is at {reader.next}"
             )
-        found: list[tuple[int, Record]] = []
+        found: list[tuple[Position, Record]] = []
         while reader.next < consumed.stop:
             ahead = self._ahead[consumed.journal]
             if not ahead:
@@ -174,7 +174,9 @@ class InputFeed:
         return [(part, await self.read(part)) for part in record.consumed]
 
 
-def restore_newest(folded: Folded[S], store: SnapshotStore, below: int | None = None) -> list[str]:
+def restore_newest(
+    folded: Folded[S], store: SnapshotStore, below: Position | None = None
+) -> list[str]:
     """Restore the newest usable snapshot (at a position <= `below`); return the errors of newer
     ones, and of snapshots that are not listed.
     """
@@ -201,8 +203,8 @@ def _restore(folded: Folded[S], store: SnapshotStore, meta: SnapshotMeta) -> Non
 
 
 async def own_records(
-    folded: Folded[S], bus: Bus, stop: int | None = None
-) -> AsyncIterator[tuple[int, Record]]:
+    folded: Folded[S], bus: Bus, stop: Position | None = None
+) -> AsyncIterator[tuple[Position, Record]]:
     """Yield the valid records of the own journal from the fold's position up to `stop` (or the
     end).
     """
@@ -228,7 +230,7 @@ async def own_records(
 
 
 async def fold(
-    core: Core[S], bus: Bus, store: SnapshotStore, stop: int | None = None
+    core: Core[S], bus: Bus, store: SnapshotStore, stop: Position | None = None
 ) -> tuple[Folded[S], list[str]]:
     """Return the state below `stop` (default: the journal's end), and the unusable snapshots."""
     folded = Folded(core)
@@ -242,7 +244,7 @@ async def fold(
     return folded, bad
 
 
-async def fold_on(folded: Folded[S], bus: Bus, stop: int | None = None) -> None:
+async def fold_on(folded: Folded[S], bus: Bus, stop: Position | None = None) -> None:
     """Fold the records since then, below `stop` (default: the journal's end)."""
     feed = InputFeed(bus, folded.state)
     async for _position, record in own_records(folded, bus, stop):

@@ -9,7 +9,7 @@ from typing import Any
 
 from shared.machine.record import Record, decode
 from shared.machine.runtime import HEARTBEAT_MS, Host, Owner, OwnershipLost
-from shared.model.ids import JournalName
+from shared.model.ids import JournalName, Position
 from shared.ports.bus import AppendUnknown, Bus, BusUnavailable
 
 MISSED_HEARTBEATS = 3
@@ -91,20 +91,22 @@ class Member:
             end = now_end
         return True
 
-    async def _holder(self, first: int, end: int) -> str:
+    async def _holder(self, first: Position, end: Position) -> str:
         """Return the owner in the newest claim that the last records were written under (an older
         owner's void records may be among them); empty if it was cut away.
         """
-        start, claimed = max(first, end - LAST_RECORDS), -1
+        start, claimed = Position(max(first, end - LAST_RECORDS)), -1
         while start < end and (batch := await self._records(start)):
             for position, record in batch:
                 claimed = max(claimed, position if record.claim is not None else record.term)
-                start = position + 1
+                start = Position(position + 1)
         if claimed < first:
             return ""
-        claim = (await self._records(claimed, limit_bytes=1))[0][1].claim
+        claim = (await self._records(Position(claimed), limit_bytes=1))[0][1].claim
         return "" if claim is None else claim.owner
 
-    async def _records(self, start: int, limit_bytes: int = 1 << 20) -> list[tuple[int, Record]]:
+    async def _records(
+        self, start: Position, limit_bytes: int = 1 << 20
+    ) -> list[tuple[Position, Record]]:
         batch = await self.bus.read(self.journal, start, limit_bytes)
         return [(position, decode(payload, self.journal, position)) for position, payload in batch]

@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Iterable, Iterator
 
 from shared.machine.core import Cursor
 from shared.machine.record import NEWER, RECORD_FORMAT_VERSION, Record, RecordUnreadable, decode
-from shared.model.ids import JournalName
+from shared.model.ids import JournalName, Position
 from shared.ports.bus import Bus
 
 LOST = "before: the bus lost records; run 'muster reset', and start with an empty --run-dir"
@@ -34,12 +34,12 @@ class Reader:
         self.epoch = 0
         self.voids = 0
 
-    def check_end(self, end: int) -> None:
+    def check_end(self, end: Position) -> None:
         """Check the journal's end. Raises JournalGap if it is before what was read or written."""
         if end < self.next:
             raise JournalGap(f"{self.journal}: ends at {end}, but went up to {self.next} {LOST}")
 
-    def accept(self, position: int, payload: bytes) -> Record | None:
+    def accept(self, position: Position, payload: bytes) -> Record | None:
         """Return the record at the reader's position, or None if it is void. Advances.
 
         Raises JournalGap if a position was skipped or a valid record is out of sequence, and
@@ -48,7 +48,7 @@ class Reader:
         if position != self.next:
             raise JournalGap(f"{self.journal}: expected position {self.next}, found {position}")
         record = decode(payload, self.journal, position)
-        self.next = position + 1
+        self.next = Position(position + 1)
         if record.claim is not None:
             if record.claim.version > RECORD_FORMAT_VERSION:
                 rule = f"claim.version: {record.claim.version} is not {RECORD_FORMAT_VERSION}"
@@ -71,14 +71,18 @@ class Reader:
         self.seq = record.seq
         return record
 
-    def accept_all(self, batch: Iterable[tuple[int, bytes]]) -> Iterator[tuple[int, Record]]:
+    def accept_all(
+        self, batch: Iterable[tuple[Position, bytes]]
+    ) -> Iterator[tuple[Position, Record]]:
         """Yield the valid records of a batch with their positions."""
         for position, payload in batch:
             record = self.accept(position, payload)
             if record is not None:
                 yield position, record
 
-    async def records(self, bus: Bus, stop: float = math.inf) -> AsyncIterator[tuple[int, Record]]:
+    async def records(
+        self, bus: Bus, stop: float = math.inf
+    ) -> AsyncIterator[tuple[Position, Record]]:
         """Yield the valid records from here on, below `stop` or to the journal's present end."""
         name = self.journal
         while self.next < stop and (batch := await bus.read(name, self.next)):
@@ -87,11 +91,11 @@ class Reader:
 
     async def read(
         self, bus: Bus, piece_bytes: int, limit_bytes: int
-    ) -> tuple[list[tuple[int, Record]], int, bool]:
+    ) -> tuple[list[tuple[Position, Record]], int, bool]:
         """Read the valid records from here on, in pieces, until `limit_bytes` are exceeded or a
         piece is not full; return them, the bytes read, and whether there may be more.
         """
-        records: list[tuple[int, Record]] = []
+        records: list[tuple[Position, Record]] = []
         size_bytes, is_full = 0, True
         while is_full and size_bytes < limit_bytes:
             batch = await bus.read(self.journal, self.next, piece_bytes)

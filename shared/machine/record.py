@@ -18,7 +18,7 @@ from msgspec import Struct
 
 from shared.events import EVENTS, Observation
 from shared.events.base import Event
-from shared.model.ids import JournalName, service_of
+from shared.model.ids import JournalName, Position, service_of
 
 FORMAT = b"M1"
 RECORD_FORMAT_VERSION = 1
@@ -34,8 +34,8 @@ class Consumed(Struct, frozen=True, gc=False, array_like=True):
     """Records [start, stop) of another journal, applied at `time_ms` (-1: the record's time)."""
 
     journal: JournalName
-    start: int
-    stop: int
+    start: Position
+    stop: Position
     time_ms: int = -1
 
 
@@ -61,7 +61,7 @@ class SnapshotNote(Struct, frozen=True):
     snapshots of the same `version`.
     """
 
-    position: int
+    position: Position
     state_hash: str
     version: int = 2  # of older records, which do not say it
 
@@ -129,7 +129,7 @@ def encode(record: Record) -> bytes:
     return payload
 
 
-def decode(payload: bytes, journal: JournalName, position: int) -> Record:
+def decode(payload: bytes, journal: JournalName, position: Position) -> Record:
     """Return the record. Raises RecordUnreadable naming the journal and the position."""
     record = _known.get(payload)
     if record is None:
@@ -175,7 +175,7 @@ def pack_received(events: Sequence[Event]) -> bytes:
     return _encoder.encode(events) if events else b""
 
 
-def received_of(record: Record, journal: JournalName, position: int) -> list[Event]:
+def received_of(record: Record, journal: JournalName, position: Position) -> list[Event]:
     """Return the observations that the step received. Raises RecordUnreadable, as do
     the next three.
     """
@@ -183,18 +183,20 @@ def received_of(record: Record, journal: JournalName, position: int) -> list[Eve
     return _decode_events(bodies, _received, journal, position)
 
 
-def own_events(record: Record, journal: JournalName, position: int) -> list[Event]:
+def own_events(record: Record, journal: JournalName, position: Position) -> list[Event]:
     """Return all events of the step, in order."""
     bodies = [part.body for part in record.slices]
     return _decode_events(bodies, _events[service_of(journal)], journal, position)
 
 
-def all_events(record: Record, journal: JournalName, position: int) -> list[Event]:
+def all_events(record: Record, journal: JournalName, position: Position) -> list[Event]:
     """Return what the step received, then its own events."""
     return [*received_of(record, journal, position), *own_events(record, journal, position)]
 
 
-def events_for(record: Record, journal: JournalName, position: int, reader: str) -> list[Event]:
+def events_for(
+    record: Record, journal: JournalName, position: Position, reader: str
+) -> list[Event]:
     """Return the record's events for one reader (a journal name)."""
     service = service_of(reader)
     bodies = [part.body for part in record.slices if reader in part.to or service in part.to]
@@ -205,7 +207,7 @@ def _decode_events(
     bodies: Sequence[bytes],
     decoder: msgspec.msgpack.Decoder[Any],
     journal: JournalName,
-    position: int,
+    position: Position,
 ) -> list[Event]:
     out: list[Event] = []
     try:

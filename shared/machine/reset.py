@@ -23,7 +23,7 @@ from shared.machine.record import RECORD_FORMAT_VERSION, Claim
 from shared.machine.runtime import Host, append_claim
 from shared.model.api_outcome import Answer
 from shared.model.columns import split, unpack
-from shared.model.ids import JournalName
+from shared.model.ids import JournalName, Position
 from shared.ports.bus import Bus, WrongPosition
 from shared.ports.cluster import Cluster, PodRef
 from shared.ports.snapshots import SnapshotMeta, SnapshotStore
@@ -67,23 +67,23 @@ class EpochBus:
     def _name(self, journal: JournalName) -> JournalName:
         return renamed(journal, self._epoch)
 
-    async def append(self, journal: JournalName, expected: int, payload: bytes) -> int:
+    async def append(self, journal: JournalName, expected: Position, payload: bytes) -> Position:
         return await self._bus.append(self._name(journal), expected, payload)
 
     async def read(
-        self, journal: JournalName, start: int, limit_bytes: int = 4 << 20
-    ) -> list[tuple[int, bytes]]:
+        self, journal: JournalName, start: Position, limit_bytes: int = 4 << 20
+    ) -> list[tuple[Position, bytes]]:
         return await self._bus.read(self._name(journal), start, limit_bytes)
 
-    async def bounds(self, journal: JournalName) -> tuple[int, int]:
+    async def bounds(self, journal: JournalName) -> tuple[Position, Position]:
         return await self._bus.bounds(self._name(journal))
 
     def watch(
-        self, journal: JournalName, start: int, notify: Callable[[], None]
+        self, journal: JournalName, start: Position, notify: Callable[[], None]
     ) -> Callable[[], None]:
         return self._bus.watch(self._name(journal), start, notify)
 
-    async def cut(self, journal: JournalName, below: int) -> None:
+    async def cut(self, journal: JournalName, below: Position) -> None:
         await self._bus.cut(self._name(journal), below)
 
     async def close(self) -> None:
@@ -116,10 +116,10 @@ class EpochStore:
         found = self._store.list(renamed(journal, self._epoch))
         return [msgspec.structs.replace(meta, journal=journal) for meta in found]
 
-    def load(self, journal: JournalName, position: int) -> bytes:
+    def load(self, journal: JournalName, position: Position) -> bytes:
         return self._store.load(renamed(journal, self._epoch), position)
 
-    def drop(self, journal: JournalName, below: int) -> None:
+    def drop(self, journal: JournalName, below: Position) -> None:
         self._store.drop(renamed(journal, self._epoch), below)
 
 
@@ -130,7 +130,7 @@ async def epochs(bus: Bus) -> list[Epoch]:
     while at < end:
         for position, payload in await bus.read(EPOCHS, at):
             found.append(msgspec.msgpack.decode(payload, type=Epoch))
-            at = position + 1
+            at = Position(position + 1)
     return found
 
 
@@ -142,14 +142,16 @@ async def reset(
     last = known[-1] if known else await _unannounced(bus, journals)
     number = last.number + 1 if last.is_open else last.number
     if last.is_open:
-        await _announce(bus, Epoch(number, False, reason, host.clock.now_ms()), len(known))
+        await _announce(
+            bus, Epoch(number, False, reason, host.clock.now_ms()), Position(len(known))
+        )
         known.append(last)  # the control journal has one more record now
     if number > 1:
         for journal in journals:
             await _retire(bus, host, renamed(journal, number - 1), number, reason)
     await fence_unassigned(cluster)
     opened = Epoch(number, True, reason, host.clock.now_ms())
-    await _announce(bus, opened, len(known))
+    await _announce(bus, opened, Position(len(known)))
     return opened
 
 
@@ -161,7 +163,7 @@ async def _unannounced(bus: Bus, journals: Sequence[JournalName]) -> Epoch:
     return Epoch(0, True, "nothing yet", 0)
 
 
-async def _announce(bus: Bus, epoch: Epoch, expected: int) -> None:
+async def _announce(bus: Bus, epoch: Epoch, expected: Position) -> None:
     try:
         await bus.append(EPOCHS, expected, msgspec.msgpack.encode(epoch))
     except WrongPosition as error:

@@ -35,7 +35,7 @@ from shared.machine.record import (
     slice_events,
 )
 from shared.machine.snapshots import SnapshotPolicy, Snapshots
-from shared.model.ids import EffectId, JournalName
+from shared.model.ids import EffectId, JournalName, Position
 from shared.ports.bus import Bus, WrongPosition
 from shared.ports.clock import Clock
 from shared.ports.snapshots import SnapshotStore
@@ -165,7 +165,9 @@ class Stats:
         return len(self.bad_snapshots)
 
 
-async def append_claim(bus: Bus, journal: JournalName, end: int, claim: Claim, now_ms: int) -> int:
+async def append_claim(
+    bus: Bus, journal: JournalName, end: Position, claim: Claim, now_ms: int
+) -> Position:
     """Append a claim and return its position: `end`, unless others write. Raises AppendUnknown,
     BusUnavailable.
     """
@@ -205,7 +207,7 @@ class Owner(Generic[S]):
         self._readers: list[Reader] = []
         self._fresh: list[bool] = []
         self._submissions: deque[tuple[Event, ...]] = deque()
-        self._consumed: dict[str, int] = {}
+        self._consumed: dict[JournalName, Position] = {}
         self._quiet: list[Consumed] = []
         self._wake = asyncio.Event()
         self._cancels: list[Callable[[], None]] = []
@@ -262,9 +264,9 @@ class Owner(Generic[S]):
         end = self.folded.own_reader.next
         position = await append_claim(self.bus, self.journal, end, self._claim, now_ms)
         if position == end:
-            await fold_on(self.folded, self.bus, position + 1)
+            await fold_on(self.folded, self.bus, Position(position + 1))
         else:  # others wrote meanwhile, and may have cut the journal
-            found = await fold(self.core, self.bus, self._store, position + 1)
+            found = await fold(self.core, self.bus, self._store, Position(position + 1))
             self.folded, self.stats.bad_snapshots = found
         if self.folded.own_reader.epoch > self._claim.epoch:
             raise EpochOver(
@@ -461,7 +463,7 @@ class Owner(Generic[S]):
         position = await self._append(payload)
         probe(AFTER_APPEND)
         probe(BEFORE_ACKNOWLEDGE)
-        reader.next, reader.seq = position + 1, reader.seq + 1
+        reader.next, reader.seq = Position(position + 1), reader.seq + 1
         self._note = None
         self._appended_ms = now_ms
         self.stats.records += 1
@@ -470,7 +472,7 @@ class Owner(Generic[S]):
         self.stats.events += len(events)
         probe(AFTER_ACKNOWLEDGE)
 
-    async def _append(self, payload: bytes) -> int:
+    async def _append(self, payload: bytes) -> Position:
         while True:
             expected = self.folded.own_reader.next
             try:

@@ -13,7 +13,7 @@ from shared.machine.core import S
 from shared.machine.crash import CrashPoint
 from shared.machine.fold import SNAPSHOT_VERSION, Folded, state_hash
 from shared.machine.record import SnapshotNote
-from shared.model.ids import JournalName
+from shared.model.ids import START, JournalName, Position
 from shared.ports.bus import Bus
 from shared.ports.snapshots import SnapshotMeta, SnapshotStore
 
@@ -52,7 +52,7 @@ class Snapshots:
         """Count from the first acknowledgement."""
         self._journal, self._store, self._bus, self._host = journal, store, bus, host
         self._policy = policy
-        self._at: int | None = None
+        self._at: Position | None = None
         self._at_ms = 0
         self._size_bytes = self._folded_bytes = 0
 
@@ -60,7 +60,7 @@ class Snapshots:
         """Count records that the state has applied, own or consumed."""
         self._folded_bytes += size_bytes
 
-    def due(self, position: int, now_ms: int) -> bool:
+    def due(self, position: Position, now_ms: int) -> bool:
         """Return whether a copy of the state below `position` is due."""
         if self._at is None:
             self._at, self._at_ms = position, now_ms
@@ -104,10 +104,10 @@ class Snapshots:
             await self._bus.cut(self._journal, below)
             self._host.probe(CrashPoint.AFTER_CUT)
 
-    def _second_newest_position(self) -> int:
+    def _second_newest_position(self) -> Position:
         found = self._store.list(self._journal)
-        return found[1].position if len(found) > 1 else 0
+        return found[1].position if len(found) > 1 else START
 
-    def _second_newest_cursor(self, reader: JournalName) -> int:
+    def _second_newest_cursor(self, reader: JournalName) -> Position:
         found = self._store.list(reader)
-        return found[1].cursors.get(self._journal, 0) if len(found) > 1 else 0
+        return found[1].cursors.get(self._journal, START) if len(found) > 1 else START

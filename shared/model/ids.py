@@ -25,6 +25,10 @@ AskId = NewType("AskId", int)
 EffectId = NewType("EffectId", int)
 """A service's number of a request to the outside."""
 
+Position = NewType("Position", int)
+"""The place of a record in its journal, counted from 0."""
+
+START = Position(0)
 GangAttempt = tuple[GangId, AttemptId]
 
 NO_POD = PodId(0)

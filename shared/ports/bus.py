@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable
 from typing import Protocol
 
-from shared.model.ids import JournalName
+from shared.model.ids import JournalName, Position
 
 RECORD_BYTES_MAX = 16 << 20
 """The largest record that every adapter accepts."""
@@ -39,7 +39,9 @@ class WrongPosition(Exception):
     where it cannot (Kafka). `actual` is then its position, else the next free one.
     """
 
-    def __init__(self, journal: JournalName, expected: int, actual: int, landed: bool) -> None:
+    def __init__(
+        self, journal: JournalName, expected: Position, actual: Position, landed: bool
+    ) -> None:
         super().__init__(f"journal {journal}: expected position {expected}, found {actual}")
         self.expected = expected
         self.actual = actual
@@ -53,7 +55,7 @@ class AppendUnknown(Exception):
 class CutAway(Exception):
     """The requested position is below the first one kept."""
 
-    def __init__(self, journal: JournalName, asked: int, first: int) -> None:
+    def __init__(self, journal: JournalName, asked: Position, first: Position) -> None:
         super().__init__(f"journal {journal}: position {asked} was cut away, first is {first}")
         self.first = first
 
@@ -71,7 +73,7 @@ class BusCorrupt(Exception):
 class Bus(Protocol):
     """One client per service instance. All calls belong to one event loop's thread."""
 
-    async def append(self, journal: JournalName, expected: int, payload: bytes) -> int:
+    async def append(self, journal: JournalName, expected: Position, payload: bytes) -> Position:
         """Store a record; return `expected` once it is durable there.
 
         Raises WrongPosition, AppendUnknown; BusUnavailable if certainly nothing was sent;
@@ -80,8 +82,8 @@ class Bus(Protocol):
         ...
 
     async def read(
-        self, journal: JournalName, start: int, limit_bytes: int = 4 << 20
-    ) -> list[tuple[int, bytes]]:
+        self, journal: JournalName, start: Position, limit_bytes: int = 4 << 20
+    ) -> list[tuple[Position, bytes]]:
         """Return acknowledged records from `start` on, in order, until they have `limit_bytes`
         together, the last one included, or there are no more; [] at the end. A store that commits
         all appends of a process in order may return them before the commit (docs/adr/0011).
@@ -91,12 +93,12 @@ class Bus(Protocol):
         """
         ...
 
-    async def bounds(self, journal: JournalName) -> tuple[int, int]:
+    async def bounds(self, journal: JournalName) -> tuple[Position, Position]:
         """Return (first position kept, next position to be written). Raises BusUnavailable."""
         ...
 
     def watch(
-        self, journal: JournalName, start: int, notify: Callable[[], None]
+        self, journal: JournalName, start: Position, notify: Callable[[], None]
     ) -> Callable[[], None]:
         """Call `notify` in the loop's thread, never from inside this call or from an append.
 
@@ -106,7 +108,7 @@ class Bus(Protocol):
         """
         ...
 
-    async def cut(self, journal: JournalName, below: int) -> None:
+    async def cut(self, journal: JournalName, below: Position) -> None:
         """Drop the records below a position. Idempotent."""
         ...
 

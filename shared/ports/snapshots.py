@@ -4,7 +4,7 @@ from typing import Protocol
 
 from msgspec import Struct
 
-from shared.model.ids import JournalName
+from shared.model.ids import JournalName, Position
 
 
 class SnapshotBad(Exception):
@@ -15,10 +15,10 @@ class SnapshotMeta(Struct, frozen=True):
     """The subject of a snapshot: the state after the record at `position - 1` of `journal`."""
 
     journal: JournalName
-    position: int
+    position: Position
     version: int
     state_hash: str
-    cursors: dict[JournalName, int]
+    cursors: dict[JournalName, Position]
     size_bytes: int
 
 
@@ -34,11 +34,11 @@ class SnapshotStore(Protocol):
         """
         ...
 
-    def load(self, journal: JournalName, position: int) -> bytes:
+    def load(self, journal: JournalName, position: Position) -> bytes:
         """Return the body. Raises SnapshotBad if it is missing, torn or fails its checksum."""
         ...
 
-    def drop(self, journal: JournalName, below: int) -> None:
+    def drop(self, journal: JournalName, below: Position) -> None:
         """Remove the snapshots at positions below this one. Idempotent."""
         ...
 

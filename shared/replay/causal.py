@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Sequence
 
 from shared.machine.reader import Reader
 from shared.machine.record import Record
-from shared.model.ids import JournalName
+from shared.model.ids import JournalName, Position
 from shared.ports.bus import Bus
 from shared.replay.start_points import reader_at
 
@@ -16,7 +16,7 @@ from shared.replay.start_points import reader_at
 class _Head:
     """One journal's next valid record; None at the end."""
 
-    def __init__(self, bus: Bus, reader: Reader, end: int) -> None:
+    def __init__(self, bus: Bus, reader: Reader, end: Position) -> None:
         self._records, self._end = reader.records(bus, end), end
         self.journal = reader.journal
         self.position = reader.next
@@ -32,7 +32,7 @@ class _Head:
 
 async def causal(
     bus: Bus, journals: Sequence[JournalName]
-) -> AsyncIterator[tuple[JournalName, int, Record]]:
+) -> AsyncIterator[tuple[JournalName, Position, Record]]:
     """Yield (journal, position, record) of every valid record; `journals` in the order
     of the flow.
     """

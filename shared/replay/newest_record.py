@@ -10,7 +10,7 @@ from msgspec import Struct
 from shared.events.base import Event
 from shared.machine.reader import Reader
 from shared.machine.record import Record, all_events, decode
-from shared.model.ids import JournalName
+from shared.model.ids import JournalName, Position
 from shared.ports.bus import Bus
 from shared.replay.start_points import reader_at
 
@@ -23,7 +23,7 @@ class Found(Struct, frozen=True):
     """A record and its matching event (the last one of several)."""
 
     journal: JournalName
-    position: int
+    position: Position
     time_ms: int
     event: Event
 
@@ -33,9 +33,9 @@ async def newest(bus: Bus, reader: Reader, holds: Holds, since_ms: int = 0) -> F
     None if there is none, or it was cut. Raises RecordUnreadable, JournalGap, CutAway.
     """
     first, _end = await bus.bounds(reader.journal)
-    stop, limit = reader.next, max(first, reader.term)
+    stop, limit = reader.next, Position(max(first, reader.term))
     while stop > limit:
-        start = max(limit, stop - WINDOW_RECORDS)
+        start = Position(max(limit, stop - WINDOW_RECORDS))
         window = await _window(bus, reader.journal, start, stop)
         for position, record in reversed(window):
             # Under the present term, so no record after its claim is void.
@@ -53,20 +53,20 @@ async def newest(bus: Bus, reader: Reader, holds: Holds, since_ms: int = 0) -> F
 
 
 async def _window(
-    bus: Bus, journal: JournalName, start: int, stop: int
-) -> list[tuple[int, Record]]:
-    found: list[tuple[int, Record]] = []
+    bus: Bus, journal: JournalName, start: Position, stop: Position
+) -> list[tuple[Position, Record]]:
+    found: list[tuple[Position, Record]] = []
     while start < stop:
         batch = await bus.read(journal, start)
         if not batch:
             break
         found += [(at, decode(payload, journal, at)) for at, payload in batch if at < stop]
-        start = batch[-1][0] + 1
+        start = Position(batch[-1][0] + 1)
     return found
 
 
 async def _newest_before(
-    bus: Bus, journal: JournalName, first: int, stop: int, holds: Holds
+    bus: Bus, journal: JournalName, first: Position, stop: Position, holds: Holds
 ) -> Found | None:
     """Search under older terms: only reading forward shows which records are void."""
     reader, last = await reader_at(bus, journal, first), None
@@ -75,7 +75,7 @@ async def _newest_before(
     return last
 
 
-def _find(journal: JournalName, position: int, record: Record, holds: Holds) -> Found | None:
+def _find(journal: JournalName, position: Position, record: Record, holds: Holds) -> Found | None:
     events = reversed(all_events(record, journal, position))
     event = next((event for event in events if holds(event)), None)
     return None if event is None else Found(journal, position, record.time_ms, event)

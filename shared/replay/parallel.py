@@ -27,7 +27,7 @@ from tempfile import TemporaryFile
 from typing import Any
 
 from shared.machine.core import Core
-from shared.model.ids import JournalName, service_of
+from shared.model.ids import JournalName, Position, service_of
 from shared.ports.bus import Bus
 from shared.ports.snapshots import SnapshotStore
 from shared.replay.read_once import KEPT_BYTES_MAX, ReadOnceBus
@@ -49,8 +49,8 @@ class Part:
     """
 
     journal: JournalName
-    start: int | None = None
-    stop: int | None = None
+    start: Position | None = None
+    stop: Position | None = None
     length: int = 0
 
 

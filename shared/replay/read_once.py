@@ -6,12 +6,12 @@ Only reads are passed on; the cache is bounded, the oldest parts leave first.
 
 from collections.abc import Callable
 
-from shared.model.ids import JournalName
+from shared.model.ids import JournalName, Position
 from shared.ports.bus import Bus
 
 KEPT_BYTES_MAX = 512 << 20
 
-Stretch = list[tuple[int, bytes]]
+Stretch = list[tuple[Position, bytes]]
 
 
 class ReadOnceBus:
@@ -26,8 +26,8 @@ class ReadOnceBus:
         self._bytes = 0
 
     async def read(
-        self, journal: JournalName, start: int, limit_bytes: int = 4 << 20
-    ) -> list[tuple[int, bytes]]:
+        self, journal: JournalName, start: Position, limit_bytes: int = 4 << 20
+    ) -> list[tuple[Position, bytes]]:
         """See Bus.read."""
         first = self._start_of.get((journal, start))
         if first is None:
@@ -53,20 +53,20 @@ class ReadOnceBus:
                 del self._start_of[key[0], position]
             self._bytes -= len(payload)
 
-    async def bounds(self, journal: JournalName) -> tuple[int, int]:
+    async def bounds(self, journal: JournalName) -> tuple[Position, Position]:
         """See Bus.bounds."""
         return await self._bus.bounds(journal)
 
-    async def append(self, journal: JournalName, expected: int, payload: bytes) -> int:
+    async def append(self, journal: JournalName, expected: Position, payload: bytes) -> Position:
         """Never: replays only read."""
         raise AssertionError(f"a replay appends to {journal}")
 
-    async def cut(self, journal: JournalName, below: int) -> None:
+    async def cut(self, journal: JournalName, below: Position) -> None:
         """Never: replays only read."""
         raise AssertionError(f"a replay cuts {journal}")
 
     def watch(
-        self, journal: JournalName, start: int, notify: Callable[[], None]
+        self, journal: JournalName, start: Position, notify: Callable[[], None]
     ) -> Callable[[], None]:
         """Never: a replay ends at the end."""
         raise AssertionError(f"a replay watches {journal}")

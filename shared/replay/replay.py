@@ -28,12 +28,12 @@ from shared.machine.record import (
     own_events,
     slice_events,
 )
-from shared.model.ids import JournalName
+from shared.model.ids import START, JournalName, Position
 from shared.ports.bus import Bus, BusCorrupt, CutAway
 from shared.ports.snapshots import SnapshotBad, SnapshotStore
 from shared.replay.start_points import beginnings
 
-Inputs = list[tuple[Consumed, list[tuple[int, Record]]]]
+Inputs = list[tuple[Consumed, list[tuple[Position, Record]]]]
 SHOWN_CHARACTERS = 400  # of an event: the columns of a large batch would fill the screen
 UNUSABLE = (RecordUnreadable, JournalGap, CutAway, BusCorrupt)
 
@@ -44,7 +44,7 @@ class Divergence:
     means no such event. `failure`: the error that decide raised instead.
     """
 
-    position: int
+    position: Position
     index: int
     recorded: Event | None
     decided: Event | None
@@ -68,8 +68,8 @@ class ReplayReport:
     """
 
     journal: JournalName
-    start: int = 0
-    stop: int = 0
+    start: Position = START
+    stop: Position = START
     records: int = 0
     voids: int = 0
     events: int = 0
@@ -77,7 +77,7 @@ class ReplayReport:
     reached: bool = False
     divergence: Divergence | None = None
     unreadable: str = ""
-    problems: list[tuple[int, str]] = field(default_factory=list)
+    problems: list[tuple[Position, str]] = field(default_factory=list)
 
     @property
     def ok(self) -> bool:
@@ -95,9 +95,9 @@ async def replay(
     core_factory: Callable[[], Core[Any]],
     bus: Bus,
     store: SnapshotStore,
-    start: int | None = None,
+    start: Position | None = None,
     redecide: bool = True,
-    stop: int | None = None,
+    stop: Position | None = None,
 ) -> ReplayReport:
     """Replay the core's journal from its beginning, or from the snapshot at `start`; to its end, or
     until the record with the hash of the snapshot at `stop`.
@@ -120,14 +120,14 @@ class _Replay(Generic[S]):
         self.folded: Folded[S] = Folded(core)
         self.report = ReplayReport(core.journal)
 
-    async def restore(self, start: int | None) -> None:
+    async def restore(self, start: Position | None) -> None:
         """Restore the state at which the replay begins."""
         if start is None:
             core = self.folded.core
             possible = await beginnings(self.bus, self.store, core.journal, core.sources)
             if not possible:
                 text = "its beginning or its inputs' is cut away and no snapshot covers that"
-                self.report.problems.append((0, text))
+                self.report.problems.append((START, text))
                 return
             start = possible[0]
         if not start:
@@ -138,7 +138,7 @@ class _Replay(Generic[S]):
             self.report.problems.append((start, text))
         self.report.start = start
 
-    async def follow(self, redecide: bool, stop: int | None) -> None:
+    async def follow(self, redecide: bool, stop: Position | None) -> None:
         """Replay record by record to the end, or to the first difference."""
         reader, report = self.folded.own_reader, self.report
         feed = InputFeed(self.bus, self.folded.state)
@@ -169,10 +169,10 @@ class _Replay(Generic[S]):
             report.problems.append((max(position, reader.next), report.unreadable))
         report.stop, report.voids = reader.next, reader.voids
 
-    def _records(self) -> AsyncIterator[tuple[int, Record]]:
+    def _records(self) -> AsyncIterator[tuple[Position, Record]]:
         return own_records(self.folded, self.bus)
 
-    def _check_hash(self, position: int, record: Record) -> None:
+    def _check_hash(self, position: Position, record: Record) -> None:
         """Check that the state before this record has the recorded hash of a snapshot."""
         note = record.snapshot
         assert note is not None
@@ -196,7 +196,9 @@ class _Replay(Generic[S]):
             return b""
         return kept.body()
 
-    def _decide_again(self, position: int, record: Record, inputs: Inputs) -> Divergence | None:
+    def _decide_again(
+        self, position: Position, record: Record, inputs: Inputs
+    ) -> Divergence | None:
         """Decide the step again; return None if it equals the record."""
         core, state = self.folded.core, self.folded.state
         self.folded.apply_causes(record, inputs)
@@ -210,7 +212,7 @@ class _Replay(Generic[S]):
         return self._differs(position, record, events)
 
     def _differs(
-        self, position: int, record: Record, events: list[Event], failure: str = ""
+        self, position: Position, record: Record, events: list[Event], failure: str = ""
     ) -> Divergence | None:
         """Return the first event that differs from the recorded one."""
         recorded = own_events(record, self.report.journal, position)

@@ -5,12 +5,12 @@ from collections.abc import Sequence
 from shared.machine.core import Cursor
 from shared.machine.reader import Reader
 from shared.machine.record import decode
-from shared.model.ids import JournalName
+from shared.model.ids import START, JournalName, Position
 from shared.ports.bus import Bus
 from shared.ports.snapshots import SnapshotStore
 
 
-async def reader_at(bus: Bus, journal: JournalName, start: int) -> Reader:
+async def reader_at(bus: Bus, journal: JournalName, start: Position) -> Reader:
     """Return a reader from `start` on. The claim in force there may have been cut: of the records
     before the next claim those of the highest term are valid, as terms only rise.
     """
@@ -22,13 +22,13 @@ async def reader_at(bus: Bus, journal: JournalName, start: int) -> Reader:
             if record.claim is not None:
                 return reader
             reader.term = max(reader.term, record.term)
-        position += 1
+        position = Position(position + 1)
     return reader
 
 
 async def beginnings(
     bus: Bus, store: SnapshotStore, journal: JournalName, sources: Sequence[JournalName]
-) -> list[int]:
+) -> list[Position]:
     """Return the positions from which the journal can be folded, ascending: 0, the empty state, if
     nothing was cut; and kept snapshots whose later records and inputs exist.
     """
@@ -39,4 +39,4 @@ async def beginnings(
         if meta.position >= firsts[journal]
         and all(meta.cursors.get(name, 0) >= firsts[name] for name in sources)
     ]
-    return sorted(found if any(firsts.values()) else {0, *found})
+    return sorted(found if any(firsts.values()) else {START, *found})

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from shared.events.describe import View, describe
 from shared.events.names import Names, Subject, concerns, differing
 from shared.machine.record import all_events
-from shared.model.ids import INGEST, JournalName
+from shared.model.ids import INGEST, JournalName, Position
 from shared.ports.bus import Bus
 from shared.replay.causal import causal
 from shared.replay.replay import Divergence
@@ -21,7 +21,7 @@ class StoryLine:
 
     time_ms: int
     journal: JournalName
-    position: int
+    position: Position
     text: str
 
     def __str__(self) -> str:

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from shared.adapters.run_files import writing
-from shared.model.ids import JournalName
+from shared.model.ids import JournalName, Position
 from shared.model.text import quoted
 from shared.ports.bus import split_journal
 from shared.ports.snapshots import SnapshotBad, SnapshotMeta, check_meta
@@ -62,7 +62,7 @@ class DirectorySnapshots:
             if other.name != manifest.body:
                 other.unlink(missing_ok=True)
 
-    def load(self, journal: JournalName, position: int) -> bytes:
+    def load(self, journal: JournalName, position: Position) -> bytes:
         """See SnapshotStore.load."""
         folder = self._folder(journal)
         path = folder / f"{position:020d}{_MANIFEST}"
@@ -70,7 +70,7 @@ class DirectorySnapshots:
         body_path = folder / manifest.body
         return check_body(manifest, _read(body_path), str(body_path))
 
-    def drop(self, journal: JournalName, below: int) -> None:
+    def drop(self, journal: JournalName, below: Position) -> None:
         """See SnapshotStore.drop. Manifests are removed first; a body without one counts as
         nothing.
         """

@@ -1,6 +1,6 @@
 """Snapshots in memory, for tests and simulation. They end with the process."""
 
-from shared.model.ids import JournalName
+from shared.model.ids import JournalName, Position
 from shared.ports.snapshots import SnapshotBad, SnapshotMeta, check_meta
 from shared.snapshots.manifest import Manifest, check_body, checksum
 
@@ -17,7 +17,7 @@ class MemorySnapshots:
         held = self._held.setdefault(meta.journal, {})
         held[meta.position] = (Manifest(meta, checksum(body)), bytes(body))
 
-    def load(self, journal: JournalName, position: int) -> bytes:
+    def load(self, journal: JournalName, position: Position) -> bytes:
         """See SnapshotStore.load."""
         name = f"snapshot {journal}@{position}"
         found = self._held.get(journal, {}).get(position)
@@ -25,12 +25,12 @@ class MemorySnapshots:
             raise SnapshotBad(f"{name}: is not there")
         return check_body(found[0], found[1], name)
 
-    def tear(self, journal: JournalName, position: int, size_bytes: int) -> None:
+    def tear(self, journal: JournalName, position: Position, size_bytes: int) -> None:
         """Keep only the body's first bytes, like a storage fault, for simulation."""
         manifest, body = self._held[journal][position]
         self._held[journal][position] = (manifest, body[:size_bytes])
 
-    def drop(self, journal: JournalName, below: int) -> None:
+    def drop(self, journal: JournalName, below: Position) -> None:
         """See SnapshotStore.drop."""
         held = self._held.get(journal, {})
         for position in [position for position in held if position < below]:

@@ -6,7 +6,7 @@ import asyncio
 import sys
 
 from shared.bus.sqlite.bus import SqliteBus, SqliteLog
-from shared.model.ids import JournalName
+from shared.model.ids import JournalName, Position
 
 
 async def main(path: str, records: int, payload_bytes: int) -> None:
@@ -18,7 +18,7 @@ async def main(path: str, records: int, payload_bytes: int) -> None:
     while records == 0 or position < end:
         payload = b"%d:" % position + bytes(payload_bytes)
         print(await bus.append(journal, position, payload), flush=True)
-        position += 1
+        position = Position(position + 1)
 
 
 if __name__ == "__main__":

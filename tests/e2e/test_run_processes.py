@@ -14,7 +14,7 @@ from muster.app.journals import all_journals
 from muster.explain.tally import Tally
 from shared.bus.sqlite.bus import SqliteBus, SqliteLog
 from shared.machine.record import decode
-from shared.model.ids import placement
+from shared.model.ids import Position, placement
 from shared.simulated.history import read_history
 from tests.e2e.console import ROOT, muster
 
@@ -93,7 +93,7 @@ def strategies(path: Path) -> list[str]:
                 if claim is not None:
                     profile = claim.config["placement"]["profiles"][1]
                     found.append(profile["strategy"].get("kind", "LeastAllocated"))
-                start = position + 1
+                start = Position(position + 1)
         log.close()
         return found
 

@@ -30,7 +30,7 @@ from shared.events.placement import GangHeld, Nominated, NominationLost, Refused
 from shared.events.preemption import BudgetLeft, DryRunAsked, NominateAsked, NominationCleared
 from shared.events.queueing import Dispatched, Members
 from shared.model.columns import pack, size, unpack, unpack_totals
-from shared.model.ids import INGEST
+from shared.model.ids import INGEST, Position
 from tests.properties.placement_books import Books, devices_of, make_node, make_spec
 
 _encoder = msgspec.msgpack.Encoder(order="deterministic")
@@ -94,7 +94,8 @@ class Driver(Books):
             self.define()
         for _ in range(steps):
             self.state.now_ms += self.rng.choice([0, 1, 50])
-            self.state.cursors[INGEST].next += 1
+            world = self.state.cursors[INGEST]
+            world.next = Position(world.next + 1)
             runs[self.rng.choices(names, weights)[0]]()
             self.maybe_reload()
             if self.rng.random() < 0.6:

@@ -8,7 +8,7 @@ from shared.events.queueing import LaneFreed
 from shared.machine.core import Cursor
 from shared.machine.reader import Reader
 from shared.machine.record import Claim, Record, encode, own_events, received_of, slice_events
-from shared.model.ids import QUEUEING
+from shared.model.ids import QUEUEING, Position
 from shared.replay import newest_record
 from shared.replay.newest_record import newest
 from tests.replay.recorded_run import JOURNALS, recorded
@@ -27,7 +27,7 @@ async def test_the_newest_valid_record_is_found(run, journal, window, monkeypatc
     monkeypatch.setattr(newest_record, "WINDOW_RECORDS", window)
     reader = Reader(journal, Cursor())
     valid = list(reader.accept_all(list(enumerate(run.records[journal]))))
-    expected: dict[type[Event], int] = {}
+    expected: dict[type[Event], Position] = {}
     for position, record in valid:
         received = received_of(record, journal, position)
         for event in (*received, *own_events(record, journal, position)):

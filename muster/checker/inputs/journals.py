@@ -11,7 +11,7 @@ import msgspec
 from shared.events import EVENTS
 from shared.events.base import Event
 from shared.machine.record import Record, decode, received_of
-from shared.model.ids import JournalName, service_of
+from shared.model.ids import JournalName, Position, service_of
 
 Problem = tuple[str, str]
 """(rule, what is wrong)."""
@@ -21,7 +21,7 @@ Problem = tuple[str, str]
 class Entry:
     """One valid record, with its events decoded once, by addressees."""
 
-    position: int
+    position: Position
     record: Record
     slices: list[tuple[tuple[str, ...], list[Event]]]
 
@@ -41,7 +41,7 @@ class Entry:
 class Step:
     """One valid record with what it consumed: `inputs` are (journal, position, event)."""
 
-    position: int
+    position: Position
     record: Record
     inputs: list[tuple[str, int, Event]]
     received: list[Event]
@@ -82,7 +82,7 @@ def read_all(
     return found, problems
 
 
-def decode_events(payload: bytes, name: str, position: int) -> list[Event]:
+def decode_events(payload: bytes, name: str, position: Position) -> list[Event]:
     """Return the events of one record, void or not."""
     decoder = _decoders[service_of(name)]
     slices = decode(payload, JournalName(name), position).slices
@@ -93,7 +93,8 @@ def _read(name: str, payloads: Sequence[bytes], problems: list[Problem]) -> Jour
     journal = Journal(name)
     decoder = _decoders[service_of(name)]
     term, seq, epoch = -1, 0, 0
-    for position, payload in enumerate(payloads):
+    for at, payload in enumerate(payloads):
+        position = Position(at)
         record = decode(payload, JournalName(name), position)
         if record.claim is not None:
             if record.claim.epoch < epoch:

@@ -18,7 +18,7 @@ from muster.cli.output import RecordText, print_json, time_of
 from muster.cli.recorded_run import Recorded, recorded
 from muster.cli.terminal import cell, print_lines
 from muster.user_plugins.load import core_maker
-from shared.model.ids import JournalName
+from shared.model.ids import JournalName, Position
 from shared.ports.bus import Bus, BusCorrupt
 from shared.ports.snapshots import SnapshotStore
 from shared.replay.parallel import Part, ReplayLost, Source, processes_for, replay_all
@@ -132,12 +132,12 @@ async def _story(opened: Open, reports: list[ReplayReport]) -> tuple[list[Record
     return [], time_of(0)
 
 
-async def _starts(found: Recorded, journal: JournalName, begin: str) -> list[int | None]:
+async def _starts(found: Recorded, journal: JournalName, begin: str) -> list[Position | None]:
     if begin == "start":
         return [None]
     sources = make_core(journal, found.placements).sources
     possible = await beginnings(found.bus, found.store, journal, sources)
-    kept: list[int | None] = [position for position in reversed(possible) if position]
+    kept: list[Position | None] = [position for position in reversed(possible) if position]
     return [None, *kept] if begin == "each" else kept[:1] or [None]
 
 

@@ -28,6 +28,7 @@ from shared.model.ids import (
     JournalName,
     NodeId,
     PodId,
+    Position,
     SignatureId,
     placement,
 )
@@ -93,7 +94,9 @@ class Journals:
         core = make_core(found.journal, self._run.placements)
         folded, _bad = await fold(core, self._run.bus, self._run.store, found.position)
         feed = InputFeed(self._run.bus, folded.state)
-        async for position, record in own_records(folded, self._run.bus, found.position + 1):
+        async for position, record in own_records(
+            folded, self._run.bus, Position(found.position + 1)
+        ):
             folded.apply_causes(record, await feed.inputs(record))
             for event in own_events(record, found.journal, position):
                 if event == found.event:

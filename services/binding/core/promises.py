@@ -13,7 +13,7 @@ from shared.events.base import Event
 from shared.events.binding import VolumesGranted, VolumesOver, VolumesTaken
 from shared.events.placement import Reserved, VolumesChosen
 from shared.model.columns import pack
-from shared.model.ids import NodeId, PodId
+from shared.model.ids import START, NodeId, PodId, Position
 from shared.model.volumes import Choice
 
 PRE_BIND = 'running PreBind plugin "VolumeBinding": '
@@ -60,7 +60,7 @@ def _about(choice: Choice) -> list[tuple[str, str]]:
     return [claim, ("", choice.volume)] if choice.volume else [claim]
 
 
-def end_promise(state: BindingState, pod: PodId, world: int = 0) -> None:
+def end_promise(state: BindingState, pod: PodId, world: Position = START) -> None:
     """End a promise; from position `world` on, facts show that the pod has its volumes."""
     state.promise_conflicts.pop(pod, None)
     promise = state.promises.pop(pod, None)

@@ -36,6 +36,7 @@ from shared.model.ids import (
     GangId,
     NodeId,
     PodId,
+    Position,
     SignatureId,
 )
 from shared.model.objects import Node, PodSpec
@@ -269,7 +270,7 @@ class PlacementState(MachineState):
         return self.plugins.get(spec.scheduler, self.plugins_else)
 
     @property
-    def world(self) -> int:
+    def world(self) -> Position:
         """Return the position of the world journal that this shard has applied."""
         return self.cursors[INGEST].next
 

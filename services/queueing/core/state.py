@@ -38,6 +38,7 @@ from shared.model.ids import (
     GangId,
     JournalName,
     PodId,
+    Position,
     SignatureId,
 )
 
@@ -54,7 +55,7 @@ class Refusal(Struct, frozen=True, array_like=True):
 
     reasons: tuple[tuple[str, int], ...]
     nodes: int
-    world: int
+    world: Position
     resolvable: int
     preemptible: bool
     rejected: bool = False

@@ -18,7 +18,7 @@ from shared.bus.kafka.reader import KafkaReader
 from shared.bus.kafka.settings import KafkaSettings
 from shared.bus.kafka.topics import MESSAGE_BYTES_MAX, TopicWatch, delete_records, ensure_topics
 from shared.bus.watches import Watches
-from shared.model.ids import JournalName
+from shared.model.ids import JournalName, Position
 from shared.ports.bus import (
     AppendUnknown,
     BusCorrupt,
@@ -95,13 +95,13 @@ class KafkaBus:
             self._calls.discard(call)
             slow.cancel()
 
-    async def append(self, journal: JournalName, expected: int, payload: bytes) -> int:
+    async def append(self, journal: JournalName, expected: Position, payload: bytes) -> Position:
         """See Bus.append. Any failure also discards the producer, so nothing is sent twice."""
         check_record(journal, payload)
         async with self._kept():
             return await self._append(journal, expected, payload)
 
-    async def _append(self, journal: JournalName, expected: int, payload: bytes) -> int:
+    async def _append(self, journal: JournalName, expected: Position, payload: bytes) -> Position:
         producer = await self._get_producer(journal)
         service, partition = split_journal(journal)
         try:
@@ -135,13 +135,13 @@ class KafkaBus:
         )
 
     async def read(
-        self, journal: JournalName, start: int, limit_bytes: int = 4 << 20
-    ) -> list[tuple[int, bytes]]:
+        self, journal: JournalName, start: Position, limit_bytes: int = 4 << 20
+    ) -> list[tuple[Position, bytes]]:
         """See Bus.read. Cheapest for one reader per journal that moves forward."""
         async with self._kept():
             return await self._reader.read(journal, start, limit_bytes)
 
-    async def bounds(self, journal: JournalName) -> tuple[int, int]:
+    async def bounds(self, journal: JournalName) -> tuple[Position, Position]:
         """See Bus.bounds."""
         service, number = split_journal(journal)
         partition = TopicPartition(self._settings.topic(service), number)
@@ -155,7 +155,7 @@ class KafkaBus:
         return first, end
 
     def watch(
-        self, journal: JournalName, start: int, notify: Callable[[], None]
+        self, journal: JournalName, start: Position, notify: Callable[[], None]
     ) -> Callable[[], None]:
         """See Bus.watch."""
         feed = self._reader.feed(journal, start)
@@ -163,7 +163,7 @@ class KafkaBus:
         self._reader.regulate(feed)
         return cancel
 
-    async def cut(self, journal: JournalName, below: int) -> None:
+    async def cut(self, journal: JournalName, below: Position) -> None:
         """See Bus.cut. Another client may still return records that it had fetched before."""
         first, end = await self.bounds(journal)
         below = min(below, end)
@@ -237,7 +237,7 @@ class KafkaBus:
             return self._asker
 
 
-async def _bounds(asker: Any, partition: TopicPartition) -> tuple[int, int]:
+async def _bounds(asker: Any, partition: TopicPartition) -> tuple[Position, Position]:
     first = (await asker.beginning_offsets([partition]))[partition]
     end = (await asker.end_offsets([partition]))[partition]
     return first, end

@@ -5,13 +5,13 @@ Pure bookkeeping; the consumer that fills it is in reader.py.
 
 import asyncio
 
-from shared.model.ids import JournalName
+from shared.model.ids import JournalName, Position
 
 
 class Feed:
     """The records [first, next) of a journal: fetched, and not yet passed by the reader."""
 
-    def __init__(self, journal: JournalName, start: int) -> None:
+    def __init__(self, journal: JournalName, start: Position) -> None:
         self.journal = journal
         self.lock = asyncio.Lock()  # one reader at a time may move the window
         self.unread = 0  # broker answers since the last read
@@ -29,7 +29,7 @@ class Feed:
         self.next = start
         self.size_bytes = 0
 
-    def move(self, start: int) -> None:
+    def move(self, start: Position) -> None:
         """Drop the records; the window starts again at `start`."""
         self._records = []
         self._head = 0
@@ -41,7 +41,7 @@ class Feed:
     def add(self, payload: bytes) -> None:
         """Add the record at `next`."""
         self._records.append(payload)
-        self.next += 1
+        self.next = Position(self.next + 1)
         self.size_bytes += len(payload)
 
     def announce(self) -> None:
@@ -53,11 +53,11 @@ class Feed:
         self._arrived.clear()
         await self._arrived.wait()
 
-    def covers(self, position: int) -> bool:
+    def covers(self, position: Position) -> bool:
         """Return whether the record at this position is in the window."""
         return self.first <= position < self.next
 
-    def leave_behind(self, below: int) -> None:
+    def leave_behind(self, below: Position) -> None:
         """Drop the records below a position that the window covers or ends at."""
         assert self.first <= below <= self.next, "the window does not reach there"
         for _ in range(below - self.first):
@@ -69,13 +69,13 @@ class Feed:
             del self._records[: self._head]
             self._head = 0
 
-    def read(self, start: int, limit_bytes: int) -> list[tuple[int, bytes]]:
+    def read(self, start: Position, limit_bytes: int) -> list[tuple[Position, bytes]]:
         """Return the records from `start`, at least one; they stay in the window."""
-        out: list[tuple[int, bytes]] = []
+        out: list[tuple[Position, bytes]] = []
         total_bytes = 0
         for position in range(start, self.next):
             payload = self._records[self._head + position - self.first]
-            out.append((position, payload))
+            out.append((Position(position), payload))
             total_bytes += len(payload)
             if total_bytes >= limit_bytes:
                 break

@@ -17,7 +17,7 @@ from shared.bus.kafka.closing import stop_consumer
 from shared.bus.kafka.feed import Feed
 from shared.bus.kafka.settings import KafkaSettings
 from shared.bus.watches import Watches
-from shared.model.ids import JournalName
+from shared.model.ids import JournalName, Position
 from shared.ports.bus import BusCorrupt, BusUnavailable, CutAway, split_journal
 
 log = logging.getLogger("muster.bus.kafka")
@@ -32,7 +32,7 @@ RETRY_S = 0.25
 STALL_CHECK_S = 3.0
 CANCEL_AGAIN_S = 1.0
 
-Bounds = Callable[[JournalName], Awaitable[tuple[int, int]]]
+Bounds = Callable[[JournalName], Awaitable[tuple[Position, Position]]]
 
 
 class KafkaReader:
@@ -64,7 +64,7 @@ class KafkaReader:
         self._checked_at = 0.0
         self._seen: dict[TopicPartition, tuple[int, int]] = {}  # (feed's next, journal's end)
 
-    def feed(self, journal: JournalName, start: int) -> Feed:
+    def feed(self, journal: JournalName, start: Position) -> Feed:
         """Return the journal's feed; a new one begins at `start`."""
         partition = self._partition(journal)
         feed = self._feeds.get(partition)
@@ -76,8 +76,8 @@ class KafkaReader:
         return feed
 
     async def read(
-        self, journal: JournalName, start: int, limit_bytes: int
-    ) -> list[tuple[int, bytes]]:
+        self, journal: JournalName, start: Position, limit_bytes: int
+    ) -> list[tuple[Position, bytes]]:
         """See Bus.read."""
         feed = self.feed(journal, start)
         feed.unread = 0
@@ -94,7 +94,7 @@ class KafkaReader:
         self._leave_behind(feed, start)
         return feed.read(start, limit_bytes)
 
-    def cut(self, journal: JournalName, below: int) -> None:
+    def cut(self, journal: JournalName, below: Position) -> None:
         """Drop the records below a cut of this client from its feed."""
         feed = self._feeds.get(self._partition(journal))
         if feed is not None and feed.first < below:
@@ -110,13 +110,13 @@ class KafkaReader:
             feed.announce()
             self._watches.wake_all(feed.journal)
 
-    def _ready(self, feed: Feed, start: int) -> bool:
+    def _ready(self, feed: Feed, start: Position) -> bool:
         """Return whether the feed can answer without the broker."""
         if feed.covers(start) or feed.error is not None:
             return True
         return feed.caught_up and start == feed.next and self._watches.has(feed.journal)
 
-    async def _wait_for(self, feed: Feed, start: int) -> bool:
+    async def _wait_for(self, feed: Feed, start: Position) -> bool:
         """Wait for the record at `start`; return False if the journal ends before it."""
         while not self._ready(feed, start):
             first, end = await self._bounds(feed.journal)
@@ -137,7 +137,7 @@ class KafkaReader:
                 await feed.arrived()
         return True
 
-    def _move(self, feed: Feed, start: int) -> None:
+    def _move(self, feed: Feed, start: Position) -> None:
         forward = start > feed.next
         feed.move(start)
         partition = self._partition(feed.journal)
@@ -148,7 +148,7 @@ class KafkaReader:
             # The skipped records exist, and a watch may have waited for them.
             self._watches.wake(feed.journal, start)
 
-    def _leave_behind(self, feed: Feed, below: int) -> None:
+    def _leave_behind(self, feed: Feed, below: Position) -> None:
         feed.leave_behind(below)
         self.regulate(feed)
 

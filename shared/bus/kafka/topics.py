@@ -16,6 +16,7 @@ from aiokafka.errors import for_code
 
 from shared.bus.kafka.closing import close_client
 from shared.bus.kafka.settings import KafkaSettings
+from shared.model.ids import Position
 from shared.ports.bus import RECORD_BYTES_MAX, BusCorrupt, BusUnavailable
 
 log = logging.getLogger("muster.bus.kafka")
@@ -146,7 +147,9 @@ class TopicWatch:
             log.warning("%s", text)
 
 
-async def delete_records(settings: KafkaSettings, topic: str, partition: int, below: int) -> None:
+async def delete_records(
+    settings: KafkaSettings, topic: str, partition: int, below: Position
+) -> None:
     """Drop a partition's records below an offset. Raises BusUnavailable."""
     admin = AIOKafkaAdminClient(**settings.client_arguments())
     try:

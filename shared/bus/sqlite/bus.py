@@ -19,7 +19,7 @@ from shared.bus.sqlite.file import SqliteFile, is_damage
 from shared.bus.sqlite.newest_records import Ring
 from shared.bus.sqlite.packing import Packing
 from shared.bus.watches import Watches
-from shared.model.ids import JournalName
+from shared.model.ids import START, JournalName, Position
 from shared.ports.bus import (
     AppendUnknown,
     BusCorrupt,
@@ -44,10 +44,10 @@ class _Journal:
         self.name = name
         self.table: str | None = None  # None until its first record
         self.insert = ""
-        self.first = 0
-        self.end = 0
+        self.first = START
+        self.end = START
 
-    def found(self, journal_id: int, first: int) -> None:
+    def found(self, journal_id: int, first: Position) -> None:
         """Note that the journal exists in the file."""
         self.table = table = f"journal_{journal_id}"
         # Refused unless it follows the last record: true for every process that has the file open;
@@ -126,7 +126,9 @@ class SqliteLog:
             held = self._journals[name] = _Journal(name)
         return held
 
-    def _append(self, name: JournalName, expected: int, payload: bytes) -> asyncio.Future[int]:
+    def _append(
+        self, name: JournalName, expected: Position, payload: bytes
+    ) -> asyncio.Future[Position]:
         check_record(name, payload)
         held = self._journal(name)
         if expected < 0 or (self.file.exclusive and expected != held.end):
@@ -136,11 +138,11 @@ class SqliteLog:
             self._show(held, expected, payload)
         return answer
 
-    def _show(self, held: _Journal, position: int, payload: bytes) -> None:
+    def _show(self, held: _Journal, position: Position, payload: bytes) -> None:
         """Make the record readable for this process's clients."""
         if held.end != position:
             self._ring.restart(held.name, position)
-        held.end = position + 1
+        held.end = Position(position + 1)
         self._ring.push(held.name, position, payload)
         for client in self._clients:
             client._watches.wake(held.name, held.end)
@@ -188,11 +190,13 @@ class SqliteLog:
         assert len(landed) == len(appends) or not self.file.exclusive, "another process wrote"
         return landed
 
-    def _refused(self, name: JournalName, expected: int) -> WrongPosition:
+    def _refused(self, name: JournalName, expected: Position) -> WrongPosition:
         end = self._fresh_end(self._journal(name))
         return WrongPosition(name, expected, end, landed=False)
 
-    def _read(self, name: JournalName, start: int, limit_bytes: int) -> list[tuple[int, bytes]]:
+    def _read(
+        self, name: JournalName, start: Position, limit_bytes: int
+    ) -> list[tuple[Position, bytes]]:
         if self._gone is not None:
             raise self._gone
         held = self._journal(name)
@@ -208,12 +212,12 @@ class SqliteLog:
         self._commits.flush()  # the file must have everything that is read
         return self._read_rows(held, start, limit_bytes)
 
-    def _bounds(self, name: JournalName) -> tuple[int, int]:
+    def _bounds(self, name: JournalName) -> tuple[Position, Position]:
         self._refresh()
         held = self._journal(name)
         return held.first, held.end
 
-    def _cut_first(self, name: JournalName, below: int) -> int:
+    def _cut_first(self, name: JournalName, below: Position) -> Position:
         """Move the first position kept, durably; return it."""
         self._refresh()
         held = self._journal(name)
@@ -226,7 +230,7 @@ class SqliteLog:
         self._ring.cut(name, first)
         return first
 
-    def _cut_rows(self, name: JournalName, first: int) -> bool:
+    def _cut_rows(self, name: JournalName, first: Position) -> bool:
         """Delete some rows below `first`; return whether there may be more. The last row always
         stays.
         """
@@ -253,7 +257,7 @@ class SqliteLog:
             )
         held.found(row[0], row[1])
 
-    def _unpack(self, held: _Journal, position: int, stored: bytes, size_bytes: int) -> bytes:
+    def _unpack(self, held: _Journal, position: Position, stored: bytes, size_bytes: int) -> bytes:
         if size_bytes < 0:
             return stored
         try:
@@ -263,8 +267,10 @@ class SqliteLog:
                 f"{self.file.path}: journal {held.name}: position {position} is damaged ({error})"
             ) from error
 
-    def _read_rows(self, held: _Journal, start: int, limit_bytes: int) -> list[tuple[int, bytes]]:
-        out: list[tuple[int, bytes]] = []
+    def _read_rows(
+        self, held: _Journal, start: Position, limit_bytes: int
+    ) -> list[tuple[Position, bytes]]:
+        out: list[tuple[Position, bytes]] = []
         total_bytes = 0
         with self.file.errors():
             cursor = self.file.connection.execute(
@@ -289,7 +295,7 @@ class SqliteLog:
             )
         return out
 
-    def _fresh_end(self, held: _Journal) -> int:
+    def _fresh_end(self, held: _Journal) -> Position:
         self._refresh(force=True)
         return held.end
 
@@ -375,22 +381,22 @@ class SqliteBus:
         self._watches = Watches()
         log._clients.append(self)
 
-    async def append(self, journal: JournalName, expected: int, payload: bytes) -> int:
+    async def append(self, journal: JournalName, expected: Position, payload: bytes) -> Position:
         """See Bus.append. Durable (WAL synced) before it returns; also BusCorrupt."""
         return await self._log._append(journal, expected, payload)
 
     async def read(
-        self, journal: JournalName, start: int, limit_bytes: int = 4 << 20
-    ) -> list[tuple[int, bytes]]:
+        self, journal: JournalName, start: Position, limit_bytes: int = 4 << 20
+    ) -> list[tuple[Position, bytes]]:
         """See Bus.read; also BusCorrupt."""
         return self._log._read(journal, start, limit_bytes)
 
-    async def bounds(self, journal: JournalName) -> tuple[int, int]:
+    async def bounds(self, journal: JournalName) -> tuple[Position, Position]:
         """See Bus.bounds."""
         return self._log._bounds(journal)
 
     def watch(
-        self, journal: JournalName, start: int, notify: Callable[[], None]
+        self, journal: JournalName, start: Position, notify: Callable[[], None]
     ) -> Callable[[], None]:
         """See Bus.watch."""
         cancel = self._watches.add(journal, start, notify, self._log._bounds(journal)[1])
@@ -398,7 +404,7 @@ class SqliteBus:
         self._log._start_looking()
         return cancel
 
-    async def cut(self, journal: JournalName, below: int) -> None:
+    async def cut(self, journal: JournalName, below: Position) -> None:
         """See Bus.cut. Rows are deleted a few at a time, so that the loop continues meanwhile."""
         first = self._log._cut_first(journal, below)
         more = True

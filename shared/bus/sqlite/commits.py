@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from shared.model.ids import JournalName
+from shared.model.ids import JournalName, Position
 from shared.ports.bus import BusUnavailable
 
 QUIET_TURNS = 4
@@ -24,9 +24,9 @@ class Waiting:
     """An append whose record is not durable yet."""
 
     journal: JournalName
-    expected: int
+    expected: Position
     payload: bytes
-    answer: asyncio.Future[int]
+    answer: asyncio.Future[Position]
 
     def fail(self, error: Exception) -> None:
         """Answer with an error, unless the caller was cancelled."""
@@ -44,7 +44,9 @@ class Commits:
         self._seen = self._quiet = 0
         self._failure: Exception | None = None
 
-    def add(self, journal: JournalName, expected: int, payload: bytes) -> asyncio.Future[int]:
+    def add(
+        self, journal: JournalName, expected: Position, payload: bytes
+    ) -> asyncio.Future[Position]:
         """Return the future answer: the position, or the errors of `Bus.append`."""
         if self._failure is not None:
             raise self._failure

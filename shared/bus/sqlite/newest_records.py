@@ -6,7 +6,7 @@ belong to. Other records are read from the file.
 
 from collections import deque
 
-from shared.model.ids import JournalName
+from shared.model.ids import JournalName, Position
 
 # The consumed head of a list is removed when it is this long and half of the list: amortised O(1).
 _COMPACT_RECORDS = 1_024
@@ -19,7 +19,7 @@ class _Tail:
 
     __slots__ = ("first", "head", "records", "restarts")
 
-    def __init__(self, first: int) -> None:
+    def __init__(self, first: Position) -> None:
         self.first = first
         self.head = 0
         self.records: list[bytes] = []
@@ -31,7 +31,7 @@ class _Tail:
         size_bytes = len(self.records[self.head])
         self.records[self.head] = b""
         self.head += 1
-        self.first += 1
+        self.first = Position(self.first + 1)
         if self.head >= _COMPACT_RECORDS and self.head * 2 >= len(self.records):
             del self.records[: self.head]
             self.head = 0
@@ -52,7 +52,7 @@ class Ring:
         """Return the payload bytes held."""
         return self._size_bytes
 
-    def push(self, journal: JournalName, position: int, payload: bytes) -> None:
+    def push(self, journal: JournalName, position: Position, payload: bytes) -> None:
         """Add the record after the last one pushed, or the first after a restart."""
         tail = self._tails.get(journal)
         if tail is None:
@@ -82,32 +82,34 @@ class Ring:
             self._size_bytes -= tail.pop()
         tail.restarts += count
 
-    def restart(self, journal: JournalName, position: int) -> None:
+    def restart(self, journal: JournalName, position: Position) -> None:
         """Forget the journal's records; the next push is at `position`."""
         tail = self._tails.get(journal)
         if tail is not None:
             self._drop(tail, len(tail.records) - tail.head)
             tail.first = position
 
-    def cut(self, journal: JournalName, below: int) -> None:
+    def cut(self, journal: JournalName, below: Position) -> None:
         """Forget the journal's records below a position."""
         tail = self._tails.get(journal)
         if tail is not None:
             held = len(tail.records) - tail.head
             self._drop(tail, min(held, max(0, below - tail.first)))
 
-    def read(self, journal: JournalName, start: int, limit_bytes: int) -> list[tuple[int, bytes]]:
+    def read(
+        self, journal: JournalName, start: Position, limit_bytes: int
+    ) -> list[tuple[Position, bytes]]:
         """Return the records from `start`, at least one, if the first is held; else []."""
         tail = self._tails.get(journal)
         if tail is None or start < tail.first:
             return []
         index = tail.head + start - tail.first
-        out: list[tuple[int, bytes]] = []
+        out: list[tuple[Position, bytes]] = []
         total_bytes = 0
         records = tail.records
         for at in range(index, len(records)):
             payload = records[at]
-            out.append((start + at - index, payload))
+            out.append((Position(start + at - index), payload))
             total_bytes += len(payload)
             if total_bytes >= limit_bytes:
                 break

@@ -137,18 +137,18 @@ name: (at.next + 1, at.term) for
         "shared.machine.snapshots",
         edit(
             """
-return found[1].position if len(found) > 1 else 0
+return found[1].position if len(found) > 1 else START
 """,
             """
-return found[0].position if found else 0
+return found[0].position if found else START
 """,
         ),
         edit(
             """
-return found[1].cursors.get(self._journal, 0) if len(found) > 1 else 0
+return found[1].cursors.get(self._journal, START) if len(found) > 1 else START
 """,
             """
-return found[0].cursors.get(self._journal, 0) if found else 0
+return found[0].cursors.get(self._journal, START) if found else START
 """,
         ),
         by=("NeedsReset", "CutAway"),

@@ -8,7 +8,7 @@ import pytest
 
 from shared.bus.sqlite import checkpoints
 from shared.bus.sqlite.bus import SqliteBus, SqliteLog
-from shared.model.ids import JournalName
+from shared.model.ids import JournalName, Position
 from shared.ports.bus import BusCorrupt
 
 CAUSE, EFFECT = JournalName("ingest/0"), JournalName("queueing/0")
@@ -19,7 +19,7 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "bus.db"
 
 
-async def committed(path: Path, journal: JournalName) -> list[tuple[int, bytes]]:
+async def committed(path: Path, journal: JournalName) -> list[tuple[Position, bytes]]:
     """Return the records that another process finds in the file."""
     log = SqliteLog(path, readonly=True)
     found = await SqliteBus(log).read(journal, 0)

@@ -17,7 +17,7 @@ from shared.adapters.metrics import registry_of
 from shared.bus.memory import MemoryBus, MemoryLog
 from shared.bus.sqlite.bus import SqliteBus, SqliteLog
 from shared.machine import member as members
-from shared.model.ids import BINDING, INGEST, PERMIT, JournalName
+from shared.model.ids import BINDING, INGEST, PERMIT, JournalName, Position
 from shared.model.world import World
 from shared.ports.bus import BusCorrupt, BusUnavailable
 from shared.simulated.cluster import SimCluster
@@ -40,7 +40,7 @@ class Away(MemoryBus):
         super().__init__(log)
         self.fails, self.is_back = 5, asyncio.Event()
 
-    async def bounds(self, journal: JournalName) -> tuple[int, int]:
+    async def bounds(self, journal: JournalName) -> tuple[Position, Position]:
         if self.fails:
             self.fails -= 1
             raise BusUnavailable("kafka://nowhere:1: refused")

@@ -8,7 +8,7 @@ from shared.bus.memory import MemoryBus, MemoryLog
 from shared.machine import member as members
 from shared.machine.member import Member
 from shared.machine.runtime import Host
-from shared.model.ids import INGEST, JournalName
+from shared.model.ids import INGEST, JournalName, Position
 from shared.snapshots.memory import MemorySnapshots
 from tests.unit.machine.toy import HandClock, ToyIngest, inline, owner, turn
 
@@ -21,8 +21,8 @@ class CountingBus(MemoryBus):
         self.count = 0
 
     async def read(
-        self, journal: JournalName, start: int, limit_bytes: int = 4 << 20
-    ) -> list[tuple[int, bytes]]:
+        self, journal: JournalName, start: Position, limit_bytes: int = 4 << 20
+    ) -> list[tuple[Position, bytes]]:
         batch = await super().read(journal, start, limit_bytes)
         self.count += len(batch)
         return batch

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from shared.adapters.run_files import NotWritten
-from shared.model.ids import INGEST, QUEUEING, placement
+from shared.model.ids import INGEST, QUEUEING, Position, placement
 from shared.ports.snapshots import SnapshotBad, SnapshotMeta
 from shared.snapshots.directory import DirectorySnapshots
 from shared.snapshots.memory import MemorySnapshots
@@ -16,7 +16,7 @@ FOLDER = "placement-2"
 
 
 def meta(position: int) -> SnapshotMeta:
-    return SnapshotMeta(JOURNAL, position, 1, "hash", {INGEST: 4}, len(BODY))
+    return SnapshotMeta(JOURNAL, position, 1, "hash", {INGEST: Position(4)}, len(BODY))
 
 
 @pytest.fixture

@@ -24,7 +24,7 @@ from shared.model.cluster_objects import (
     VolumeAttachment,
 )
 from shared.model.columns import as_numbers, pack
-from shared.model.ids import PodId, SignatureId
+from shared.model.ids import START, PodId, SignatureId
 from shared.model.volumes import Choice
 from shared.scheduling.plugins.volume_binding import VolumeBinding, reached_from, waiting_claims
 
@@ -197,7 +197,7 @@ def decide_volume_outcomes(state: PlacementState) -> Iterator[Event]:
     done = [pod for pod, why in sorted(state.volumes_over.items()) if not why]
     if done:
         nodes = pack(state.volume_waits[pod].node for pod in done)
-        yield VolumesBound(pack(done), nodes, state.world if state.shards > 1 else 0)
+        yield VolumesBound(pack(done), nodes, state.world if state.shards > 1 else START)
     for pod, why in sorted(state.volumes_over.items()):
         yield VolumesFailed(pod, state.volume_waits[pod].node, PRE_BIND + why)
     for pod, wait in sorted(state.volume_waits.items()):

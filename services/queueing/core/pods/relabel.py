@@ -15,7 +15,7 @@ from services.queueing.core.state import Leftovers, QueueingState, Sig, by_numbe
 from services.queueing.core.transitions import Pod
 from shared.events.ingest import PodsRelabelled
 from shared.model.columns import I64, unpack
-from shared.model.ids import INGEST, SignatureId
+from shared.model.ids import INGEST, Position, SignatureId
 
 UNKNOWN, BOUND = int(Pod.UNKNOWN), int(Pod.BOUND)
 
@@ -75,7 +75,7 @@ def _reindex_gangs(state: QueueingState, rows: I64, sigs: I64) -> None:
 
 
 def affected_signatures(
-    state: QueueingState, sigs: Iterable[SignatureId], world: int
+    state: QueueingState, sigs: Iterable[SignatureId], world: Position
 ) -> list[SignatureId]:
     """Return the signatures that an answer is about: those it names, and those made of them after
     the shard's position in ingest's journal.
