@@ -17,6 +17,7 @@ from msgspec import Struct
 from muster.app.journals import all_journals
 from muster.app.mesh import Mesh
 from muster.app.runner import check_mesh
+from muster.cli.output import Time, time_of
 from services.queueing.core.state import QueueingState
 from services.queueing.core.transitions import Pod
 from services.queueing.core.waiting.messages import gang_message, parked_message
@@ -65,7 +66,7 @@ class LiveReason(Struct):
 
 
 class LiveSummary(Struct, kw_only=True):
-    """What `muster run --kubeconfig` has done, in `seconds`, when it was stopped. `pending`: pods
+    """What `muster run --kubeconfig` has done by `time`, in `seconds`. `pending`: pods
     without a node, among them those with scheduling gates (`gated`) and those that fit nowhere
     (`unschedulable`). `bound`: pods that this process bound. `busy`, `unknown`: requests that the
     API server refused for load, and those whose answer was lost. `left_out`: objects that cannot be
@@ -73,6 +74,7 @@ class LiveSummary(Struct, kw_only=True):
     """
 
     run: str
+    time: Time
     seconds: float
     pending: int
     gated: int
@@ -220,10 +222,11 @@ def line_of(standing: Standing) -> str:
     return ", ".join(parts)
 
 
-def summary_of(standing: Standing, run: Path) -> LiveSummary:
-    """Return the state for programs."""
+def summary_of(standing: Standing, run: Path, time_ms: int) -> LiveSummary:
+    """Return the state at a time for programs."""
     return LiveSummary(
         run=str(run),
+        time=time_of(time_ms),
         seconds=round(standing.seconds, 1),
         pending=standing.pending,
         gated=standing.gated,

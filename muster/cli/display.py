@@ -1,12 +1,17 @@
 """Shows the progress of a run: lines that are redrawn in a terminal, a line every few seconds
-elsewhere (for a live cluster log lines). It writes to standard error and decides nothing.
+elsewhere (for a live cluster log lines). It writes to standard error, JSON to standard output, and
+decides nothing.
 """
 
 import logging
+import time
+from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Self, TextIO
 
-from muster.app.live import Standing, line_of
+from muster.app.live import Standing, line_of, summary_of
 from muster.app.runner import PLACING, Progress
+from muster.cli.output import print_json_line
 from muster.cli.terminal import duration
 from shared.model.text import counted, one_line
 from shared.scheduling.api.custom.failures import failures
@@ -101,15 +106,35 @@ def _bar(out: TextIO) -> "Bar":
     )
 
 
+class JsonLines:
+    """The state of a run on a live cluster as lines of JSON on standard output."""
+
+    def __init__(self, run: Path) -> None:
+        """`run` is the folder of the run."""
+        self._run = run
+        self._last = Standing()
+        self._next_s = 0.0
+
+    def show(self, standing: Standing) -> None:
+        """Print the state if it changed, every few seconds at most."""
+        same = replace(self._last, seconds=standing.seconds, bound_per_s=standing.bound_per_s)
+        if standing.seconds >= self._next_s and standing != same:
+            self.print(standing)
+
+    def print(self, standing: Standing) -> None:
+        """Print the state."""
+        self._last, self._next_s = standing, standing.seconds + EVERY_S
+        print_json_line(summary_of(standing, self._run, time.time_ns() // 1_000_000))
+
+
 class LiveDisplay(Lines):
     """The state of a run on a live cluster; `show` takes it."""
 
-    def __init__(self, out: TextIO, quiet: bool = False) -> None:
-        """`quiet` shows nothing (for output that programs read)."""
-        self._quiet = quiet
+    def __init__(self, out: TextIO) -> None:
+        """Show a line that is renewed in a terminal, and lines of the log elsewhere."""
         self._last: list[str] = []
         self._live: Live | None = None
-        if out.isatty() and not quiet:
+        if out.isatty():
             from rich.console import Console
             from rich.live import Live as Renewed
 
@@ -126,7 +151,7 @@ class LiveDisplay(Lines):
             self._live.update(Text("\n".join(lines), overflow="ellipsis"), refresh=True)
             return
         lines = [line_of(standing), *(f"  {reason}" for reason in reasons)]
-        if self._quiet or standing.seconds < self._next_s or lines == self._last:
+        if standing.seconds < self._next_s or lines == self._last:
             return
         self._last, self._next_s = lines, standing.seconds + EVERY_S
         for line in lines:

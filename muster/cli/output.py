@@ -42,6 +42,11 @@ def print_json(value: Any) -> None:
     print(json_text(value))
 
 
+def print_json_line(value: Any) -> None:
+    """To standard output, at once, as one line among others."""
+    print(_compact(value), flush=True)
+
+
 def _compact(value: Any) -> str:
     found = msgspec.to_builtins(value, builtin_types=(datetime,), str_keys=True)
     return json.dumps(found, default=rfc3339)

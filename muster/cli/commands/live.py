@@ -13,12 +13,11 @@ from muster.app.embedded_bus import embedded_bus
 from muster.app.event_loop import loop_factory
 from muster.app.journals import all_journals
 from muster.app.leader_election import Candidate, election_of, identity_in
-from muster.app.live import LiveRunner, Standing, line_of, summary_of
+from muster.app.live import LiveRunner, Standing, line_of
 from muster.app.mesh import Mesh
-from muster.cli.display import LiveDisplay
+from muster.cli.display import JsonLines, LiveDisplay
 from muster.cli.errors import Fault, UsageFault
 from muster.cli.kube_address import kube_cluster, kube_config, open_kube
-from muster.cli.output import print_json
 from muster.cli.profiles import (
     binders_of,
     extender_calls_of,
@@ -92,17 +91,24 @@ def run_live(options: LiveOptions, output: str) -> None:
                 extender_calls=extender_calls_of(profiles, cluster),
                 binders=binders_of(profiles, writes=True),
             )
-            standing = loop.run(
-                _schedule(cluster, mesh, candidate, options, quiet=output == "json")
-            )
+            lines = JsonLines(folder) if output == "json" else None
+            standing = loop.run(_schedule(cluster, mesh, candidate, options, lines))
     except WrongCluster as error:
         raise UsageFault(f"{error}; or name another --run-dir than {folder}") from error
-    _sum_up(standing, folder, output)
+    if lines is not None:
+        lines.print(standing)
+    else:
+        print(f"stopped after {standing.seconds:.1f} s: {line_of(standing)}")
 
 
 async def _schedule(
-    cluster: KubeCluster, mesh: Mesh, candidate: Candidate, options: LiveOptions, quiet: bool
+    cluster: KubeCluster,
+    mesh: Mesh,
+    candidate: Candidate,
+    options: LiveOptions,
+    lines: JsonLines | None,
 ) -> Standing:
+    """Schedule until stopped; show the state as `lines`, or to a person if that is None."""
     await open_kube(cluster, candidate.election)
     log.info(
         "muster %s for pods of %s on %s: %s, Lease %s, run directory %s",
@@ -132,7 +138,9 @@ async def _schedule(
         epoch = await _epoch(client(INGEST))
         mesh.epoch, mesh.store = epoch, EpochStore(mesh.store, epoch)
         mesh.bus_of = lambda journal: EpochBus(client(journal), epoch)
-        with LiveDisplay(sys.stderr, quiet=quiet) as display:
+        if lines is not None:
+            return await LiveRunner(cluster, mesh, lines.show, lost).run()
+        with LiveDisplay(sys.stderr) as display:
             return await LiveRunner(cluster, mesh, display.show, lost).run()
 
 
@@ -142,10 +150,3 @@ async def _epoch(bus: Bus) -> int:
     if known and not known[-1].is_open:
         raise Fault("a reset was not finished: run 'muster reset' again")
     return known[-1].number if known else 1
-
-
-def _sum_up(standing: Standing, folder: Path, output: str) -> None:
-    if output == "json":
-        print_json(summary_of(standing, folder))
-    else:
-        print(f"stopped after {standing.seconds:.1f} s: {line_of(standing)}")

@@ -126,7 +126,7 @@ def muster_run(kubeconfig: Path, folder: Path, *more: str) -> Running:
 
 
 def result_of(out: str) -> dict[str, Any]:
-    """Return the summary of a live run, decoded."""
-    found = json.loads(out)
+    """Return the last state of a live run, decoded."""
+    found = json.loads(out.splitlines()[-1])
     assert isinstance(found, dict)
     return found

@@ -1,5 +1,6 @@
 """Progress: plain lines in a pipe, lines that redraw themselves in a terminal, or nothing."""
 
+import json
 import time
 from io import StringIO
 from pathlib import Path
@@ -10,7 +11,7 @@ import pytest
 from muster.app import live
 from muster.app.live import LiveRunner, Standing, line_of, summary_of
 from muster.app.runner import Progress
-from muster.cli.display import LINE_MAX, LiveDisplay, RunDisplay
+from muster.cli.display import LINE_MAX, JsonLines, LiveDisplay, RunDisplay
 from tests.support.terminal import Terminal
 
 RUN = Path("runs/live")
@@ -49,6 +50,15 @@ def test_a_live_run_logs_only_changes(caplog):
     assert [line.split(" bound")[0].split()[-1] for line in caplog.messages] == ["1", "2", "3"]
 
 
+def test_json_of_a_live_run_is_a_line_for_each_change(capsys):
+    lines = JsonLines(RUN)
+    for at_s, bound in ((0.0, 1), (3.0, 1), (4.0, 2), (5.0, 3), (7.0, 3)):
+        lines.show(standing(at_s, bound))
+    lines.print(standing(8.0, 3))
+    found = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [(one["seconds"], one["bound"]) for one in found] == [(0, 1), (4, 2), (7, 3), (8, 3)]
+
+
 def test_log_lines_of_a_live_run_are_cut(caplog):
     caplog.set_level("INFO", "muster.run")
     with LiveDisplay(StringIO()) as display:
@@ -63,7 +73,7 @@ def test_a_live_run_reports_events_that_were_not_sent():
     assert "dropped" not in line_of(standing(1.0, 2))
     dropped = Standing(bound=2, requests={"events_sent": 9, "events_dropped": 1_234})
     assert line_of(dropped).endswith(", 1,234 events dropped")
-    assert summary_of(dropped, RUN).events_dropped == 1_234
+    assert summary_of(dropped, RUN, 0).events_dropped == 1_234
 
 
 def test_a_live_run_counts_bad_snapshots():
@@ -92,7 +102,7 @@ def test_a_live_run_reports_objects_left_out():
     assert "left out" not in line_of(standing(1.0, 2))
     left_out = Standing(left_out={"Node": 1, "Pod": 1_234})
     assert line_of(left_out).endswith(", left out: 1 Node and 1,234 Pod")
-    assert summary_of(left_out, RUN).left_out == {"Node": 1, "Pod": 1_234}
+    assert summary_of(left_out, RUN, 0).left_out == {"Node": 1, "Pod": 1_234}
 
 
 def standing(seconds: float, bound: int) -> Standing:

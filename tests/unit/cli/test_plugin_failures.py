@@ -80,7 +80,7 @@ def test_progress_and_metrics_count_the_failures(words, tmp_path, capsys):
     capsys.readouterr()
     standing = Standing(plugin_failures=failures())
     assert line_of(standing).endswith(LINE)
-    assert summary_of(standing, tmp_path).plugin_failures[0].method == "score"
+    assert summary_of(standing, tmp_path, 0).plugin_failures[0].method == "score"
     out = io.StringIO()
     RunDisplay(out, "world").show(Progress(total=5, seconds=4.0))
     assert out.getvalue().endswith("plugin failures: 1\n")
