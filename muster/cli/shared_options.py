@@ -7,6 +7,7 @@ from typing import Any
 import click
 
 from muster.cli import logs
+from muster.cli.completion import complete_run, complete_subject
 from shared.model.ids import SHARDS_MAX
 
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
@@ -39,6 +40,7 @@ run = click.argument(
     type=FILE,
     required=False,
     metavar="[RUN]",
+    shell_complete=complete_run,
     help=f"The run's directory, finished or running.  {NEWEST}",
 )
 subject = click.argument(
@@ -46,6 +48,7 @@ subject = click.argument(
     nargs=-1,
     required=True,
     metavar="[KIND/][NAMESPACE/]NAME [RUN]",
+    shell_complete=complete_subject,
     help=f"A pod, gang/NAME or node/NAME; and the run's directory.  {NEWEST}",
 )
 namespace = click.option(

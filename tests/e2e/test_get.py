@@ -6,7 +6,9 @@ import json
 import shutil
 
 import pytest
+from click.shell_completion import ShellComplete
 
+from muster.cli.main import app
 from tests.e2e.console import complaint, muster, run_of_examples
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("recorded-run")]
@@ -31,6 +33,23 @@ def test_lists_agree_with_the_summary_of_the_run(run):
     gangs = muster("get", "gangs", run).out.splitlines()
     assert len(gangs) == 1 + summary["gangs"]
     assert gangs[1].startswith("default/training/everything  waiting    12       0/12    ")
+
+
+def test_a_shell_offers_the_names_in_the_newest_run_and_the_runs(run, monkeypatch):
+    monkeypatch.chdir(run.parent.parent)
+    shell = ShellComplete(app, {}, "muster", "_MUSTER_COMPLETE")
+
+    def offered(words: str) -> list[str]:
+        *before, incomplete = words.split(" ")
+        return [one.value for one in shell.get_completions(before, incomplete)]
+
+    assert offered("why ") == ["pod/", "gang/", "node/"]
+    assert offered("story pod/default/la") == ["pod/default/latecomer"]
+    assert "node/gpu-c1" in offered("why node/")
+    assert offered("why pod/default/latecomer ") == ["runs/first"]
+    assert offered("replay runs/f") == ["runs/first"]
+    monkeypatch.chdir(run)
+    assert offered("why pod/") == [], "there is no run"
 
 
 def test_names_are_those_that_why_takes(run):
