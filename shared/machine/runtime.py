@@ -135,7 +135,8 @@ class Rhythm:
     `is_alert`, not while the core has a timer running. Between two turns an owner lets the loop
     turn `behind` times, so that those before it in the flow go first. Silence is recorded every
     `heartbeat_ms`; values above HEARTBEAT_MS are for owners without standbys. An owner rests for
-    `rest_ms` at most; a jump of the wall clock counts as twice that.
+    `rest_ms` at most; a jump of the wall clock counts as twice that. Inputs without a record are
+    recorded after `quiet_ms`: with the next heartbeat, or a second later where owners rest longer.
     """
 
     pace_ms: int = 0
@@ -145,6 +146,11 @@ class Rhythm:
     behind: int = 0
     heartbeat_ms: int = HEARTBEAT_MS
     rest_ms: int = HEARTBEAT_MS
+
+    @property
+    def quiet_ms(self) -> int:
+        """See Rhythm."""
+        return HEARTBEAT_MS if self.rest_ms > HEARTBEAT_MS else self.heartbeat_ms
 
 
 @dataclass
@@ -393,7 +399,7 @@ class Owner(Generic[S]):
         probe(AFTER_DECIDE)
         self.stats.steps += 1
         self.stats.inputs += count
-        beat_ms = HEARTBEAT_MS if self._quiet else self._rhythm.heartbeat_ms
+        beat_ms = self._rhythm.quiet_ms if self._quiet else self._rhythm.heartbeat_ms
         beat = now_ms - self._appended_ms >= beat_ms
         full = len(self._quiet) >= QUIET_RANGES_MAX
         if events or received or beat or full or self._note:
