@@ -8,7 +8,7 @@ servers="${MUSTER_SERVERS:-$here/../../.servers}"
 pom="$here/kafka/pom.xml"
 target="$servers/kafka"
 
-# The stamp holds the pom, so a changed version installs anew.
+# The stamp holds the pom, so a changed version is installed.
 if cmp -s "$pom" "$target/installed.xml"; then
   echo "Kafka is installed in .servers/kafka (or MUSTER_SERVERS)"
   exit 0

@@ -14,8 +14,8 @@ from pathlib import Path
 
 import msgspec
 
+from muster.cli.addresses.kube import SCHEDULER_NAME
 from muster.cli.errors import Fault, UsageFault
-from muster.cli.kube_address import SCHEDULER_NAME
 from muster.cli.run_directory import IDENTITY
 from shared.kubernetes.client.client import KubeClient
 from shared.kubernetes.client.credentials import Credentials

@@ -153,7 +153,7 @@ def run(  # noqa: PLR0913 (one parameter per option)
         for option, given in (("--plain", plain), ("--speed", speed), ("--seed", seed), *limits):
             if given not in (None, False):
                 raise UsageFault(f"{option}: cannot be combined with --kubeconfig")
-        from muster.cli.bus_address import parse_metrics
+        from muster.cli.addresses.bus import parse_metrics
         from muster.cli.commands.live import LiveOptions, run_live
 
         run_live(
@@ -248,7 +248,7 @@ def serve(  # noqa: PLR0913 (one parameter per option)
     cut_journals: bool,
 ) -> None:
     """Own some of the mesh's journals in this process, until it is stopped."""
-    from muster.cli.bus_address import parse_metrics
+    from muster.cli.addresses.bus import parse_metrics
     from muster.cli.commands.serve import Serving
     from muster.cli.commands.serve import serve as start
     from shared.machine.snapshots import SnapshotPolicy

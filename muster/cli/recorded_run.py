@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from muster.app.journals import all_journals, partitions, topics
-from muster.cli.bus_address import BusAddress, parse_bus
+from muster.cli.addresses.bus import BusAddress, parse_bus
 from muster.cli.errors import Fault, UsageFault
 from muster.cli.run_directory import META, SNAPSHOTS, existing_run, read_meta
 from shared.bus.sqlite.bus import SqliteBus, SqliteLog

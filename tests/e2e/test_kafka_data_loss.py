@@ -14,7 +14,7 @@ from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 
 from loadtest.processes import Child
 from muster.app.journals import all_journals
-from muster.cli.cluster_address import open_cluster, parse_cluster
+from muster.cli.addresses.cluster import open_cluster, parse_cluster
 from shared.bus.kafka.settings import KafkaSettings
 from shared.bus.kafka.topics import MESSAGE_BYTES_MAX, topic_settings
 from shared.events.observed import PodsSeen
@@ -141,7 +141,7 @@ def test_a_deleted_topic_ends_every_process_until_a_reset(broker, tmp_path):
             assert "topic deleted.permit is gone from the broker" in line
             assert "'muster reset'" in line
         print(f"ended {time.monotonic() - began_s:.1f} s after the topic was deleted")
-        mesh.start()  # which makes the topic anew
+        mesh.start()  # which makes the topic again
         for line in mesh.last_lines():
             assert "permit/0: ends at 0, but went up to" in line
         mesh.reset()

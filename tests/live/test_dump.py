@@ -19,7 +19,7 @@ from tests.support.kube_options import KubeOptions
 from tests.support.kube_server import KubeServers
 
 pytestmark = [pytest.mark.kube, pytest.mark.slow, pytest.mark.xdist_group("kube")]
-LISTER, NOBODY = User("lister"), User("nobody")
+LISTER, STRANGER = User("lister"), User("stranger")
 RBAC = "rbac.authorization.k8s.io"
 LISTED = [("", "nodes"), ("", "pods"), ("policy", "poddisruptionbudgets")]
 
@@ -29,7 +29,7 @@ def servers(new_cluster: NewCluster) -> KubeServers:
     """Two nodes, a pod on one of them, and a pending pod of a priority class. A user may list what
     scheduling depends on, and nothing else.
     """
-    servers = new_cluster(KubeOptions(authorization_mode="RBAC"), users=[LISTER, NOBODY])
+    servers = new_cluster(KubeOptions(authorization_mode="RBAC"), users=[LISTER, STRANGER])
     api = servers.api
     pairs = [*LISTED, *((kind.group, kind.resource) for kind in OTHER_KINDS)]
     rules = [
@@ -114,8 +114,8 @@ def test_a_pod_of_a_live_cluster_that_has_a_node_is_asked_about_as_if_it_had_non
 
 
 def test_what_may_not_be_listed_is_said(servers: KubeServers):
-    done = score(servers, NOBODY, "--pod", "asked")
+    done = score(servers, STRANGER, "--pod", "asked")
     assert done.returncode == 1
     (line,) = done.stderr.splitlines()
     assert line.startswith("muster: the cluster refuses a list: 403: ")
-    assert 'User "nobody" cannot list resource' in line
+    assert 'User "stranger" cannot list resource' in line

@@ -21,7 +21,7 @@ Rule = Literal[
     "effects wait for the acknowledgement",
     "snapshots are of acknowledged state",
     "a claim folds everything before it",
-    "a claim that others came before folds anew",
+    "a claim that others came before folds again",
 ]
 
 CLAIM, VALUE = 0, 1
@@ -121,7 +121,7 @@ def acknowledged(state: State, which: int, position: int, rule: Rule) -> Iterato
     assert entry is not None
     if entry.kind == CLAIM:
         looked = owner._replace(phase="running", term=position, next=position + 1, pending=None)
-        if position == owner.term or rule == "a claim that others came before folds anew":
+        if position == owner.term or rule == "a claim that others came before folds again":
             yield put(state, which, looked)
         else:
             yield from (put(state, which, new) for new in recover(state, position, rule))
@@ -243,7 +243,7 @@ def test_every_interleaving_of_two_owners_keeps_exactly_once_and_fencing() -> No
         "effects wait for the acknowledgement",
         "snapshots are of acknowledged state",
         "a claim folds everything before it",
-        "a claim that others came before folds anew",
+        "a claim that others came before folds again",
     ],
 )
 def test_each_rule_is_needed(rule: Rule) -> None:

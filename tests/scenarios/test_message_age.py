@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from muster.cli.kube_address import kube_config
+from muster.cli.addresses.kube import kube_config
 from services.binding.core.core import BindingCore
 from services.binding.core.status_patches import REFRESHES_PER_S
 from services.queueing.core.core import QueueingCore

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 from muster.app.event_loop import loop_factory
-from muster.cli.cluster_address import parse_cluster
+from muster.cli.addresses.cluster import parse_cluster
 from muster.cli.errors import Fault
 from muster.cli.service_options import parse_settings, sim_config
 from shared.ports.cluster import NO_MARKS, Marks, Watched

@@ -4,8 +4,8 @@ import asyncio
 from typing import Any
 
 from muster.app.event_loop import loop_factory
+from muster.cli.addresses.kube import kube_cluster
 from muster.cli.errors import Fault, UsageFault
-from muster.cli.kube_address import kube_cluster
 from shared.events.base import Event
 from shared.kubernetes.client.client import ApiError, KubeClient
 from shared.kubernetes.client.credentials import KubeconfigError

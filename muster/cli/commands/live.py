@@ -15,9 +15,9 @@ from muster.app.journals import all_journals
 from muster.app.leader_election import Candidate, election_of, identity_in
 from muster.app.live import LiveRunner, Standing, line_of
 from muster.app.mesh import Mesh
+from muster.cli.addresses.kube import kube_cluster, kube_config, open_kube
 from muster.cli.display import JsonLines, LiveDisplay
 from muster.cli.errors import Fault, UsageFault
-from muster.cli.kube_address import kube_cluster, kube_config, open_kube
 from muster.cli.profiles import (
     binders_of,
     extender_calls_of,

@@ -7,8 +7,8 @@ from typing import Protocol
 
 from muster.app.journals import all_journals, partitions
 from muster.app.mesh import WallClock, default_owner
-from muster.cli.bus_address import Clients, parse_bus
-from muster.cli.cluster_address import open_cluster, parse_cluster
+from muster.cli.addresses.bus import Clients, parse_bus
+from muster.cli.addresses.cluster import open_cluster, parse_cluster
 from muster.cli.errors import Fault, UsageFault
 from shared.machine.reset import EPOCHS, Epoch, ResetFailed, epochs, renamed, reset
 from shared.machine.runtime import Host
@@ -38,7 +38,7 @@ def reset_mesh(
         raise UsageFault("reset: name a --cluster or a --kubeconfig")
     client: ClosableCluster
     if kubeconfig:
-        from muster.cli.kube_address import kube_cluster
+        from muster.cli.addresses.kube import kube_cluster
 
         client = kube_cluster(kubeconfig, schedulers)
     else:

@@ -13,8 +13,8 @@ from muster.app.event_loop import loop_factory
 from muster.app.journals import all_journals, partitions, topics
 from muster.app.mesh import OUTSIDE, Mesh, default_owner
 from muster.app.runner import first_error
-from muster.cli.bus_address import BusAddress, parse_bus
-from muster.cli.cluster_address import open_cluster, parse_cluster
+from muster.cli.addresses.bus import BusAddress, parse_bus
+from muster.cli.addresses.cluster import open_cluster, parse_cluster
 from muster.cli.errors import Fault, UsageFault
 from muster.cli.profiles import (
     binders_of,
@@ -126,12 +126,12 @@ class _Kube:
         """Make an unconnected client. Raises UsageFault."""
         # The client takes 120 ms to import; only commands that use it load it.
         from muster.app.leader_election import Candidate
-        from muster.cli import kube_address
+        from muster.cli.addresses import kube
 
         if what.cluster:
             raise UsageFault("--cluster and --kubeconfig exclude each other")
-        self.cluster = kube_address.kube_cluster(what.kubeconfig, names)
-        self._names, self._address = names, kube_address
+        self.cluster = kube.kube_cluster(what.kubeconfig, names)
+        self._names, self._address = names, kube
         self._candidate = Candidate(election, what.kubeconfig, identity, is_shared=True)
 
     def config(self, config: dict[str, Any]) -> dict[str, Any]:

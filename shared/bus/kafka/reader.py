@@ -218,7 +218,7 @@ class KafkaReader:
                 self._doubt()
                 expected = isinstance(error, KafkaError | OSError | BusUnavailable)
                 log.warning(
-                    "reading from %s failed, connecting anew: %r",
+                    "reading from %s failed, connecting again: %r",
                     self._settings.bootstrap,
                     error,
                     exc_info=not expected,

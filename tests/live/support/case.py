@@ -20,7 +20,7 @@ class Case:
         self.begin()
 
     def begin(self) -> None:
-        """Begin anew: earlier changes are not checked."""
+        """Check changes from now on only."""
         self.since = self.history.settle()
         self.since_s = time.time()
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from muster.cli.bus_address import parse_bus, parse_metrics
+from muster.cli.addresses.bus import parse_bus, parse_metrics
 from muster.cli.errors import UsageFault
 from muster.cli.service_options import mesh_config, parse_settings, sim_config
 

@@ -7,7 +7,7 @@ import pytest
 from muster.app.journals import all_journals
 from muster.app.mesh import make_core
 from muster.app.pacing import KAFKA_REST_MS, LINGER_MS, ONE_PROCESS, OVER_KAFKA, rhythm
-from muster.cli.bus_address import parse_bus
+from muster.cli.addresses.bus import parse_bus
 from shared.bus.kafka import bus
 from shared.model.ids import BINDING, INGEST, service_of
 

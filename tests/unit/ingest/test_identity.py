@@ -121,7 +121,7 @@ def test_terminating_pods_are_known_when_a_rule_arrives():
 
 
 def test_numbers_of_signatures_do_not_depend_on_a_snapshot():
-    """A loaded state numbers label sets anew, in the order of their labels."""
+    """A loaded state numbers label sets again, in the order of their labels."""
     stays, loaded = Steps(IngestCore()), Steps(IngestCore())
     for steps in (stays, loaded):
         steps.when(Configured({}), pods("web", labels=WEB), pods("db", labels=DB))

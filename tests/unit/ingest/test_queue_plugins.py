@@ -93,7 +93,7 @@ def test_pods_of_other_schedulers_are_not_recorded(plugins):
     steps = ingest(schedulers=("mine",))
     steps.when(pods("a"))
     decided = steps.when(Configured({"ingest": _options(plugins[0])}))
-    assert names(decided) == ["SignaturesQueued"], "they are told once they are seen again"
+    assert names(decided) == ["SignaturesQueued"], "the pods follow when they are seen again"
 
 
 def test_a_changed_order_records_no_pods_again(plugins):

@@ -28,7 +28,7 @@ def test_each_shard_gets_each_start_of_its_pods_once():
     steps.when(nodes(*(f"n{i}" for i in range(12))))
     shard = {held.node.name: held.shard for held in steps.state.nodes.values()}
     steps.when(pods(*(f"p{i}" for i in range(12)), on=" ".join(f"n{i}" for i in range(12))))
-    decided = steps.when(started(**{f"p{i}": 100 + i for i in range(12)}, nobody=7))
+    decided = steps.when(started(**{f"p{i}": 100 + i for i in range(12)}, unknown=7))
     assert sorted(pairs(decided)) == sorted((shard[f"n{i}"], i + 1, 100 + i) for i in range(12))
     assert steps.when(started(p0=100, p3=103)) == []
     assert pairs(steps.when(started(p0=100, p3=104))) == [(shard["n3"], 4, 104)]

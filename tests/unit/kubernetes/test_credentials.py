@@ -12,8 +12,8 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from muster.cli.addresses.kube import kube_cluster, open_kube
 from muster.cli.errors import UsageFault
-from muster.cli.kube_address import kube_cluster, open_kube
 from shared.kubernetes.client import credentials as kube_credentials
 from shared.kubernetes.client.client import KubeClient
 from shared.kubernetes.client.credentials import IN_CLUSTER, Credentials, KubeconfigError

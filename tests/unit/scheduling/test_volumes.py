@@ -88,17 +88,19 @@ def test_attached_volumes_follow_every_charge():
             table.remove_nodes([1])
             charged = [one for one in charged if one[1] != 1]
             table.set_nodes([1], [node(1)])
-        anew = AttachedColumns(table.storage, table.nodes)
+        rebuilt = AttachedColumns(table.storage, table.nodes)
         for row in range(table.size):
-            anew.write(row, table.counters.volumes.rows.get(row, {}))
+            rebuilt.write(row, table.counters.volumes.rows.get(row, {}))
         expected = {
             row: {(s.uses[0]) for s, number in charged if at(table, number) == row}
             for row in range(table.size)
         }
         for row, uses in expected.items():
             assert set(table.counters.volumes.rows.get(row, {})) == uses
-        assert columns_of(table)[0] == anew.count(DRIVER).tolist()
-        assert columns_of(table)[1] == [sorted(anew.rows((DRIVER, f"h{i}"))) for i in range(CLAIMS)]
+        assert columns_of(table)[0] == rebuilt.count(DRIVER).tolist()
+        assert columns_of(table)[1] == [
+            sorted(rebuilt.rows((DRIVER, f"h{i}"))) for i in range(CLAIMS)
+        ]
 
 
 def changed(draw: Random, known: Storage) -> None:
@@ -142,11 +144,13 @@ def test_attached_volumes_follow_every_change_of_storage(seed, monkeypatch):
             table.charge(draw.choice(sigs), rows(draw.randrange(table.size)))
         if draw.random() < 0.3:
             continue
-        anew = AttachedColumns(table.storage, table.nodes)
+        rebuilt = AttachedColumns(table.storage, table.nodes)
         for row in range(table.size):
-            anew.write(row, table.counters.volumes.rows.get(row, {}))
-        assert columns_of(table)[0] == anew.count(DRIVER).tolist()
-        assert columns_of(table)[1] == [sorted(anew.rows((DRIVER, f"h{i}"))) for i in range(CLAIMS)]
+            rebuilt.write(row, table.counters.volumes.rows.get(row, {}))
+        assert columns_of(table)[0] == rebuilt.count(DRIVER).tolist()
+        assert columns_of(table)[1] == [
+            sorted(rebuilt.rows((DRIVER, f"h{i}"))) for i in range(CLAIMS)
+        ]
         where = (table.nodes, table.static_version)
         maintained, fresh = table.storage.csi, CsiColumns(table.storage.csi_nodes)
         assert maintained.limits(DRIVER, *where).tolist() == fresh.limits(DRIVER, *where).tolist()

@@ -99,6 +99,6 @@ def test_an_up_to_date_build_is_left_alone(tools: Path):
     done = install(tools, "etcd")
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.startswith("etcd is installed in")
-    # Another version is built anew, for which there is no go here.
+    # Another version is built again, for which there is no go here.
     (built / "installed").write_text(f"flags -s -w\n{stamp}\n", encoding="utf-8")
     assert install(tools, "etcd").returncode == 1

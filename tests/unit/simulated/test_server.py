@@ -98,7 +98,7 @@ async def test_a_lost_connection_leaves_binds_unknown_and_they_may_land(address,
             while cluster.pods["uid-a"].node != "node-1":  # noqa: ASYNC110 (there is no signal)
                 await asyncio.sleep(0.01)
         (read,) = await served.client.read([PodRef("uid-a")])
-        assert read.node == "node-1", "the client connects anew"
+        assert read.node == "node-1", "the client connects again"
 
 
 async def test_an_unsent_request_is_busy_not_unknown():

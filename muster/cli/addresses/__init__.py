@@ -1,0 +1,1 @@
+"""Addresses of the command line and their clients: a bus, a simulated cluster, an API server."""
