@@ -6,9 +6,19 @@ import pytest
 
 from muster.app.journals import all_journals
 from muster.app.mesh import make_core
-from muster.app.pacing import KAFKA_REST_MS, LINGER_MS, ONE_PROCESS, OVER_KAFKA, rhythm
+from muster.app.pacing import (
+    ALONE_MS,
+    KAFKA_REST_MS,
+    LINGER_MS,
+    ONE_PROCESS,
+    OVER_KAFKA,
+    VIRTUAL,
+    Pace,
+    rhythm,
+)
 from muster.cli.addresses.bus import parse_bus
 from shared.bus.kafka import bus
+from shared.machine.runtime import HEARTBEAT_MS
 from shared.model.ids import BINDING, INGEST, service_of
 
 READ = {
@@ -53,3 +63,19 @@ def test_ingest_alone_keeps_a_pace_and_only_outcomes_of_binds_wait(address, pace
 def test_over_kafka_turns_are_further_apart_and_outcomes_wait_for_nothing():
     assert OVER_KAFKA.turns_ms > ONE_PROCESS.turns_ms
     assert OVER_KAFKA.outcomes_ms == 0
+
+
+@pytest.mark.parametrize(
+    ("pace", "is_alone", "quiet_ms"),
+    [
+        (ONE_PROCESS, True, ALONE_MS),
+        (OVER_KAFKA, False, HEARTBEAT_MS),
+        (VIRTUAL, True, HEARTBEAT_MS),
+    ],
+)
+def test_quiet_inputs_cost_no_records_of_their_own_on_the_wall_clock(
+    pace: Pace, is_alone: bool, quiet_ms: int
+):
+    """On virtual time an owner rests for an hour, which is too long for an answer of `why`."""
+    for name in all_journals(1):
+        assert rhythm(make_core(name, 1), pace, is_alone).quiet_ms == quiet_ms
