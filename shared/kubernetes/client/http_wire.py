@@ -201,18 +201,28 @@ class Wire:
             old.close()
 
     async def _connect(self) -> Connection:
-        loop = asyncio.get_running_loop()
+        loop, tls = asyncio.get_running_loop(), self._tls
+        connection = Connection(tls)
+        plain: asyncio.Transport | None = None
         try:
             async with asyncio.timeout(CONNECT_TIMEOUT_S):
-                tls = self._tls
-                _, connection = await loop.create_connection(
-                    lambda: Connection(tls),
+                plain, _ = await loop.create_connection(
+                    lambda: connection if tls is None else asyncio.Protocol(),
                     self._host,
                     self._port,
-                    ssl=tls,
-                    server_hostname=self._name,
                 )
-        except (OSError, TimeoutError) as error:
+                if tls is not None:
+                    transport = await loop.start_tls(
+                        plain, connection, tls, server_hostname=self._name
+                    )
+                    assert transport is not None
+                    connection.connection_made(transport)
+        except BaseException as error:
+            # A cancelled handshake leaves its socket open.
+            if plain is not None:
+                plain.abort()
+            if not isinstance(error, OSError | TimeoutError):
+                raise
             reason = str(error) or f"no connection within {CONNECT_TIMEOUT_S:.0f} s"
             raise NotSent(f"{self._host}:{self._port}: {reason}") from error
         self._all[connection] = True

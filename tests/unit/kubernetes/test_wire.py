@@ -3,9 +3,11 @@ without one.
 """
 
 import asyncio
+import gc
 import json
 import ssl
 from collections.abc import AsyncIterator, Callable
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import asynccontextmanager
 
 import pytest
@@ -301,6 +303,46 @@ def test_tls_is_verified(tmp_path, loop: str):
     factory = uvloop.new_event_loop if loop == "uvloop" else asyncio.new_event_loop
     with asyncio.Runner(loop_factory=factory) as runner:
         runner.run(go())
+
+
+@pytest.mark.parametrize("loop", ["asyncio", "uvloop"])
+def test_a_request_cancelled_at_any_turn_leaves_no_open_socket(tmp_path, loop: str):
+    import uvloop
+
+    make_certificates(tmp_path)
+    server_tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    server_tls.load_cert_chain(tmp_path / "server.crt", tmp_path / "server.key")
+    ours = verifying(tmp_path / "ca.crt")
+    factory = uvloop.new_event_loop if loop == "uvloop" else asyncio.new_event_loop
+
+    async def serve(ready: Future[int], end: asyncio.Event) -> None:
+        server = await asyncio.start_server(Server(answer), "127.0.0.1", 0, ssl=server_tls)
+        ready.set_result(server.sockets[0].getsockname()[1])
+        await end.wait()
+        server.close()
+        await asyncio.sleep(0.1)
+
+    async def go(turns: int, port: int) -> None:
+        wire = Wire(f"https://127.0.0.1:{port}", ours, None)
+        asking = asyncio.create_task(ask(wire))
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        asking.cancel()
+        await asyncio.gather(asking, return_exceptions=True)
+        wire.close()
+        await asyncio.sleep(0)
+
+    ready: Future[int] = Future()
+    end = asyncio.Event()
+    with asyncio.Runner() as server_runner, ThreadPoolExecutor(1) as pool:
+        serving = pool.submit(server_runner.run, serve(ready, end))
+        port = ready.result(10)
+        for turns in range(150):
+            with asyncio.Runner(loop_factory=factory) as runner:
+                runner.run(go(turns, port))
+        gc.collect()
+        server_runner.get_loop().call_soon_threadsafe(end.set)
+        serving.result(10)
 
 
 async def test_requests_during_a_renewal_are_answered_and_their_connections_close(tmp_path):
