@@ -4,7 +4,7 @@ It answers on the loop that does the work, so a process whose loop hangs does no
 A process that stands by is ready: it takes over when it has to.
 """
 
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import NamedTuple
 
@@ -14,7 +14,9 @@ from prometheus_client.exposition import CONTENT_TYPE_LATEST
 
 from muster.app.mesh import Mesh
 from muster.cli.errors import UsageFault
-from shared.adapters.metrics import registry_of
+from muster.metrics.collector import registry_with
+from muster.metrics.follow import Followed
+from muster.metrics.lag import Lag
 from shared.model.ids import INGEST, JournalName
 from shared.model.text import one_line
 
@@ -92,10 +94,14 @@ async def health_server(
     # A simulated cluster has no objects that cannot be used.
     left_out = getattr(mesh.cluster, "left_out", None)
     counts = dict if left_out is None else left_out.counts
-    registry = registry_of(mesh.owners, counts)
+    followed = Followed()
+    mesh.follow = followed.attach
+    lag = Lag(mesh.owners)
+    registry = registry_with(followed, mesh.owners, counts, lag)
     async with AsyncExitStack() as stack:
         try:
-            server = served(registry, checks_of(mesh, journals, leader), host, port)
+            checks = checks_of(mesh, journals, leader)
+            server = served(registry, checks, host, port, lag.measure)
             await stack.enter_async_context(server)
         except OSError as error:
             raise UsageFault(f"--metrics-port {host}:{port}: {error.strerror}") from error
@@ -104,7 +110,11 @@ async def health_server(
 
 @asynccontextmanager
 async def served(
-    registry: CollectorRegistry, checks: Checks, host: str, port: int
+    registry: CollectorRegistry,
+    checks: Checks,
+    host: str,
+    port: int,
+    before_scrape: Callable[[], Awaitable[None]] | None = None,
 ) -> AsyncIterator[None]:
     """Serve while the context is open. Raises OSError if the address cannot be used."""
 
@@ -119,6 +129,8 @@ async def served(
         return web.Response(text=text, status=OK if is_ready else UNAVAILABLE)
 
     async def metrics(_request: web.Request) -> web.Response:
+        if before_scrape is not None:
+            await before_scrape()
         return web.Response(
             body=generate_latest(registry), headers={"Content-Type": CONTENT_TYPE_LATEST}
         )

@@ -74,6 +74,7 @@ class MeshMember(Member):
     outage = ""
     standing_by_s = 0.0
     config: Mapping[str, Any] = MappingProxyType({})
+    follow: Callable[[Owner[Any]], None] | None = None
 
     def on_bus_failed(self, error: Exception) -> None:
         if not self.outage:
@@ -118,12 +119,14 @@ class MeshMember(Member):
             log.info("took over %s from %s after %.1f s", self.journal, self.standing_by, seconds)
         for text in owner.stats.bad_snapshots:
             log.warning("%s: skipped a snapshot: %s", self.journal, text)
+        if self.follow is not None:
+            self.follow(owner)
 
 
 @dataclass
 class Mesh:
     """The parts that members share. `bus_of` makes a bus client for each member; `shared_bus`
-    closes the store below when the mesh ends.
+    closes the store below when the mesh ends. `follow` gets each owner that has just claimed.
     """
 
     bus_of: Callable[[JournalName], Bus]
@@ -139,6 +142,7 @@ class Mesh:
     host: Host | None = None
     extender_calls: ExtenderCalls | None = None
     binders: Binders | None = None
+    follow: Callable[[Owner[Any]], None] | None = None
     members: dict[str, MeshMember] = field(default_factory=dict)
 
     def member(self, journal: JournalName) -> MeshMember:
@@ -163,7 +167,7 @@ class Mesh:
             )
 
         member = MeshMember(journal, bus, host, make_owner)
-        member.config = self.config
+        member.config, member.follow = self.config, self.follow
         return member
 
     def _shell(self, journal: JournalName) -> Shell:

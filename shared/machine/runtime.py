@@ -225,6 +225,7 @@ class Owner(Generic[S]):
         self._rhythm = rhythm or Rhythm()
         self._lingering: asyncio.TimerHandle | None = None
         self._lingering_until_s = 0.0
+        self.on_turn: Callable[[float], None] | None = None  # told how long each took, s
 
     @property
     def state(self) -> S:
@@ -323,7 +324,10 @@ class Owner(Generic[S]):
                 await self._rest()
                 began_s = loop.time()
                 await self._turn()
-                left_s = began_s + self._rhythm.pace_ms / 1000 - loop.time()
+                ended_s = loop.time()
+                if self.on_turn is not None:
+                    self.on_turn(ended_s - began_s)
+                left_s = began_s + self._rhythm.pace_ms / 1000 - ended_s
                 if left_s > 0:
                     await asyncio.sleep(left_s)
         except (AssertionError, LookupError, ValueError):

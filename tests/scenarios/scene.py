@@ -14,6 +14,8 @@ from muster.app.journals import all_journals
 from muster.app.mesh import Mesh
 from muster.app.virtual_time import SimClock, VirtualLoop, inline
 from muster.cli.recorded_run import Recorded
+from muster.metrics.collector import registry_with
+from muster.metrics.follow import Followed
 from shared.bus.memory import MemoryBus, MemoryLog
 from shared.events.ingest import PodsNamed
 from shared.events.observed import PodsSeen
@@ -46,10 +48,11 @@ def node(name: str, cpu_milli: int, **more: Any) -> Node:
 
 
 class Scene:
-    """Names are uids without their first letters."""
+    """Names are uids without their first letters. `mesh` is followed by `followed`."""
 
-    def __init__(self, cluster: SimCluster, log: MemoryLog, placements: int) -> None:
-        self.cluster, self._log, self._placements = cluster, log, placements
+    def __init__(self, cluster: SimCluster, log: MemoryLog, mesh: Mesh, followed: Followed) -> None:
+        self.cluster, self._log, self._placements = cluster, log, mesh.placements
+        self._mesh, self._followed = mesh, followed
         self._specs: dict[str, PodSpec] = {}
 
     def pods(
@@ -137,6 +140,11 @@ class Scene:
                 message = event.message
         return message
 
+    def metric(self, name: str, **labels: str) -> float | None:
+        """Return a metric's present value."""
+        registry = registry_with(self._followed, self._mesh.owners)
+        return registry.get_sample_value(name, labels)
+
     def lengths(self) -> dict[str, int]:
         """Return how many records each journal has."""
         names = all_journals(self._placements)
@@ -177,6 +185,7 @@ def play(
         cluster, log = SimCluster(world, SimConfig(seed=1, grace_ms=grace_ms)), MemoryLog()
         loop = asyncio.get_running_loop()
         numbers = iter(range(1_000))
+        followed = Followed()
         mesh = Mesh(
             bus_of=lambda _journal: MemoryBus(log),
             store=MemorySnapshots(),
@@ -195,9 +204,10 @@ def play(
             binders=binders,
             extender_calls=extender_calls,
             host=Host(SimClock(loop), "scene", lambda: str(next(numbers)), inline),
+            follow=followed.attach,
         )
         serving = asyncio.create_task(mesh.serve(all_journals(placements)))
-        scene = Scene(cluster, log, placements)
+        scene = Scene(cluster, log, mesh, followed)
         cluster.start()
         try:
             await scene.settle()

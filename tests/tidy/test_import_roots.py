@@ -13,6 +13,7 @@ from tests.tidy.source import ROOT, at, python_files, report, tree_of
 IMPORT_ROOTS = ("services", "shared", "muster")
 LOGGER_MAKERS = {"getLogger", "get_logger"}
 METRIC_TYPES = {"Counter", "Gauge", "Histogram", "Summary", "Info", "Enum"}
+METRIC_PREFIXES = ("muster_", "scheduler_")
 METRIC_SUFFIXES = ("MetricFamily",)
 
 
@@ -61,7 +62,9 @@ def constant_text(node: ast.expr | None) -> str:
 
 
 def naming_offence(call: ast.Call) -> str | None:
-    """A logger not named ``muster`` or ``muster.*``, or a metric not named ``muster_*``."""
+    """A logger not named ``muster`` or ``muster.*``, or a metric not named ``muster_*``, or as in
+    kube-scheduler.
+    """
     name = called_name(call)
     first = call.args[0] if call.args else None
     literal = constant_text(first)
@@ -72,7 +75,7 @@ def naming_offence(call: ast.Call) -> str | None:
         )
     if name in METRIC_TYPES or name.endswith(METRIC_SUFFIXES):
         described = len(call.args) > 1 and literal != ""
-        if described and not literal.startswith("muster_"):
+        if described and not literal.startswith(METRIC_PREFIXES):
             return f"metric {literal} without the product's name"
     return None
 

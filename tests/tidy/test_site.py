@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from shared.adapters.metrics import registry_of
+from muster.metrics.collector import registry_with
+from muster.metrics.follow import Followed
 from tests.contract.test_recipes import PAGES, blocks
 from tests.tidy.source import ROOT, at, report, repository_files, text_of
 
@@ -99,7 +100,7 @@ def test_pages_that_code_names_are_there():
 
 def test_every_metric_has_its_row():
     page = (ROOT / "docs" / "reference" / "metrics.md").read_text(encoding="utf-8")
-    families = registry_of(list).collect()
+    families = registry_with(Followed(), list).collect()
     report([f"{one.name} is missing" for one in families if f"`{one.name}" not in page])
 
 
