@@ -96,7 +96,7 @@ class KubeCluster:
             "pods": Source(PODS_PATH, UNFINISHED),
         }
         self._others: dict[str, Kind] = {}
-        self._is_discovered = False
+        self._is_discovered = self._are_groups_found = False
         self._groups_as = WORKLOADS
         self._refusals = Refusals(self._say)
         # Set when the first watch has delivered everything that existed when it began.
@@ -234,12 +234,7 @@ class KubeCluster:
         version that we read.
         """
         if not self._is_discovered:
-            found = await pod_groups(self._client)
-            if found is not None:
-                self._groups_as = found.resource
-                self._sources["gangs"] = Source(found.path, timeout_s=QUIET_S)
-            else:
-                self._sources.pop("gangs", None)
+            await self.groups_as()
             self._others = {kind.resource: kind for kind in await served(self._client, OTHER_KINDS)}
             for kind in self._others.values():
                 self._sources[kind.resource] = Source(kind.path, timeout_s=QUIET_S)
@@ -247,10 +242,17 @@ class KubeCluster:
         return "gangs" in self._sources
 
     async def groups_as(self) -> str:
-        """Return the resource that pod groups are read from. Raises ConnectionError,
-        TimeoutError.
+        """Return the resource that pod groups are read from; it takes no permission to find out.
+        Raises ConnectionError, TimeoutError.
         """
-        await self._discover()
+        if not self._are_groups_found:
+            found = await pod_groups(self._client)
+            if found is not None:
+                self._groups_as = found.resource
+                self._sources["gangs"] = Source(found.path, timeout_s=QUIET_S)
+            else:
+                self._sources.pop("gangs", None)
+            self._are_groups_found = True
         return self._groups_as
 
     async def newest_revision(self) -> int:

@@ -1,11 +1,11 @@
 """Turns --kubeconfig and --scheduler-name into a checked client of a live cluster."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from muster.app.event_loop import keep_large_blocks_apart
 from muster.cli.errors import Fault, UsageFault
-from shared.kubernetes.client.access import missing_permissions
+from shared.kubernetes.client.access import NEEDED, missing_permissions
 from shared.kubernetes.client.client import KubeClient
 from shared.kubernetes.client.credentials import Credentials, KubeconfigError
 from shared.kubernetes.cluster import KubeCluster
@@ -44,11 +44,16 @@ def kube_config(config: dict[str, Any], names: Sequence[str]) -> dict[str, Any]:
     return {**config, "ingest": ingest, "queueing": queueing, "binding": binding}
 
 
-async def open_kube(cluster: KubeCluster, election: Election | None = None) -> None:
-    """Connect, and report what is missing before anything starts. Raises UsageFault, Fault."""
+async def open_kube(
+    cluster: KubeCluster, election: Election | None = None, services: Iterable[str] = NEEDED
+) -> None:
+    """Connect, and report what these services lack before anything starts. Raises UsageFault,
+    Fault.
+    """
     try:
         await cluster.open()
-        missing = await missing_permissions(cluster.client, await cluster.groups_as(), election)
+        groups_as = await cluster.groups_as()
+        missing = await missing_permissions(cluster.client, groups_as, election, services)
     except KubeconfigError as error:
         raise UsageFault(f"--kubeconfig {error}") from error
     except (OSError, TimeoutError) as error:

@@ -70,7 +70,7 @@ def serve(what: Serving, metrics: tuple[str, int] | None, policy: SnapshotPolicy
     if what.kubeconfig:
         from muster.app.leader_election import election_of
 
-        election = election_of(what.leader_elect, profiles, names) if _speaks(journals) else None
+        election = election_of(what.leader_elect, profiles, names) if _outside(journals) else None
         kube = _Kube(what, names, election, address.identity)
     elif what.leader_elect:
         raise UsageFault("--leader-elect: requires --kubeconfig")
@@ -94,8 +94,8 @@ def serve(what: Serving, metrics: tuple[str, int] | None, policy: SnapshotPolicy
         binders=binders_of(profiles, writes=True),
     )
     with asyncio.Runner(loop_factory=loop_factory()) as loop:
-        if kube is not None and _speaks(journals):
-            mesh.config = of_cluster(config, loop.run(kube.open()))
+        if kube is not None and _outside(journals):
+            mesh.config = of_cluster(config, loop.run(kube.open(_outside(journals))))
         try:
             with naming(address.place):
                 process = _Process(mesh, store, address, journals, metrics, kube)
@@ -138,9 +138,11 @@ class _Kube:
         """Return the services' configuration with what a live cluster needs."""
         return self._address.kube_config(config, self._names)
 
-    async def open(self) -> str:
-        """Connect and return the cluster's identity. Raises UsageFault, Fault."""
-        await self._address.open_kube(self.cluster, self._candidate.election)
+    async def open(self, services: Sequence[str]) -> str:
+        """Connect for these services and return the cluster's identity. Raises UsageFault,
+        Fault.
+        """
+        await self._address.open_kube(self.cluster, self._candidate.election, services)
         try:
             return await self.cluster.identity()
         except (OSError, TimeoutError) as error:
@@ -157,14 +159,14 @@ def _simulated(what: Serving, journals: list[JournalName]) -> Cluster:
     """Return an unconnected client. Raises UsageFault."""
     if what.cluster:
         parse_cluster("--cluster", what.cluster)
-    elif _speaks(journals):
+    elif _outside(journals):
         raise UsageFault("--cluster or --kubeconfig: is required for ingest and binding")
     return open_cluster(what.cluster)
 
 
-def _speaks(journals: Sequence[JournalName]) -> bool:
-    """Return whether one of these services calls the cluster."""
-    return any(service_of(name) in OUTSIDE for name in journals)
+def _outside(journals: Sequence[JournalName]) -> list[str]:
+    """Return those of the services that call the cluster."""
+    return [service for name in journals if (service := service_of(name)) in OUTSIDE]
 
 
 def _not_open(journal: JournalName) -> Bus:

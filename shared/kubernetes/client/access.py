@@ -3,6 +3,7 @@
 """
 
 import asyncio
+from collections.abc import Iterable
 from typing import NamedTuple
 
 import msgspec
@@ -42,23 +43,36 @@ class Permission(NamedTuple):
         return f"{self.verb} {self.resource}{sub}{'.' + self.group if self.group else ''}"
 
 
-NEEDED = (
-    *(Permission(verb, "", "pods") for verb in ("list", "watch", "get", "delete")),
-    *(Permission(verb, "", "nodes") for verb in ("list", "watch")),
-    *(Permission(verb, "policy", "poddisruptionbudgets") for verb in ("list", "watch")),
-    *(Permission(verb, "scheduling.k8s.io", GROUPS) for verb in ("list", "watch")),
-    *(
-        Permission(verb, kind.group, kind.resource)
-        for kind in OTHER_KINDS
-        for verb in ("list", "watch")
-    ),
+_ASKED_BY_BOTH = (
     Permission("get", "", "namespaces", name="kube-system"),
-    Permission("create", "", "pods", "binding"),
-    *(Permission(verb, "", "persistentvolumes") for verb in ("get", "patch")),
-    *(Permission(verb, "", "persistentvolumeclaims") for verb in ("get", "patch")),
+    Permission("get", "", "pods"),
     Permission("patch", "", "pods", "status"),
     *(Permission(verb, "events.k8s.io", "events") for verb in ("create", "patch")),
 )
+"""Ingest tells the pods that it refuses why, and reads the uids of those that a budget names."""
+
+NEEDED = {
+    "ingest": (
+        *(Permission(verb, "", "pods") for verb in ("list", "watch")),
+        *(Permission(verb, "", "nodes") for verb in ("list", "watch")),
+        *(Permission(verb, "policy", "poddisruptionbudgets") for verb in ("list", "watch")),
+        *(Permission(verb, "scheduling.k8s.io", GROUPS) for verb in ("list", "watch")),
+        *(
+            Permission(verb, kind.group, kind.resource)
+            for kind in OTHER_KINDS
+            for verb in ("list", "watch")
+        ),
+        *_ASKED_BY_BOTH,
+    ),
+    "binding": (
+        Permission("delete", "", "pods"),
+        Permission("create", "", "pods", "binding"),
+        *(Permission(verb, "", "persistentvolumes") for verb in ("get", "patch")),
+        *(Permission(verb, "", "persistentvolumeclaims") for verb in ("get", "patch")),
+        *_ASKED_BY_BOTH,
+    ),
+}
+"""The permissions of each service that talks to the cluster; the other services need none."""
 
 
 def of_election(election: Election) -> list[Permission]:
@@ -81,22 +95,21 @@ class _Review(msgspec.Struct):
 
 
 async def missing_permissions(
-    client: KubeClient, groups_as: str = WORKLOADS, election: Election | None = None
+    client: KubeClient,
+    groups_as: str = WORKLOADS,
+    election: Election | None = None,
+    services: Iterable[str] = NEEDED,
 ) -> list[str]:
-    """Return the missing permissions in words, such as `create pods/binding`, with those for the
-    election if there is one. A busy server is asked again. Raises ApiError, ConnectionError,
-    TimeoutError.
+    """Return the missing permissions of these services in words, such as `create pods/binding`,
+    with those for the election if there is one. A busy server is asked again. Raises ApiError,
+    ConnectionError, TimeoutError.
     """
-    asked = [
-        needed._replace(resource=groups_as) if needed.resource == GROUPS else needed
-        for needed in NEEDED
-    ]
+    needed = dict.fromkeys(one for service in services for one in NEEDED[service])
+    asked = [one._replace(resource=groups_as) if one.resource == GROUPS else one for one in needed]
     asked += [] if election is None else of_election(election)
     room = asyncio.Semaphore(AT_ONCE)
-    allowed = await gather_all(*(_is_allowed(client, room, needed) for needed in asked))
-    return [
-        str(needed) for needed, is_allowed in zip(asked, allowed, strict=True) if not is_allowed
-    ]
+    allowed = await gather_all(*(_is_allowed(client, room, one) for one in asked))
+    return [str(one) for one, is_allowed in zip(asked, allowed, strict=True) if not is_allowed]
 
 
 async def _is_allowed(client: KubeClient, room: asyncio.Semaphore, needed: Permission) -> bool:

@@ -5,6 +5,7 @@ believed.
 import json
 import re
 from collections.abc import Callable
+from itertools import chain
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,8 @@ from shared.kubernetes.client.discovery import POD_GROUPS, WORKLOADS
 from shared.kubernetes.cluster import KubeCluster
 from tests.unit.kubernetes.fake_api import FakeApi, status
 
+ASKED = len(set(chain.from_iterable(NEEDED.values())))
+"""The number of questions for all services."""
 RBAC = Path(__file__).parents[3] / "deploy" / "rbac.yaml"
 
 
@@ -44,15 +47,15 @@ def _at_once(monkeypatch):
 async def test_a_busy_server_is_asked_again(cluster: KubeCluster, api: FakeApi, code: int):
     await cluster.open()
     # More than once for each question, whichever comes first.
-    api.faults.extend([(REVIEWS, answers(code))] * (2 * len(NEEDED)))
-    api.faults.extend([(REVIEWS, review)] * len(NEEDED))
+    api.faults.extend([(REVIEWS, answers(code))] * (2 * ASKED))
+    api.faults.extend([(REVIEWS, review)] * ASKED)
     assert await missing_permissions(cluster.client) == ["create pods/binding"]
     assert not api.faults
 
 
 async def test_a_server_that_stays_busy_is_reported(cluster: KubeCluster, api: FakeApi):
     await cluster.open()
-    api.faults.extend([(REVIEWS, answers(429))] * (access.TRIES * len(NEEDED)))
+    api.faults.extend([(REVIEWS, answers(429))] * (access.TRIES * ASKED))
     with pytest.raises(ApiError, match="429: not now"):
         await missing_permissions(cluster.client)
 
@@ -71,7 +74,9 @@ def granted(text: str) -> set[str]:
 
 def asked(groups_as: str) -> set[str]:
     return {
-        str(one._replace(resource=groups_as) if one.resource == GROUPS else one) for one in NEEDED
+        str(one._replace(resource=groups_as) if one.resource == GROUPS else one)
+        for permissions in NEEDED.values()
+        for one in permissions
     }
 
 
@@ -84,5 +89,18 @@ def test_the_role_that_is_handed_out_is_what_is_asked_for():
 
 async def test_without_the_review_permission_requests_are_tried(cluster: KubeCluster, api: FakeApi):
     await cluster.open()
-    api.faults.extend([(REVIEWS, answers(403))] * len(NEEDED))
+    api.faults.extend([(REVIEWS, answers(403))] * ASKED)
     assert await missing_permissions(cluster.client) == []
+
+
+async def test_a_service_is_asked_about_its_own_permissions_only(
+    cluster: KubeCluster, api: FakeApi
+):
+    await cluster.open()
+    api.faults.extend([(REVIEWS, review)] * len(NEEDED["ingest"]))
+    assert await missing_permissions(cluster.client, services=["ingest"]) == []
+    assert not api.faults
+    api.faults.extend([(REVIEWS, review)] * len(NEEDED["binding"]))
+    assert await missing_permissions(cluster.client, services=["binding"]) == [
+        "create pods/binding"
+    ]
