@@ -36,7 +36,7 @@ WORLD ?= examples/manifests
 T ?= tests
 PYTEST_WORKERS ?= 2
 
-.PHONY: help run test check parity seeds lint tidy format bench bench-workloads bench-plugins bench-cluster soak schemas docs venv servers cluster lock clean
+.PHONY: help run test check parity seeds lint tidy format bench bench-workloads bench-plugins bench-cluster soak schemas manifests docs venv servers cluster lock clean
 
 help: ## Show this list
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 22
@@ -91,6 +91,9 @@ soak: $(DEV_STAMP) ## Run Muster on a real API server for minutes, under kills o
 schemas: $(DEV_STAMP) ## Write schemas/ and the generated pages of docs/reference/ from the code
 	@set -e; for what in muster.generate.schemas muster.generate.diagrams muster.generate.reference \
 		tests.contract.add_golden tests.contract.add_snapshots; do $(BIN)/python -m $$what; done
+
+manifests: ## Render the kustomize bases of deploy/kustomize from the Helm chart
+	@bash deploy/kustomize/render.sh
 
 docs: $(DEV_STAMP) ## Build the documentation as a site into site/; broken links are errors
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict

@@ -1,0 +1,209 @@
+"""The Helm chart and the kustomize bases on a real API server: it accepts every manifest, and the
+product works with the words, the service accounts and the roles that they give it.
+
+There is no kubelet: the containers' words run as processes here, with the paths of this machine.
+"""
+
+import json
+import shutil
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
+from http.client import HTTPConnection
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tests.live.conftest import NewCluster
+from tests.live.support.objects import LEASES, PODS, Running, create_nodes, nodes_of, pod, until
+from tests.support.helm import (
+    EVERYTHING,
+    NAMESPACE,
+    ROOT,
+    Manifest,
+    of_kind,
+    rendered,
+    template,
+)
+from tests.support.kafka_brokers import Secured, secured_broker
+from tests.support.kube_credentials import write_kubeconfig
+from tests.support.kube_options import KubeOptions
+from tests.support.kube_server import KubeServers
+from tests.support.server_process import free_ports
+
+pytestmark = [pytest.mark.kube, pytest.mark.slow, pytest.mark.xdist_group("kube")]
+BASES = ("process", "services")
+CRDS = Path(__file__).parent / "support" / "crds.yaml"
+KUSTOMIZE = ROOT / "deploy" / "kustomize"
+FILES = {"ca.crt": "ca.pem", "client.crt": "cert.pem", "client.key": "key.pem"}
+"""The chart's names for the files of `secured_broker`."""
+
+
+@pytest.fixture(scope="module")
+def servers(new_cluster: NewCluster) -> KubeServers:
+    servers = new_cluster(KubeOptions(authorization_mode="RBAC"))
+    servers.kubectl("apply", "-f", str(CRDS))
+    servers.kubectl("wait", "--for=condition=Established", "crd", "--all")
+    servers.kubectl("apply", "-k", str(KUSTOMIZE / "namespace"))
+    create_nodes(servers.api, ["server-1", "server-2"])
+    return servers
+
+
+@pytest.fixture(scope="module")
+def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
+    yield from secured_broker(tmp_path_factory.mktemp("tls"))
+
+
+@pytest.mark.parametrize("base", BASES)
+def test_the_api_server_accepts_a_base(servers: KubeServers, base: str):
+    dry = ["--dry-run=server", "--validate=strict", "-o", "name"]
+    text = servers.kubectl("kustomize", str(KUSTOMIZE / base))
+    names = servers.kubectl("apply", *dry, "-f", "-", stdin=text).split()
+    assert len(names) == sum(line.startswith("kind:") for line in text.splitlines())
+    _accepts_pods(servers, list(yaml.safe_load_all(text)))
+
+
+@pytest.mark.parametrize("values", [EVERYTHING, (*EVERYTHING, "config.podMaxBackoffSeconds=20")])
+def test_the_api_server_accepts_everything_that_the_chart_has(
+    servers: KubeServers, values: tuple[str, ...]
+):
+    dry = ["--dry-run=server", "--validate=strict", "-o", "name"]
+    names = servers.kubectl("apply", *dry, "-f", "-", stdin=template(*values).stdout).split()
+    found = rendered(*values)
+    assert len(names) == len(found)
+    assert {one["kind"] for one in found} >= {"ServiceMonitor", "Kafka", "KafkaUser"}
+    _accepts_pods(servers, found)
+
+
+def _accepts_pods(servers: KubeServers, manifests: list[Manifest]) -> None:
+    """Check that the namespace, whose pods are restricted, would take the pods of each set."""
+    accounts = [one for one in manifests if one["kind"] == "ServiceAccount"]
+    servers.kubectl("apply", "-f", "-", stdin=yaml.safe_dump_all(accounts))
+    for name, found in of_kind(manifests, "StatefulSet").items():
+        template = found["spec"]["template"]
+        meta = {"name": name, "namespace": NAMESPACE, "labels": template["metadata"]["labels"]}
+        claim = {"name": "run", "persistentVolumeClaim": {"claimName": "run"}}
+        volumes = template["spec"]["volumes"]
+        if "volumeClaimTemplates" in found["spec"]:
+            volumes = [*volumes, claim]
+        made = {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": meta,
+            "spec": {**template["spec"], "volumes": volumes},
+        }
+        dry = ["create", "--dry-run=server", "--validate=strict", "-f", "-"]
+        servers.kubectl(*dry, stdin=json.dumps(made))
+
+
+@dataclass
+class Deployed:
+    """The manifests of a release, applied, and a folder for their processes."""
+
+    servers: KubeServers
+    manifests: list[Manifest]
+    folder: Path
+    files: Path = Path("none")
+
+    def __post_init__(self) -> None:
+        kinds = ("ServiceAccount", "ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding")
+        wanted = [one for one in self.manifests if one["kind"] in kinds]
+        self.servers.kubectl("apply", "-f", "-", stdin=yaml.safe_dump_all(wanted))
+        self.ports: dict[str, int] = {}
+
+    def process(self, name: str, ordinal: int = 0) -> Running:
+        """Start what the container of a pod would run, with the token that its pod would have."""
+        spec = of_kind(self.manifests, "StatefulSet")[name]["spec"]["template"]["spec"]
+        owner = f"{name}-{ordinal}"
+        (port,) = free_ports(1)
+        self.ports[owner] = port
+        bus = of_kind(self.manifests, "ConfigMap").get("muster", {}).get("data", {}).get("bus", "")
+        here = {
+            "$(MUSTER_BUS)": bus,
+            "/etc/muster/kafka/": f"{self.files}/",
+            "in-cluster": str(self._kubeconfig(spec, owner)),
+            "/var/lib/muster/run": str(self.folder / owner),
+            "0.0.0.0:9090": f"127.0.0.1:{port}",
+        }
+        words = list(spec["containers"][0]["args"])
+        for there, local in here.items():
+            words = [word.replace(there, local) for word in words]
+        if words[0] == "serve":
+            words.append(f"--owner={owner}")  # in a pod the host's name
+        return Running(words, self.folder / f"log-{owner}")
+
+    def _kubeconfig(self, spec: Manifest, owner: str) -> Path:
+        token = "a pod without a token"
+        if spec["automountServiceAccountToken"]:
+            account = spec["serviceAccountName"]
+            token = self.servers.kubectl("create", "token", "-n", NAMESPACE, account).strip()
+        path, at = self.folder / f"{owner}.kubeconfig", self.servers
+        return write_kubeconfig(path, at.url, at.at.ca_path, token)
+
+    def answer(self, owner: str, path: str) -> tuple[int, str]:
+        """Return the answer to a probe; 0 while nothing listens."""
+        connection = HTTPConnection("127.0.0.1", self.ports[owner], timeout=5)
+        try:
+            connection.request("GET", path)
+            response = connection.getresponse()
+            return response.status, response.read().decode()
+        except OSError:
+            return 0, ""
+        finally:
+            connection.close()
+
+    def is_ready(self, owner: str) -> bool:
+        return self.answer(owner, "/livez")[0] == self.answer(owner, "/readyz")[0] == 200
+
+
+def test_services_work_with_a_role_each_over_a_secured_broker(
+    servers: KubeServers, secured: Secured, tmp_path: Path
+):
+    files = tmp_path / "kafka"
+    files.mkdir()
+    source = Path(str(secured.settings.ssl_ca_file)).parent
+    for name, file in {**FILES, "password": "password"}.items():
+        shutil.copy(source / file, files / name)
+    values = [
+        "mode=services",
+        f"kafka.brokers={{{secured.settings.bootstrap}}}",
+        "kafka.replicationFactor=1",
+        "kafka.minInsyncReplicas=1",
+        *(f"kafka.{one}Secret.name=muster-kafka" for one in ("password", "ca", "client")),
+    ]
+    deployed = Deployed(servers, rendered(*values), tmp_path, files)
+    names = list(of_kind(deployed.manifests, "StatefulSet"))
+    with ExitStack() as stack:
+        running = [stack.enter_context(deployed.process(name)) for name in names]
+        servers.api.create(PODS, pod("first")).ok()
+        until("it is bound", lambda: bool(nodes_of(servers.api)["first"]))
+        for name in names:
+            until(f"{name} is ready", lambda: deployed.is_ready(f"{name}-0"))  # noqa: B023
+        said = "".join(one.said() for one in running)
+    assert "does not allow" not in said
+    assert "Forbidden" not in said
+
+
+def test_a_standby_takes_over_from_one_process(servers: KubeServers, tmp_path: Path):
+    servers.api.request("DELETE", f"{LEASES}/muster")
+    deployed = Deployed(servers, rendered(), tmp_path)
+    with deployed.process("muster") as first, deployed.process("muster", 1):
+        for owner in ("muster-0", "muster-1"):
+            until(f"{owner} is ready", lambda: deployed.is_ready(owner))  # noqa: B023
+        states = [deployed.answer(owner, "/readyz")[1] for owner in ("muster-0", "muster-1")]
+        assert sorted("[+]leader leads" in state for state in states) == [False, True]
+        servers.api.create(PODS, pod("second")).ok()
+        until("it is bound", lambda: bool(nodes_of(servers.api)["second"]))
+        first.kill()
+        servers.api.create(PODS, pod("third")).ok()
+        until("the other binds", lambda: bool(nodes_of(servers.api)["third"]))
+
+
+def test_a_service_account_without_its_role_is_refused(servers: KubeServers, tmp_path: Path):
+    """The tokens are those of the service accounts: what their roles lack is missing."""
+    deployed = Deployed(servers, rendered("schedulerNames={other}"), tmp_path)
+    servers.kubectl("delete", "clusterrolebinding", "muster")
+    with deployed.process("muster") as running:
+        until("it ends", lambda: running.process.poll() is not None)
+        assert "does not allow us to" in running.said()
