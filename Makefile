@@ -109,6 +109,7 @@ cluster: $(DEV_STAMP) ## Run a real Kubernetes cluster without containers until 
 
 lock: $(LOCK_STAMP) ## Make the lock files again from requirements/*.in
 	@cd requirements && ../$(COMPILE) $(ARGS) run.in -o run.txt
+	@cd requirements && ../$(COMPILE) $(ARGS) -c run.txt plots.in -o plots.txt
 	@cd requirements && ../$(COMPILE) $(ARGS) -c run.txt dev.in -o dev.txt
 	@cd requirements && ../$(COMPILE) $(ARGS) lock.in -o lock.txt
 

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from rich.live import Live
     from rich.progress import Progress as Bar
 
+    from muster.flood.player import Progress as FloodProgress
+
 EVERY_S = 3.0
 WORLD_S_SHOWN = 60.0
 """World time is shown where it is this much ahead of real time."""
@@ -89,7 +91,30 @@ class RunDisplay(Lines):
             self._print(progress.seconds, counts)
 
 
-def _bar(out: TextIO) -> "Bar":
+class FloodDisplay(Lines):
+    """The progress of a flood, with its rate and the time left."""
+
+    def __init__(self, out: TextIO, title: str, quiet: bool = False) -> None:
+        """`quiet` shows nothing (for output that programs read)."""
+        self._quiet = quiet
+        self._bar = _bar(out, "bound") if out.isatty() and not quiet else None
+        if self._bar is not None:
+            self._task = self._bar.add_task(title, total=None, rest="")
+        super().__init__(out, self._bar)
+        self._next_s = EVERY_S
+
+    def show(self, progress: "FloodProgress") -> None:
+        """Show the newest counts."""
+        rest = f"{progress.waiting:,} waiting, {progress.per_second:,.0f} pods/s"
+        if progress.left_s is not None:
+            rest += f", {duration(progress.left_s)} left"
+        if self._bar is not None:
+            self._bar.update(self._task, completed=progress.bound, total=progress.total, rest=rest)
+        elif not self._quiet and progress.seconds >= self._next_s:
+            self._print(progress.seconds, f"{progress.bound:,} of {progress.total:,} bound, {rest}")
+
+
+def _bar(out: TextIO, done: str = "bound or gone") -> "Bar":
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
     from rich.progress import Progress as Bar
@@ -98,7 +123,7 @@ def _bar(out: TextIO) -> "Bar":
         TextColumn("{task.description}"),
         BarColumn(),
         MofNCompleteColumn(),
-        TextColumn("bound or gone"),
+        TextColumn(done),
         TextColumn("{task.fields[rest]}"),
         TimeElapsedColumn(),
         console=Console(file=out),

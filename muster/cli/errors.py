@@ -1,5 +1,7 @@
 """Errors of commands: one line on standard error, and an exit code."""
 
+from collections.abc import Sequence
+
 from shared.model.text import one_line
 
 EXIT_FAILURE = 1
@@ -22,6 +24,13 @@ class UsageFault(Fault):
     """Input or an option that cannot be used; nothing was started or changed."""
 
     code = EXIT_USAGE
+
+
+def one_of(name: str, value: str, known: Sequence[str]) -> str:
+    """Return the value of an option. Raises UsageFault when it is not known."""
+    if value not in known:
+        raise UsageFault(f"{name} {value}: must be one of {', '.join(known)}")
+    return value
 
 
 def exit_code(error: Exception) -> int | None:

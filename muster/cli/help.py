@@ -36,6 +36,11 @@ EXAMPLES = {
         muster simulate --seed 7
         muster simulate examples/manifests --placements 2
     """,
+    "muster flood": """
+        muster flood examples/floods/deployments.yaml
+        # The same flood on four shards, for programs
+        muster flood examples/floods/deployments.yaml --placements 4 --output json
+    """,
     "muster replay": """
         muster replay
         # One journal, from its newest snapshot

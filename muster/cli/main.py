@@ -15,13 +15,13 @@ import click
 from muster import __version__
 from muster.cli import logs
 from muster.cli import shared_options as options
-from muster.cli.errors import EXIT_USAGE, UsageFault, exit_code
+from muster.cli.errors import EXIT_USAGE, UsageFault, exit_code, one_of
+from muster.cli.flood_command import flood
 from muster.cli.help import Commands
-from muster.cli.shared_options import FILE
+from muster.cli.shared_options import FILE, OUTPUTS
 from shared.model.text import one_line
 
 PRIVATE_UMASK = 0o077
-OUTPUTS = ("text", "json")
 LISTS = (*OUTPUTS, "wide", "name", "csv")
 BUSES = ("sqlite", "memory")
 
@@ -61,7 +61,7 @@ def app() -> None:
 def _version(version: str) -> str:
     from shared.model.profile import VERSIONS
 
-    return _one_of("--compatibility-version", version, VERSIONS)
+    return one_of("--compatibility-version", version, VERSIONS)
 
 
 def _with_version(settings: Sequence[str], version: str) -> list[str]:
@@ -76,12 +76,6 @@ def _load(plugins: Sequence[Path]) -> None:
         from muster.user_plugins.load import load
 
         load(plugins)
-
-
-def _one_of(name: str, value: str, known: Sequence[str]) -> str:
-    if value not in known:
-        raise UsageFault(f"{name} {value}: must be one of {', '.join(known)}")
-    return value
 
 
 @app.command()
@@ -142,8 +136,8 @@ def run(  # noqa: PLR0913 (one parameter per option)
     output: str,
 ) -> None:
     """Schedule a world, or a live cluster's pods, with the whole mesh in this process."""
-    _one_of("--output", output, OUTPUTS)
-    _one_of("--bus", bus, BUSES)
+    one_of("--output", output, OUTPUTS)
+    one_of("--bus", bus, BUSES)
     _load(plugin)
     changed = _with_version(settings, compatibility_version)
     if bool(world) == bool(kubeconfig):
@@ -332,6 +326,9 @@ def simulate(
     return simulate_world(chosen, seed, placements)
 
 
+app.add_command(flood)
+
+
 @app.command()
 @options.run
 @click.option(
@@ -371,7 +368,7 @@ def replay(
     from muster.cli.commands.replay import replay_run
     from muster.cli.run_directory import chosen_run
 
-    _one_of("--output", output, OUTPUTS)
+    one_of("--output", output, OUTPUTS)
     _load(plugin)
     return replay_run(
         chosen_run(run, bus), bus, placements, begin, journal, output, processes, plugin
@@ -390,7 +387,7 @@ def story(words: Sequence[str], namespace: str, bus: str, placements: int, outpu
     from muster.cli.run_directory import chosen_run
     from muster.cli.subject import subject_of
 
-    _one_of("--output", output, OUTPUTS)
+    one_of("--output", output, OUTPUTS)
     found = subject_of(words)
     name = f"{found.kind}/{found.name}"
     print_story(name, namespace, chosen_run(found.run, bus), bus, placements, output)
@@ -426,7 +423,7 @@ def why(
     from muster.cli.run_directory import chosen_run
     from muster.cli.subject import subject_of
 
-    _one_of("--output", output, OUTPUTS)
+    one_of("--output", output, OUTPUTS)
     found = subject_of(words)
     _load(plugin)
     asked = Question(found.kind, found.name, namespace, node)
@@ -462,7 +459,7 @@ def get(
     """List the pods, gangs or nodes of a run, or the runs in runs/."""
     from muster.cli.commands.get import Asked, print_list
 
-    _one_of("--output", output, LISTS)
+    one_of("--output", output, LISTS)
     _load(plugin)
     print_list(Asked(kind, run, namespace, waiting, bus, placements), output)
 
@@ -527,7 +524,7 @@ def score(
     """
     from muster.cli.commands.score import Asked, print_scores
 
-    _one_of("--output", output, OUTPUTS)
+    one_of("--output", output, OUTPUTS)
     _load(plugin)
     if check_plugin and not plugin:
         raise UsageFault("--check-plugin: give the plugins with --plugin FILE.py")

@@ -12,6 +12,7 @@ from shared.model.ids import SHARDS_MAX
 
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 FILE: click.Path = click.Path(path_type=Path)
+OUTPUTS = ("text", "json")
 
 
 def placements(text: str, default: int = 1) -> Decorator:

@@ -37,8 +37,16 @@ WORLD = """
      containers: [{name: c, resources: {requests: {cpu: 4}}}]}}}},
 ]}
 """
+FLOOD = """
+steps: [
+  {opcode: createNodes, count: 2},
+  {opcode: createPods, count: 9, arrival: {process: poisson, perSecond: 100}, runsFor: 100ms},
+  {opcode: barrier},
+]
+"""
 WORDS = {
     "run": "run world.yaml --run-dir runs/one",
+    "flood": "flood flood.yaml --run-dir flood",
     "get-gangs": "get gangs",
     "get-nodes": "get nodes",
     "get-pods": "get pods",
@@ -76,6 +84,7 @@ def said(tmp_path_factory) -> dict[str, str]:
     """Return what the commands print about one run, in a process without others' plugins."""
     folder = tmp_path_factory.mktemp("outputs")
     (folder / "world.yaml").write_text(WORLD)
+    (folder / "flood.yaml").write_text(FLOOD)
     done = subprocess.run(
         [sys.executable, "-c", CHILD, json.dumps(WORDS)],
         cwd=folder,
@@ -135,6 +144,7 @@ def test_every_output_of_the_run_has_something_in_it(said):
     assert json.loads(said["replay"])["journals"][0]["ok"]
     assert [one["run"] for one in json.loads(said["get-runs"])] == ["runs/one"]
     assert json.loads(said["run"])["latency_ms"]["max"] >= 0
+    assert json.loads(said["flood"])["latency_ms"]["max"] >= 0
     assert all(len(json.loads(said[f"get-{kind}"])) for kind in ("pods", "gangs", "nodes"))
 
 

@@ -11,7 +11,8 @@ import pytest
 from muster.app import live
 from muster.app.live import LiveRunner, Standing, line_of, summary_of
 from muster.app.runner import Progress
-from muster.cli.display import LINE_MAX, JsonLines, LiveDisplay, RunDisplay
+from muster.cli.display import LINE_MAX, FloodDisplay, JsonLines, LiveDisplay, RunDisplay
+from muster.flood import player
 from tests.support.terminal import Terminal
 
 RUN = Path("runs/live")
@@ -35,6 +36,17 @@ def test_progress_in_a_terminal_is_removed_at_the_end():
     assert "5/9" in out
     assert "\x1b[" in out
     assert out.endswith("\x1b[2K"), "the line is cleared"
+
+
+def test_progress_of_a_flood_has_its_rate_and_the_time_left():
+    progress = player.Progress(2_000, 1_500, 1_000, 500, 250.0, 3.0, 4.0)
+    lines = {False: StringIO(), True: Terminal()}
+    for out in lines.values():
+        with FloodDisplay(out, "w") as display:
+            display.show(progress)
+    line = "1,000 of 2,000 bound, 500 waiting, 250 pods/s, 4 s left"
+    assert lines[False].getvalue() == f"   3.0 s  {line}\n"
+    assert "bound 500 waiting, 250 pods/s, 4 s left" in lines[True].getvalue()
 
 
 @pytest.mark.parametrize("terminal", [True, False])

@@ -47,6 +47,8 @@ def loaded(*words: str) -> tuple[int, set[str], set[str]]:
         ("get pods nowhere", JOURNALS, ANY),
         ("get runs", DATA, ""),
         ("run nowhere", JOURNALS | WORLDS | WIRE, ANY),
+        ("flood --help", ALWAYS, ""),
+        ("flood nowhere", JOURNALS | WORLDS | WIRE, ANY),
         ("serve ingest --bus nowhere", JOURNALS | WORLDS | WIRE, ANY),
         ("cluster nowhere --listen nowhere", WORLDS, ""),
         ("simulate nowhere", JOURNALS | WORLDS, ANY),

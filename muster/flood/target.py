@@ -1,0 +1,34 @@
+"""The port of a flood: where its actions go, and where its answers come from."""
+
+from typing import Protocol
+
+from muster.flood.book import Seen
+from muster.flood.plan import Action
+
+
+class Target(Protocol):
+    """A cluster with a scheduler. Its clock starts with `start`."""
+
+    def start(self) -> None:
+        """Start the clock."""
+        ...
+
+    def now_ms(self) -> float:
+        """Return the time since the start."""
+        ...
+
+    def act(self, action: Action) -> None:
+        """Carry out an action, or begin to; never wait for it."""
+        ...
+
+    def seen(self) -> Seen:
+        """Return what was seen since the last call. Raises the error that ended the target."""
+        ...
+
+    def processor_s(self) -> float | None:
+        """Return the processor time used so far; None if it is unknown."""
+        ...
+
+    def api_writes(self) -> int | None:
+        """Return the scheduler's writes to the API so far; None if they are unknown."""
+        ...

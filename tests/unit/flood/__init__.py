@@ -1,0 +1,1 @@
+"""Workloads, plans, floods and their figures."""
