@@ -20,7 +20,7 @@ PYTHON := $(or $(PYTHON),python3)
 endif
 VENV := .venv
 BIN := $(VENV)/bin
-SOURCES := services shared muster loadtest tests
+SOURCES := services shared muster loadtest tests deploy
 VENV_STAMP := $(VENV)/made.stamp
 RUN_STAMP := $(VENV)/run.stamp
 DEV_STAMP := $(VENV)/dev.stamp
@@ -36,7 +36,7 @@ WORLD ?= examples/manifests
 T ?= tests
 PYTEST_WORKERS ?= 2
 
-.PHONY: help run test check parity seeds lint tidy format bench bench-workloads bench-plugins bench-cluster soak schemas manifests docs venv servers cluster lock clean
+.PHONY: help run test check parity seeds lint tidy format bench bench-workloads bench-plugins bench-cluster soak schemas manifests image docs venv servers cluster lock clean
 
 help: ## Show this list
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 22
@@ -94,6 +94,9 @@ schemas: $(DEV_STAMP) ## Write schemas/ and the generated pages of docs/referenc
 
 manifests: ## Render the kustomize bases of deploy/kustomize from the Helm chart
 	@bash deploy/kustomize/render.sh
+
+image: $(RUN_STAMP) ## Build the OCI image into build/image, without a daemon
+	@$(BIN)/python -m deploy.image.build build
 
 docs: $(DEV_STAMP) ## Build the documentation as a site into site/; broken links are errors
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
