@@ -6,13 +6,17 @@ from pathlib import Path
 import click
 
 from muster.cli import shared_options as options
-from muster.cli.errors import one_of
+from muster.cli.errors import UsageFault, one_of
 from muster.cli.help import Command
 
 
 @click.command(cls=Command)
 @click.argument(
-    "workload", type=options.FILE, metavar="WORKLOAD", help="A file (- is standard input)."
+    "workload",
+    type=options.FILE,
+    required=False,
+    metavar="[WORKLOAD]",
+    help="A file (- is standard input).",
 )
 @options.placements("Placement shards.")
 @click.option("--run-dir", type=options.FILE, metavar="DIR", help="Directory of the run.")
@@ -27,20 +31,40 @@ from muster.cli.help import Command
     metavar="SECONDS",
     help="Give up when pods have not reached a barrier after this long.",
 )
+@click.option(
+    "--html", type=options.FILE, metavar="FILE", help="Also write a page with plots, for browsers."
+)
+@click.option(
+    "--compare",
+    nargs=2,
+    type=options.FILE,
+    metavar="A.json B.json",
+    help="Play nothing: compare two floods by what --output json printed.",
+)
 @options.output
 def flood(
-    workload: Path,
+    workload: Path | None,
     placements: int,
     run_dir: Path | None,
     seed: int | None,
     settings: Sequence[str],
     time_limit_s: float,
+    html: Path | None,
+    compare: tuple[Path, Path] | None,
     output: str,
 ) -> None:
     """Play a workload of many pods against a target in real time, and measure it."""
     one_of("--output", output, options.OUTPUTS)
+    if (workload is None) == (compare is None):
+        raise UsageFault("flood: name a WORKLOAD, or two floods to --compare")
+    if workload is None:
+        assert compare is not None
+        from muster.cli.commands.flood import compare as show
+
+        show(*compare, output, html)
+        return
     from muster.cli.commands.flood import Options
     from muster.cli.commands.flood import flood as play
 
-    asked = workload, placements, run_dir, list(settings), seed, time_limit_s
+    asked = workload, placements, run_dir, list(settings), seed, time_limit_s, html
     play(Options(*asked), output)

@@ -37,9 +37,10 @@ EXAMPLES = {
         muster simulate examples/manifests --placements 2
     """,
     "muster flood": """
-        muster flood examples/floods/deployments.yaml
+        muster flood examples/floods/deployments.yaml --html flood.html
         # The same flood on four shards, for programs
         muster flood examples/floods/deployments.yaml --placements 4 --output json
+        muster flood --compare a.json b.json --html both.html
     """,
     "muster replay": """
         muster replay

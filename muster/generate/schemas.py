@@ -19,6 +19,7 @@ from muster.explain.case_answer import Scored
 from muster.explain.lists import GangRow, NodeRow, PodRow
 from muster.explain.run_summary import RunSummary
 from muster.explain.why.answers import Answer, GangAnswer, OneNodeAnswer
+from muster.flood.compare import Compared
 from muster.flood.summary import FloodSummary
 from shared.events import EVENTS, Observation
 from shared.machine.record import Record
@@ -26,6 +27,7 @@ from shared.machine.record import Record
 ROOT = Path(__file__).resolve().parents[2] / "schemas"
 OUTPUTS: dict[str, Any] = {
     "flood": FloodSummary,
+    "flood-compare": list[Compared],
     "get-gangs": list[GangRow],
     "get-nodes": list[NodeRow],
     "get-pods": list[PodRow],

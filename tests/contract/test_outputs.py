@@ -47,6 +47,7 @@ steps: [
 WORDS = {
     "run": "run world.yaml --run-dir runs/one",
     "flood": "flood flood.yaml --run-dir flood",
+    "flood-compare": "flood --compare flood/summary.json flood/summary.json",
     "get-gangs": "get gangs",
     "get-nodes": "get nodes",
     "get-pods": "get pods",

@@ -54,6 +54,39 @@ def test_a_flood_whose_pods_stay_is_void_and_says_so(tmp_path):
     assert (found["complete"], found["waiting"]) == (False, 1)
 
 
+def test_floods_are_compared_and_drawn(tmp_path):
+    (tmp_path / "small.yaml").write_text(FULL.replace("41", "40"))
+    for name in ("a", "b"):
+        ran = muster(
+            *("flood", "small.yaml", "--run-dir", name, "-o", "json", "--html", f"{name}.html"),
+            cwd=tmp_path,
+        )
+        assert ran.code == 0, ran.err
+        (tmp_path / f"{name}.json").write_text(ran.out)
+    words = "flood", "--compare", "a.json", "b.json", "--html", "both.html"
+    ran = muster(*words, cwd=tmp_path)
+    assert ran.code == 0, ran.err
+    lines = ran.out.splitlines()
+    assert lines[0].split() == ["FIGURE", "a.json", "b.json", "RATIO"]
+    assert "bound 40 40 1.00" in [" ".join(line.split()) for line in lines]
+    drawn = {path.name: path.stat().st_size for path in tmp_path.glob("*.html")}
+    assert drawn.keys() == {"a.html", "b.html", "both.html"}
+    assert min(drawn.values()) > 1_000_000
+
+
+@pytest.mark.parametrize(
+    ("words", "rule"),
+    [
+        ("", "flood: name a WORKLOAD, or two floods to --compare"),
+        ("a --compare b c", "flood: name a WORKLOAD, or two floods to --compare"),
+        ("--compare a.json b.json", "a.json: cannot be read: No such file or directory"),
+        ("a --html x/y.html", "--html x/y.html: there is no folder x"),
+    ],
+)
+def test_what_cannot_be_compared_or_drawn_is_one_line(tmp_path, words, rule):
+    assert complaint(muster("flood", *words.split(), cwd=tmp_path), 2) == f"muster: {rule}"
+
+
 def test_a_bad_workload_is_one_line_and_no_run(tmp_path):
     (tmp_path / "bad.yaml").write_text("steps: [{opcode: createPods, count: 1, arival: {}}]")
     ran = muster("flood", "bad.yaml", "--run-dir", "run", cwd=tmp_path)
