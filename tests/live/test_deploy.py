@@ -4,8 +4,11 @@ product works with the words, the service accounts and the roles that they give 
 There is no kubelet: the containers' words run as processes here, with the paths of this machine.
 """
 
+import asyncio
 import json
 import shutil
+import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -14,19 +17,23 @@ from pathlib import Path
 
 import pytest
 import yaml
+from aiokafka.admin import AIOKafkaAdminClient
+from aiokafka.protocol.admin import CreateAclsRequest
 
 from tests.live.conftest import NewCluster
 from tests.live.support.objects import LEASES, PODS, Running, create_nodes, nodes_of, pod, until
 from tests.support.helm import (
+    CHART,
     EVERYTHING,
     NAMESPACE,
     ROOT,
     Manifest,
+    helm,
     of_kind,
     rendered,
     template,
 )
-from tests.support.kafka_brokers import Secured, secured_broker
+from tests.support.kafka_brokers import AUTHORIZER, Secured, secured_broker
 from tests.support.kube_credentials import write_kubeconfig
 from tests.support.kube_options import KubeOptions
 from tests.support.kube_server import KubeServers
@@ -38,6 +45,11 @@ CRDS = Path(__file__).parent / "support" / "crds.yaml"
 KUSTOMIZE = ROOT / "deploy" / "kustomize"
 FILES = {"ca.crt": "ca.pem", "client.crt": "cert.pem", "client.key": "key.pem"}
 """The chart's names for the files of `secured_broker`."""
+RESOURCES, PATTERNS, ALLOW = {"topic": 2}, {"literal": 3, "prefix": 4}, 3
+OPERATIONS = {
+    "Read": 3, "Write": 4, "Create": 5, "Delete": 6, "Describe": 8, "DescribeConfigs": 10,
+}  # fmt: skip
+"""The numbers of Kafka's protocol."""
 
 
 @pytest.fixture(scope="module")
@@ -52,7 +64,7 @@ def servers(new_cluster: NewCluster) -> KubeServers:
 
 @pytest.fixture(scope="module")
 def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
-    yield from secured_broker(tmp_path_factory.mktemp("tls"))
+    yield from secured_broker(tmp_path_factory.mktemp("tls"), AUTHORIZER)
 
 
 @pytest.mark.parametrize("base", BASES)
@@ -97,6 +109,47 @@ def _accepts_pods(servers: KubeServers, manifests: list[Manifest]) -> None:
         servers.kubectl(*dry, stdin=json.dumps(made))
 
 
+async def allow(broker: str, user: str, rules: list[Manifest]) -> None:
+    """Give a user of Kafka the rules of a KafkaUser, as Strimzi's operator does."""
+    admin = AIOKafkaAdminClient(bootstrap_servers=broker)
+    await admin.start()
+    try:
+        for rule in rules:
+            what = rule["resource"]
+            kind, pattern = RESOURCES[what["type"]], PATTERNS[what["patternType"]]
+            for operation in rule["operations"]:
+                number = OPERATIONS[operation]
+                request = CreateAclsRequest(
+                    kind, what["name"], pattern, f"User:{user}", rule["host"], number, ALLOW
+                )
+                response = await admin._send_request(request)
+                assert [one[0] for one in response.creation_responses] == [0], response
+    finally:
+        await admin.close()
+
+
+def test_a_release_is_upgraded_rolled_back_and_removed(servers: KubeServers):
+    where = [f"--kubeconfig={servers.kubeconfig}", "--namespace=muster"]
+    sets = f"/apis/apps/v1/namespaces/{NAMESPACE}/statefulsets"
+
+    def do(*words: str) -> None:
+        done = helm(*words, *where)
+        assert done.returncode == 0, done.stderr
+
+    def replicas() -> dict[str, int]:
+        found = servers.api.items(sets)
+        return {one["metadata"]["name"]: one["spec"]["replicas"] for one in found}
+
+    do("install", "other", str(CHART))
+    assert replicas() == {"other": 2}
+    do("upgrade", "other", str(CHART), "--set=replicas=3,image.tag=0.2.1")
+    assert replicas() == {"other": 3}
+    do("rollback", "other")
+    assert replicas() == {"other": 2}
+    do("uninstall", "other")
+    assert replicas() == {}
+
+
 @dataclass
 class Deployed:
     """The manifests of a release, applied, and a folder for their processes."""
@@ -118,10 +171,8 @@ class Deployed:
         owner = f"{name}-{ordinal}"
         (port,) = free_ports(1)
         self.ports[owner] = port
-        bus = of_kind(self.manifests, "ConfigMap").get("muster", {}).get("data", {}).get("bus", "")
         here = {
-            "$(MUSTER_BUS)": bus,
-            "/etc/muster/kafka/": f"{self.files}/",
+            "$(MUSTER_BUS)": self.bus,
             "in-cluster": str(self._kubeconfig(spec, owner)),
             "/var/lib/muster/run": str(self.folder / owner),
             "0.0.0.0:9090": f"127.0.0.1:{port}",
@@ -132,6 +183,20 @@ class Deployed:
         if words[0] == "serve":
             words.append(f"--owner={owner}")  # in a pod the host's name
         return Running(words, self.folder / f"log-{owner}")
+
+    @property
+    def bus(self) -> str:
+        """The address in the ConfigMap; empty if there is none."""
+        found = of_kind(self.manifests, "ConfigMap")
+        address = str(found["muster"]["data"]["bus"]) if found else ""
+        return address.replace("/etc/muster/kafka/", f"{self.files}/")
+
+    def command(self, owner: str, *words: str) -> subprocess.CompletedProcess[str]:
+        """Run a command over the bus as `kubectl exec` would in a pod that runs."""
+        path = self.folder / f"{owner}.kubeconfig"
+        more = [f"--bus={self.bus}", f"--kubeconfig={path}"]
+        command = [sys.executable, "-m", "muster", *words, *more]
+        return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
 
     def _kubeconfig(self, spec: Manifest, owner: str) -> Path:
         token = "a pod without a token"
@@ -172,14 +237,26 @@ def test_services_work_with_a_role_each_over_a_secured_broker(
         "kafka.minInsyncReplicas=1",
         *(f"kafka.{one}Secret.name=muster-kafka" for one in ("password", "ca", "client")),
     ]
+    (user,) = of_kind(rendered(*EVERYTHING), "KafkaUser").values()
+    asyncio.run(allow(secured.plain, "muster", user["spec"]["authorization"]["acls"]))
     deployed = Deployed(servers, rendered(*values), tmp_path, files)
     names = list(of_kind(deployed.manifests, "StatefulSet"))
     with ExitStack() as stack:
         running = [stack.enter_context(deployed.process(name)) for name in names]
         servers.api.create(PODS, pod("first")).ok()
-        until("it is bound", lambda: bool(nodes_of(servers.api)["first"]))
+
+        def is_bound() -> bool:
+            for one in running:
+                assert one.process.poll() is None, one.said()
+            return bool(nodes_of(servers.api)["first"])
+
+        until("it is bound", is_bound)
         for name in names:
             until(f"{name} is ready", lambda: deployed.is_ready(f"{name}-0"))  # noqa: B023
+        done = deployed.command("muster-ingest-0", "reset", "--reason=a test")
+        assert "epoch 2 is open" in done.stdout, done.stderr
+        servers.api.create(PODS, pod("after")).ok()
+        until("it is bound in the new epoch", lambda: bool(nodes_of(servers.api)["after"]))
         said = "".join(one.said() for one in running)
     assert "does not allow" not in said
     assert "Forbidden" not in said

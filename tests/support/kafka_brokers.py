@@ -77,7 +77,14 @@ class Secured(msgspec.Struct, frozen=True):
     plain: str
 
 
-def secured_broker(folder: Path) -> Iterator[Secured]:
+AUTHORIZER = """
+authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer
+super.users=User:ANONYMOUS
+"""
+"""Settings with which a user may do what rules allow; the plain listener may do everything."""
+
+
+def secured_broker(folder: Path, more_settings: str = "") -> Iterator[Secured]:
     """Yield a broker that demands client certificates and SASL; its secrets are in the folder."""
     require_tool("kafka", INSTALL_COMMAND, found=java_kafka_installed())
     require_tool("openssl", "apt-get install openssl")
@@ -87,7 +94,7 @@ def secured_broker(folder: Path) -> Iterator[Secured]:
     scram = f"SCRAM-SHA-512=[name=muster,password={PASSWORD}]"
     plain, controller, secure = free_ports(3)
     more = secure_listener(folder, f"127.0.0.1:{plain}", f"127.0.0.1:{controller}", secure)
-    more += f"controller.quorum.voters=1@127.0.0.1:{controller}\n"
+    more += f"controller.quorum.voters=1@127.0.0.1:{controller}\n{more_settings}"
     with KafkaServer(more, ["--add-scram", scram]):
         settings = KafkaSettings(
             bootstrap=f"127.0.0.1:{secure}",
