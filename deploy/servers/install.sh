@@ -1,16 +1,17 @@
 #!/usr/bin/env bash
 # Installs the real servers that integration tests and benches use into .servers (MUSTER_SERVERS
-# names another folder): a Kafka broker, etcd, the Kubernetes servers with kubectl, KWOK, Helm, and
-# the program that tests/parity asks what kube-scheduler decides.
+# names another folder): a Kafka broker, etcd, the Kubernetes servers with kubectl, KWOK, Helm,
+# Prometheus, and the program that tests/parity asks what kube-scheduler decides.
 # Does nothing for those that are there already. Starts nothing.
 #
-# Usage: install.sh [kafka | etcd | kubernetes | kwok | helm | parity | parity-cover]...
-# Without a name all; parity-cover is parity built to count what has run.
+# Usage: install.sh [PART]... (see `known`); without a name all. parity-cover is parity built to
+# count what has run.
 set -euo pipefail
 
 here="$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)"
+known=(kafka etcd kubernetes kwok helm prometheus parity parity-cover)
 parts=("$@")
-[ "${#parts[@]}" -gt 0 ] || parts=(kafka etcd kubernetes kwok helm parity parity-cover)
+[ "${#parts[@]}" -gt 0 ] || parts=("${known[@]}")
 
 # Every part is tried, so that a machine without Java still gets the others, and the other way
 # round; one that failed has said why.
@@ -18,11 +19,11 @@ failed=()
 for part in "${parts[@]}"; do
   case "$part" in
   kafka) bash "$here/install-kafka.sh" || failed+=("$part") ;;
-  etcd | kubernetes | kwok | helm | parity | parity-cover)
+  etcd | kubernetes | kwok | helm | prometheus | parity | parity-cover)
     bash "$here/install-go.sh" "$part" || failed+=("$part")
     ;;
   *)
-    echo "there is no '$part'; there are: kafka etcd kubernetes kwok helm parity parity-cover" >&2
+    echo "there is no '$part'; there are: ${known[*]}" >&2
     exit 2
     ;;
   esac

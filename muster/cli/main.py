@@ -142,12 +142,14 @@ def run(  # noqa: PLR0913 (one parameter per option)
     changed = _with_version(settings, compatibility_version)
     if bool(world) == bool(kubeconfig):
         raise UsageFault("run: name a WORLD or a --kubeconfig")
+    from muster.cli.addresses.bus import parse_metrics
+
+    metrics = parse_metrics(metrics_port)
     if kubeconfig:
         limits = ("--time-limit", time_limit_s), ("--real-time", real_time)
         for option, given in (("--plain", plain), ("--speed", speed), ("--seed", seed), *limits):
             if given not in (None, False):
                 raise UsageFault(f"{option}: cannot be combined with --kubeconfig")
-        from muster.cli.addresses.bus import parse_metrics
         from muster.cli.commands.live import LiveOptions, run_live
 
         run_live(
@@ -161,7 +163,7 @@ def run(  # noqa: PLR0913 (one parameter per option)
                 config,
                 leader_elect,
                 cut_journals,
-                parse_metrics(metrics_port),
+                metrics,
             ),
             output,
         )
@@ -169,7 +171,6 @@ def run(  # noqa: PLR0913 (one parameter per option)
     live_only = {
         "--leader-elect": bool(leader_elect),
         "--cut-journals": cut_journals,
-        "--metrics-port": metrics_port != "0",
         "--scheduler-name": bool(scheduler_name),
     }
     for option, is_given in live_only.items():
@@ -181,7 +182,7 @@ def run(  # noqa: PLR0913 (one parameter per option)
 
     choice = Choice(plain, speed, seed)
     asked = list(world), choice, placements, bus, run_dir, changed, time_limit_s, config, real_time
-    play(Options(*asked), output)
+    play(Options(*asked), output, metrics)
 
 
 @app.command()

@@ -9,12 +9,13 @@ import asyncio
 import signal
 import sys
 import time
-from contextlib import nullcontext, suppress
+from contextlib import AsyncExitStack, nullcontext, suppress
 from pathlib import Path
 from typing import Any
 
 from muster.app.embedded_bus import embedded_bus
 from muster.app.event_loop import loop_factory
+from muster.app.journals import all_journals
 from muster.app.mesh import Mesh
 from muster.app.pacing import ONE_PROCESS, VIRTUAL
 from muster.app.runner import Outcome, Runner
@@ -134,8 +135,12 @@ class Options:
         }
 
 
-def run(options: Options, output: str) -> None:
-    """Play the world. Raises Fault when the run failed."""
+def run(options: Options, output: str, metrics: tuple[str, int] | None = None) -> None:
+    """Play the world, and serve metrics at an address meanwhile. Raises UsageFault, and Fault when
+    the run failed.
+    """
+    if metrics is not None and options.is_virtual:
+        raise UsageFault("--metrics-port: a run on virtual time serves none: add --real-time")
     folder = options.folder()
     new_run(folder, options.meta())
     for rejected in options.chosen.world.rejected:
@@ -145,7 +150,7 @@ def run(options: Options, output: str) -> None:
     if options.span_s and not is_json:
         print(_announced(options), file=sys.stderr)
     with RunDisplay(sys.stderr, options.chosen.world.name, quiet=is_json) as display:
-        outcome, signal_code = _play(options, folder, display)
+        outcome, signal_code = _play(options, folder, display, metrics)
     result = summarise(
         options.chosen.world.name, outcome, folder, options.placements, options.is_virtual
     )
@@ -179,7 +184,9 @@ def _announced(options: Options) -> str:
     )
 
 
-def _play(options: Options, folder: Path, display: RunDisplay) -> tuple[Outcome, int]:
+def _play(
+    options: Options, folder: Path, display: RunDisplay, metrics: tuple[str, int] | None
+) -> tuple[Outcome, int]:
     """Return the outcome, and the exit code of the signal that ended the run, if one did."""
     cluster = SimCluster(options.chosen.world, options.sim)
     loop = VirtualLoop(SPINS_MAX) if options.is_virtual else None
@@ -212,15 +219,15 @@ def _play(options: Options, folder: Path, display: RunDisplay) -> tuple[Outcome,
         try:
             factory = loop_factory() if loop is None else lambda: loop
             with asyncio.Runner(loop_factory=factory) as running:
-                return running.run(_until_signal(runner))
+                return running.run(_until_signal(runner, metrics))
         finally:
             # The error that ended a run is reported.
             with suppress(NotWritten) if sys.exc_info()[0] else nullcontext():
                 write_history(folder / HISTORY, cluster.history)
 
 
-async def _until_signal(runner: Runner) -> tuple[Outcome, int]:
-    """Run to the end; SIGTERM ends it as Ctrl-C does."""
+async def _until_signal(runner: Runner, metrics: tuple[str, int] | None) -> tuple[Outcome, int]:
+    """Run to the end; SIGTERM ends it as Ctrl-C does. Serve metrics meanwhile, if asked."""
     playing = asyncio.current_task()
     assert playing is not None
     code = EXIT_INTERRUPTED
@@ -233,7 +240,14 @@ async def _until_signal(runner: Runner) -> tuple[Outcome, int]:
     loop = asyncio.get_running_loop()
     with suppress(NotImplementedError, RuntimeError):  # not in the main thread
         loop.add_signal_handler(signal.SIGTERM, on_terminated)
-    return await runner.run(), code
+    async with AsyncExitStack() as stack:
+        if metrics is not None:
+            # Imported here: most runs serve nothing.
+            from muster.app.health import health_server
+
+            journals = all_journals(runner.mesh.placements)
+            await stack.enter_async_context(health_server(runner.mesh, journals, metrics))
+        return await runner.run(), code
 
 
 def _config(options: Options) -> dict[str, Any]:

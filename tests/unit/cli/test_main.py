@@ -63,6 +63,14 @@ def test_options_of_a_cluster_are_refused_without_one(option, tmp_path, capsys):
     assert f"{option[0]}: requires --kubeconfig" in capsys.readouterr().err
 
 
+def test_a_run_on_virtual_time_serves_no_metrics(tmp_path, capsys):
+    words = ["run", "examples/manifests", "--run-dir", str(tmp_path / "run")]
+    assert main([*words, "--metrics-port", "9090"]) == EXIT_USAGE
+    said = capsys.readouterr().err
+    assert "--metrics-port: a run on virtual time serves none: add --real-time" in said
+    assert not (tmp_path / "run").exists()
+
+
 def test_services_of_a_simulated_cluster_have_no_lease(tmp_path, capsys):
     words = ["serve", "all", "--bus", f"sqlite:{tmp_path / 'bus.db'}", "--cluster", "127.0.0.1:9"]
     assert main([*words, "--leader-elect"]) == EXIT_USAGE

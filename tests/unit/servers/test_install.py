@@ -48,7 +48,7 @@ def add_go(tools: Path, version: str) -> None:
     go.chmod(0o755)
 
 
-@pytest.mark.parametrize("part", ["etcd", "kubernetes", "kwok", "helm"])
+@pytest.mark.parametrize("part", ["etcd", "kubernetes", "kwok", "helm", "prometheus"])
 def test_without_go_one_line_says_what_is_missing(tools: Path, part: str):
     done = install(tools, part)
     assert done.returncode == 1
@@ -71,7 +71,7 @@ def test_every_part_is_tried_and_failed_parts_are_named(tools: Path):
     assert "missing: java" in done.stderr
     assert (
         done.stderr.splitlines()[-1]
-        == "not installed: kafka etcd kubernetes kwok helm parity parity-cover"
+        == "not installed: kafka etcd kubernetes kwok helm prometheus parity parity-cover"
     )
 
 
