@@ -18,6 +18,19 @@ from muster.cli.help import Command
     metavar="[WORKLOAD]",
     help="A file (- is standard input).",
 )
+@click.option(
+    "--target",
+    default="in-process",
+    show_default=True,
+    metavar="TARGET",
+    help="in-process; kafka (on 127.0.0.1:9092) or kafka://HOST:PORT, with a process for each "
+    "service; or the kubeconfig of a cluster where the scheduler runs already.",
+)
+@click.option(
+    "--rival",
+    type=click.Choice(["kube-scheduler"]),
+    help="Play it for this scheduler of the live cluster first, and compare.",
+)
 @options.placements("Placement shards.")
 @click.option("--run-dir", type=options.FILE, metavar="DIR", help="Directory of the run.")
 @options.seed
@@ -42,8 +55,10 @@ from muster.cli.help import Command
     help="Play nothing: compare two floods by what --output json printed.",
 )
 @options.output
-def flood(
+def flood(  # noqa: PLR0913 (one parameter per option)
     workload: Path | None,
+    target: str,
+    rival: str | None,
     placements: int,
     run_dir: Path | None,
     seed: int | None,
@@ -66,5 +81,15 @@ def flood(
     from muster.cli.commands.flood import Options
     from muster.cli.commands.flood import flood as play
 
-    asked = workload, placements, run_dir, list(settings), seed, time_limit_s, html
+    asked = (
+        workload,
+        placements,
+        run_dir,
+        list(settings),
+        seed,
+        time_limit_s,
+        html,
+        target,
+        rival or "",
+    )
     play(Options(*asked), output)

@@ -38,8 +38,8 @@ EXAMPLES = {
     """,
     "muster flood": """
         muster flood examples/floods/deployments.yaml --html flood.html
-        # The same flood on four shards, for programs
-        muster flood examples/floods/deployments.yaml --placements 4 --output json
+        # The same flood on a live cluster, for kube-scheduler and for Muster
+        muster flood examples/floods/deployments.yaml --target kubeconfig --rival kube-scheduler
         muster flood --compare a.json b.json --html both.html
     """,
     "muster replay": """

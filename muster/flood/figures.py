@@ -153,7 +153,7 @@ def _means(told: Sequence[tuple[int, int]], edges: Times, started_ms: int) -> li
 def _rates(used: Sequence[tuple[float, float | None]], edges: Times, scale: float) -> list[float]:
     """Return how much was used in each interval, times `scale`; nothing where it is unknown."""
     known = [(at_ms, amount) for at_ms, amount in used if amount is not None]
-    if not known:
+    if len(known) < len(used):
         return []
     totals = np.interp(edges, [at_ms for at_ms, _ in known], [amount for _, amount in known])
     return [round((after - before) * scale, 3) for before, after in pairwise(totals.tolist())]

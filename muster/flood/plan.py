@@ -1,10 +1,10 @@
 """Turns the steps of a workload into stages of timed actions: all of a flood but its answers."""
 
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from msgspec import structs
 
@@ -74,6 +74,8 @@ class Plan:
     name: str
     nodes: tuple[Node, ...] = ()
     objects: tuple[ClusterObject, ...] = ()
+    written: tuple[Mapping[str, Any], ...] = ()
+    """The objects as they were written."""
     stages: list[list[tuple[int, Action]]] = field(default_factory=list)
     steps: list[tuple[range, CreatePods]] = field(default_factory=list)
 
@@ -109,6 +111,7 @@ class _Planning:
             self._at_ms += step.duration_ms
         elif isinstance(step, CreateObjects):
             self.plan.objects += step.objects
+            self.plan.written += step.written
         elif isinstance(step, CreateNodes):
             self._create_nodes(step, chance)
         elif isinstance(step, DeleteNodes):

@@ -54,6 +54,13 @@ class Player:
     async def play(self) -> bool:
         """Play all stages; return whether every awaited pod was bound or is gone."""
         self.target.start()
+        is_complete = await self._stages()
+        await self.target.settle()
+        self.book.take(self.target.seen())
+        self._sample()
+        return is_complete
+
+    async def _stages(self) -> bool:
         lengths = [stage[-1][0] if stage else 0 for stage in self.plan.stages]
         for place, stage in enumerate(self.plan.stages):
             began_ms = self.target.now_ms()
@@ -93,11 +100,10 @@ class Player:
         now_ms = self.target.now_ms()
         if now_ms - self._shown_ms >= SAMPLE_MS:
             self._shown_ms = now_ms
-            self.sample()
+            self._sample()
             self.show(self._progress(now_ms / 1000))
 
-    def sample(self) -> None:
-        """Keep the resources used so far."""
+    def _sample(self) -> None:
         used = self.target.processor_s(), self.target.api_writes()
         self.book.samples.append(Sample(self.target.now_ms(), *used))
 

@@ -85,7 +85,7 @@ def _template(name: str, template: Fields) -> Template:
     template.only(("metadata", "spec"))
     metadata, spec = template.child("metadata"), template.child("spec")
     metadata.only(("labels", "annotations"))
-    for key in ("nodeName", "workloadRef"):
+    for key in ("nodeName", "schedulerName", "workloadRef"):
         if spec.has(key):
             raise spec.error(key, "cannot be part of a template")
     check_requests(spec)
@@ -154,7 +154,7 @@ def _create_nodes(step: Fields, _templates: Mapping[str, Template]) -> Step:
     named["metadata"] = {**metadata.values, "name": prefix}
     document = Fields(step.what, step.at("template"), named)
     made = node_as_registered(node_of(document.child("metadata"), document))
-    return CreateNodes(prefix, _count(step), made, step.texts("zones"), _arrivals(step), values)
+    return CreateNodes(prefix, _count(step), made, step.texts("zones"), _arrivals(step))
 
 
 def _delete_nodes(step: Fields, _templates: Mapping[str, Template]) -> Step:

@@ -47,9 +47,9 @@ class FloodSummary(Struct, kw_only=True):
 
     workload: Annotated[str, _says("Name of the workload.")]
     seed: int
-    target: Annotated[str, _says("in-process, kafka, or a kubeconfig.")]
-    scheduler: Annotated[str, _says("Name of the scheduler.")]
-    run: Annotated[str, _says("Folder with the journals (empty: they are elsewhere).")]
+    target: Annotated[str, _says("in-process, Kafka, or a kubeconfig.")]
+    scheduler: Annotated[str, _says("muster, or the rival.")]
+    run: Annotated[str, _says("Folder of the summary, and in-process of the journals.")]
     placements: Annotated[int, _says("Shards of placement.")]
     complete: Annotated[bool, _says("Every barrier was reached.")]
     nodes: Annotated[int, _says("Nodes that existed before the flood began.")]

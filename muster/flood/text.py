@@ -43,6 +43,4 @@ def rows(result: FloodSummary) -> list[tuple[str, str]]:
     if result.placements > 1 and result.shard_imbalance is not None:
         words = f"{result.placements}, the fullest has {result.shard_imbalance:.2f} x the average"
         found.append(("shards", words))
-    if result.run:
-        found.append(("kept in", result.run))
-    return found
+    return [*found, ("kept in", result.run)]

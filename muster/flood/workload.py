@@ -52,7 +52,6 @@ class CreateNodes:
     made: Node
     zones: tuple[str, ...]
     arrivals: Arrivals
-    written: Mapping[str, Any]
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,9 @@ import pytest
 from tests.e2e.console import ROOT, complaint, muster
 
 FLOODS = ROOT / "examples" / "floods"
+NO_TARGET = (
+    "--target nowhere: must be in-process, kafka, kafka://HOST:PORT, or the file of a kubeconfig"
+)
 FULL = """
 steps:
   - {opcode: createNodes, count: 1}
@@ -80,10 +83,17 @@ def test_floods_are_compared_and_drawn(tmp_path):
         ("", "flood: name a WORKLOAD, or two floods to --compare"),
         ("a --compare b c", "flood: name a WORKLOAD, or two floods to --compare"),
         ("--compare a.json b.json", "a.json: cannot be read: No such file or directory"),
+        ("a --rival kube-scheduler", "--rival: requires a live cluster as --target"),
+        (
+            "a --target nowhere",
+            NO_TARGET,
+        ),
+        ("a --target w -p 2", "--placements: cannot be combined with a live cluster"),
         ("a --html x/y.html", "--html x/y.html: there is no folder x"),
     ],
 )
 def test_what_cannot_be_compared_or_drawn_is_one_line(tmp_path, words, rule):
+    (tmp_path / "w").write_text("")
     assert complaint(muster("flood", *words.split(), cwd=tmp_path), 2) == f"muster: {rule}"
 
 

@@ -3,10 +3,12 @@
 import asyncio
 import sys
 import time
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import Any
 
 from muster.app.event_loop import loop_factory
+from muster.cli.addresses.bus import parse_bus
 from muster.cli.display import FloodDisplay
 from muster.cli.errors import Fault, UsageFault
 from muster.cli.output import print_json
@@ -17,19 +19,22 @@ from muster.cli.table import table
 from muster.cli.terminal import print_lines
 from muster.flood.compare import Compared, compared, read_summary
 from muster.flood.figures import About, summarise
-from muster.flood.in_process import in_process
 from muster.flood.journals import told
 from muster.flood.page import page, require_plots
-from muster.flood.plan import plan_of
+from muster.flood.plan import Plan, plan_of
 from muster.flood.player import Player
 from muster.flood.read import read_workload
 from muster.flood.summary import FloodSummary
+from muster.flood.target import Target
 from muster.flood.text import lines_of
 from shared.adapters.run_files import writing
 from shared.model.text import counted
 
-SETTLE_S = 0.3
-"""Messages and the last records follow the last bind."""
+IN_PROCESS, KAFKA = "in-process", "kafka"
+LOCAL_BROKER = "kafka://127.0.0.1:9092"
+MUSTER = "muster"
+NAMES = {MUSTER: "muster", "kube-scheduler": "default-scheduler"}
+"""The schedulerName of their pods."""
 
 
 class Options:
@@ -44,10 +49,23 @@ class Options:
         seed: int | None,
         time_limit_s: float,
         html: Path | None = None,
+        target: str = IN_PROCESS,
+        rival: str = "",
     ) -> None:
         """Check the options. Raises UsageFault and WorldError."""
         check_html(html)
-        self.html = html
+        self.html, self.target, self.rival = html, target, rival
+        self.schedulers = (rival, MUSTER) if rival else (MUSTER,)
+        self.bus = _bus_of(target)
+        is_live = target != IN_PROCESS and not self.bus
+        if is_live and not Path(target).is_file():
+            known = f"{IN_PROCESS}, {KAFKA}, kafka://HOST:PORT, or the file of a kubeconfig"
+            raise UsageFault(f"--target {target}: must be {known}")
+        if is_live and (placements > 1 or settings):
+            option = "--placements" if placements > 1 else "--set"
+            raise UsageFault(f"{option}: cannot be combined with a live cluster")
+        if rival and not is_live:
+            raise UsageFault("--rival: requires a live cluster as --target")
         self.file, self.placements = file, placements
         self.settings, self.time_limit_s = settings, time_limit_s
         parsed = parse_settings(settings)
@@ -67,6 +85,16 @@ class Options:
         }
 
 
+def _bus_of(target: str) -> str:
+    """Return the address of the bus of a target over Kafka, with a prefix of its own; else ""."""
+    address = LOCAL_BROKER if target == KAFKA else target
+    if not address.startswith("kafka:"):
+        return ""
+    parse_bus(address)
+    place, question, more = address.partition("?")
+    return f"{place.rstrip('/')}/flood-{time.time_ns():x}{question}{more}"
+
+
 def check_html(html: Path | None) -> None:
     """Raise UsageFault where a page with plots cannot be written."""
     if html is not None:
@@ -80,13 +108,17 @@ def compare(first: Path, second: Path, output: str, html: Path | None) -> None:
     check_html(html)
     names = [str(first), str(second)] if first != second else [f"{first} (1)", f"{first} (2)"]
     floods = dict(zip(names, map(read_summary, (first, second)), strict=True))
-    found = compared(*floods.values())
     if html is not None:
         _write_page(html, floods)
-    if output == "json":
+    _show_compared(floods, output == "json")
+
+
+def _show_compared(floods: dict[str, FloodSummary], is_json: bool) -> None:
+    found = compared(*floods.values())
+    if is_json:
         print_json(found)
     else:
-        print_lines(table([_cells(one, names) for one in found]))
+        print_lines(table([_cells(one, list(floods)) for one in found]))
 
 
 def _cells(one: Compared, names: list[str]) -> dict[str, str]:
@@ -105,40 +137,60 @@ def flood(options: Options, output: str) -> None:
     """Play the flood. Raises Fault when a barrier was not reached."""
     new_run(options.folder, options.meta())
     is_json = output == "json"
-    with (
-        FloodDisplay(sys.stderr, options.workload.name, quiet=is_json) as display,
-        asyncio.Runner(loop_factory=loop_factory()) as running,
-    ):
-        result = running.run(_play(options, display))
-    with writing(options.folder / SUMMARY):
-        write_json(options.folder / SUMMARY, result)
+    results: dict[str, FloodSummary] = {}
+    for scheduler in options.schedulers:
+        with (
+            FloodDisplay(sys.stderr, options.workload.name, quiet=is_json) as display,
+            asyncio.Runner(loop_factory=loop_factory()) as running,
+        ):
+            results[scheduler] = running.run(_play(options, scheduler, display))
+        file = SUMMARY if scheduler == MUSTER else f"{scheduler}.json"
+        with writing(options.folder / file):
+            write_json(options.folder / file, results[scheduler])
     if options.html is not None:
-        _write_page(options.html, {result.workload: result})
-    if is_json:
-        print_json(result)
+        _write_page(options.html, results)
+    if options.rival:
+        _show_compared(results, is_json)
+    elif is_json:
+        print_json(results[MUSTER])
     else:
-        print_lines(lines_of(result))
-    if not result.complete:
-        waiting = counted(result.waiting, "pod")
-        verb = "waits" if result.waiting == 1 else "wait"
-        raise Fault(f"{waiting} still {verb} after {options.time_limit_s:g} s")
+        print_lines(lines_of(results[MUSTER]))
+    for result in results.values():
+        if not result.complete:
+            waiting = counted(result.waiting, "pod")
+            verb = "waits" if result.waiting == 1 else "wait"
+            raise Fault(f"{waiting} still {verb} after {options.time_limit_s:g} s")
 
 
-async def _play(options: Options, display: FloodDisplay) -> FloodSummary:
+async def _play(options: Options, scheduler: str, display: FloodDisplay) -> FloodSummary:
     plan = plan_of(options.workload)
-    playing = options.folder, options.placements, options.config, options.sim
-    async with in_process(plan, *playing) as target:
+    async with _opened(options, plan, scheduler) as target:
         player = Player(plan, target, options.time_limit_s, display.show)
         is_complete = await player.play()
-        await asyncio.sleep(SETTLE_S)
-        player.sample()
         about = About(
             options.workload.seed,
-            "in-process",
-            "muster",
+            options.target,
+            scheduler,
             str(options.folder),
             options.placements,
             target.started_ms,
         )
-        said = await told(target.reader, options.placements)
+        reader = target.reader
+        said = None if reader is None else await told(reader, options.placements)
     return summarise(player.book, about, said, is_complete)
+
+
+def _opened(options: Options, plan: Plan, scheduler: str) -> AbstractAsyncContextManager[Target]:
+    """Return the target. Each loads what it needs: a client takes as long as a small flood."""
+    folder, shards = options.folder, options.placements
+    if options.target == IN_PROCESS:
+        from muster.flood.in_process import in_process
+
+        return in_process(plan, folder, shards, options.config, options.sim)
+    if options.bus:
+        from muster.flood.kafka import over_kafka
+
+        return over_kafka(plan, options.bus, folder, shards, options.settings, options.sim)
+    from muster.flood.kube import live
+
+    return live(plan, options.target, NAMES[scheduler])

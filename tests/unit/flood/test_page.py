@@ -55,6 +55,7 @@ def test_a_page_has_all_plots_and_asks_no_server_for_anything():
 def test_names_are_text_and_no_markup():
     found = page({HOSTILE: flood(name=HOSTILE)})
     assert HOSTILE not in found
+    assert "\\u003cimg" not in found, "nor in the text of a plot"
     assert "img src=http://a.example/x&gt;" in said(found)
 
 

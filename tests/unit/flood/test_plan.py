@@ -37,7 +37,7 @@ def pods(count: int, arrivals: Arrivals = SECOND, **others) -> CreatePods:
 
 def nodes(count: int, arrivals: Arrivals | None = None) -> CreateNodes:
     node = Node(uid="", name="", allocatable=(), labels={"pool": "p"})
-    return CreateNodes("node", count, node, ("x", "y"), arrivals or Arrivals(), {})
+    return CreateNodes("node", count, node, ("x", "y"), arrivals or Arrivals())
 
 
 def stages(*steps, seed=1):

@@ -60,6 +60,9 @@ class Scheduler:
         gone, self.gone = self.gone, []
         return Seen(list(done), list(done.values()), gone)
 
+    async def settle(self) -> None:
+        pass
+
     def processor_s(self) -> float:
         return self.loop.time() / 2
 
@@ -76,7 +79,6 @@ def played(target: Scheduler, *steps: Step, limit_s: float = 60) -> tuple[Player
     player = Player(plan_of(Workload("w", 1, steps)), target, limit_s, shown.append)
     with asyncio.Runner(loop_factory=VirtualLoop) as runner:
         is_complete = runner.run(player.play())
-    player.sample()
     assert shown
     return player, is_complete
 
