@@ -223,7 +223,6 @@ class Runner:
             namespaces={
                 one.name: one.labels for one in self.world.objects if isinstance(one, Namespace)
             },
-            is_divided=self.mesh.placements > 1,
         )
         for pod in self.cluster.pods.values():
             seen, number = self._seen[pod.uid], numbers.get(pod.uid, 0)

@@ -4,7 +4,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from muster.checker.filters.fits import Load
-from muster.checker.filters.inter_pod_rules import Around, Neighbours, Pairs
+from muster.checker.filters.inter_pod_rules import (
+    Around,
+    Neighbours,
+    Pairs,
+    keeps_to_hosts,
+    reads_widely,
+)
 from muster.checker.filters.volumes import Volumes
 from muster.checker.inputs.journals import Problem
 from shared.events.placement import ShardDigest
@@ -32,6 +38,21 @@ class OnTheWay:
     spec: PodSpec
 
 
+Standing = tuple[Node, Load]
+
+
+@dataclass
+class InTurn:
+    """A reservation in a turn of its shard, which then had these nodes and pods."""
+
+    turn: int
+    position: int
+    pod: int
+    spec: PodSpec
+    node: Node
+    standing: list[Standing]
+
+
 @dataclass
 class Ledger:
     """The books of one shard at some position of its journal."""
@@ -56,6 +77,11 @@ class Ledger:
     namespaces: dict[str, Pairs] = field(default_factory=dict)
     volumes: Volumes = field(default_factory=Volumes)
     digest: ShardDigest | None = None
+    turn: int = 0  # the present turn of this shard, 0: none
+    # What this shard had at the turns of others, and reservations in its own turns.
+    counted: dict[int, list[Standing]] = field(default_factory=dict)
+    in_turns: list[InTurn] = field(default_factory=list)
+    retired: set[int] = field(default_factory=set)
     remade: int = 0
     problems: list[Problem] = field(default_factory=list)
 
@@ -74,6 +100,21 @@ class Ledger:
             loads[node] = load
         standing = ((where, loads[row]) for row, where in self.nodes.items())
         return Around(spec, Neighbours(standing, self.namespaces, self.is_divided))
+
+    def is_wide(self, spec: PodSpec) -> bool:
+        """Return whether the pod needs a turn: it has rules that read the pods of several nodes, or
+        such rules of others may count it.
+        """
+        if not self.is_divided:
+            return False
+        owners = (one for sig, one in self.specs.items() if sig not in self.retired)
+        return not keeps_to_hosts(spec) or any(
+            reads_widely(owner, spec, self.namespaces) for owner in owners if owner.has_rules
+        )
+
+    def standing(self) -> list[Standing]:
+        """Return the present nodes with copies of their pods."""
+        return [(where, self.loads[row].without(())) for row, where in self.nodes.items()]
 
     def drop_nomination(self, pod: int) -> None:
         """Remove the pod's nomination."""

@@ -32,7 +32,6 @@ from muster.checker.filters.inter_pod_rules import (
     Around,
     Neighbours,
     Pairs,
-    keeps_to_hosts,
 )
 from shared.extenders.values import CALLED, POD
 from shared.model.objects import CPU, Gang, Node, PodSpec
@@ -84,7 +83,6 @@ class Final:
     running: Counter[str] = field(default_factory=Counter)
     """Bound members by gang."""
     namespaces: Mapping[str, Pairs] = field(default_factory=dict)
-    is_divided: bool = False  # among several shards, none of which knows all pods
 
     def load(self, node: Node) -> Load:
         """Return the load of a node."""
@@ -101,7 +99,7 @@ class Final:
         if not (spec.has_rules or self._some_have_rules):
             return None
         loads = [(node, (trial or {}).get(node.name) or self.load(node)) for node in self.nodes]
-        return Around(spec, Neighbours(loads, self.namespaces, self.is_divided))
+        return Around(spec, Neighbours(loads, self.namespaces))
 
 
 @dataclass
@@ -227,9 +225,6 @@ def _parts(text: str) -> Iterator[tuple[int, str]]:
 
 
 def _single_problem(final: Final, pod: Waiting) -> str | None:
-    if final.is_divided and not keeps_to_hosts(pod.spec):
-        named = ONE_SHARD in pod.message
-        return None if named else f"waits ({pod.message}) for another reason than inter-pod rules"
     static: Counter[str] = Counter()
     full: Counter[str] = Counter()
     left = 0
@@ -310,7 +305,7 @@ def _check_gang(
     needed = gang.min_count - final.running[gang.key]
     if len(members) < needed:
         return
-    if final.is_divided and not all(keeps_to_hosts(pod.spec) for pod in members):
+    if any(ONE_SHARD in pod.message for pod in members):
         return
     nodes = sorted(final.nodes, key=lambda node: node.name)
     by_load = sorted(nodes, key=lambda node: (final.load(node).used(CPU), node.name))

@@ -15,6 +15,7 @@ from muster.checker import (
     preemptions,
     promises,
     truth,
+    turns,
     waiting,
 )
 from muster.checker.books import Ledger
@@ -120,6 +121,7 @@ def _replayed(
         preemptions.replay(journals[PREEMPTION], facts),
         [ledger.replay(journals[placement(shard)], placements) for shard in range(placements)],
     )
+    turns.check(report.shards)
     preemptions.check_sent(journals[BINDING], report.preemptions)
     return report
 

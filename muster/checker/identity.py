@@ -3,7 +3,6 @@
 from collections import defaultdict
 from collections.abc import Iterator
 
-from muster.checker.filters.inter_pod_rules import HOST_LABEL
 from muster.checker.inputs.facts import Facts
 from muster.checker.inputs.history import ClusterHistory
 from muster.checker.inputs.journals import Problem
@@ -13,14 +12,11 @@ ANYWHERE = ""
 
 
 def check(facts: Facts, history: ClusterHistory) -> Iterator[Problem]:
-    """Yield live pods with missing labels. At rest only. Several shards apply rules by hostname
-    only.
-    """
+    """Yield live pods with missing labels. At rest only."""
     live = [pod for pod in history.pods.values() if not pod.deleted and pod.spec.namespace]
-    is_divided = any(facts.shard_of.values())
     keys: defaultdict[str, set[str]] = defaultdict(set)
     for pod in live:
-        for place, selector in _rules(pod.spec, is_divided):
+        for place, selector in _rules(pod.spec):
             keys[place].update(one.key for one in selector)
     for pod in live:
         row = facts.id_of.get(pod.uid, 0)
@@ -43,16 +39,12 @@ def check(facts: Facts, history: ClusterHistory) -> Iterator[Problem]:
             )
 
 
-def _rules(spec: PodSpec, is_divided: bool) -> Iterator[tuple[str, tuple[Requirement, ...]]]:
+def _rules(spec: PodSpec) -> Iterator[tuple[str, tuple[Requirement, ...]]]:
     """Yield (namespace, selector) of each rule of the pod."""
-    terms = [*spec.pod_anti_affinity, *(one.term for one in spec.pods_preferred)]
-    if is_divided:
-        terms = [term for term in terms if term.topology_key == HOST_LABEL]
-    else:
-        terms += spec.pod_affinity
-        for constraint in spec.spread:
-            yield spec.namespace, constraint.selector or ()
-    for term in terms:
+    preferred = (one.term for one in spec.pods_preferred)
+    for constraint in spec.spread:
+        yield spec.namespace, constraint.selector or ()
+    for term in (*spec.pod_anti_affinity, *preferred, *spec.pod_affinity):
         for place in _places(term, spec):
             yield place, term.selector or ()
 

@@ -7,7 +7,7 @@ A decision that does not fit the books at that position is a violation, whatever
 from collections.abc import Iterator
 
 from muster.checker import gang_victims, victims
-from muster.checker.books import Ledger, Nomination
+from muster.checker.books import InTurn, Ledger, Nomination
 from muster.checker.filters.fits import LISTED_MAX, Load, all_fit, device_room, full_for, why_not
 from muster.checker.inputs.journals import Journal, Step
 from shared.events.base import Event
@@ -22,10 +22,11 @@ from shared.events.ingest import (
     PodsGone,
     PodsRelabelled,
     SignatureDefined,
+    SignatureRetired,
     StorageGone,
     StorageSet,
 )
-from shared.events.permit import GangCommitted, GangReleased, GangTimedOut
+from shared.events.permit import GangCommitted, GangReleased, GangTimedOut, TurnGranted
 from shared.events.placement import (
     CandidatesFound,
     GangHeld,
@@ -35,7 +36,9 @@ from shared.events.placement import (
     PlacesFound,
     Released,
     Reserved,
+    RulesCounted,
     ShardDigest,
+    TurnEnded,
     VolumesBound,
     VolumesFailed,
 )
@@ -83,6 +86,8 @@ def _consume(ledger: Ledger, source: str, event: Event, step: Step) -> None:
             ledger.never_sent(held - committed)
             ledger.release(held - committed)
             gang_victims.committed(ledger, event.gang)
+        case TurnGranted():
+            ledger.turn = event.turn
         case NominationCleared():
             ledger.drop_nomination(event.pod)
         case DryRunAsked():
@@ -97,6 +102,9 @@ def _world(ledger: Ledger, event: Event) -> None:
     match event:
         case SignatureDefined():
             ledger.specs[event.sig] = event.spec
+            ledger.retired.discard(event.sig)
+        case SignatureRetired():
+            ledger.retired.add(event.sig)
         case NodesSet():
             for node, value in zip(unpack(event.ids).tolist(), event.nodes, strict=True):
                 ledger.node_came(node, value)
@@ -167,6 +175,10 @@ def _decide(ledger: Ledger, event: Event, step: Step) -> None:
                 _chosen(ledger, step, one.pod, one.choices)
         case Released():
             ledger.release(unpack(event.ids).tolist())
+        case RulesCounted():
+            ledger.counted[event.turn] = ledger.standing()
+        case TurnEnded():
+            ledger.turn = 0
         case CandidatesFound():
             victims.candidates(ledger, event, step)
         case Nominated():
@@ -246,7 +258,12 @@ def _check_room(
         rule = "no-over-commit" if full_for(spec, where, load) else "hard-constraints"
         ledger.blame(rule, step.position, f"pod {pod} on node {node} ({where.name}): {reason}")
         return
-    around = ledger.around(spec)
+    if ledger.is_wide(spec):
+        if not ledger.turn:
+            ledger.blame("turns", step.position, f"pod {pod} with wide rules reserved without one")
+        standing = ledger.standing()
+        ledger.in_turns.append(InTurn(ledger.turn, step.position, pod, spec, where, standing))
+    around = None if ledger.turn else ledger.around(spec)
     if around is not None:
         reason = around.obstacle(where)
         if reason is not None:

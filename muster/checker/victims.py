@@ -98,6 +98,8 @@ def _check_minimal(
     for victim in victims:
         fewer = leaving | (set(victims) - {victim})
         load = crowd(ledger, pod, spec, node, fewer)
+        if ledger.is_wide(spec):
+            continue  # pods of other shards may keep it off the node
         around = ledger.around(spec, node, load)
         obstacle = around.obstacle(where) if around is not None else None
         if obstacle is None and surely_fits(spec, where, load):

@@ -15,7 +15,6 @@ from muster.checker.filters.inter_pod_rules import (
     Around,
     Neighbours,
     Pairs,
-    keeps_to_hosts,
 )
 from muster.checker.inputs.facts import Facts
 from muster.checker.inputs.history import ClusterHistory, PodTruth
@@ -98,7 +97,6 @@ class Cluster:
     loads: dict[str, Load]
     namespaces: dict[str, Pairs] = field(default_factory=dict)
     is_ruled: bool = False
-    is_divided: bool = False  # among several shards, none of which knows all pods
     is_advised: bool = False  # extenders or postFilter plugins decide too: gangs do not preempt
 
     def room_for(self, pod: PodTruth) -> str | None:
@@ -154,7 +152,7 @@ class Cluster:
         if not self.is_ruled:
             return None
         standing = ((node, loads[node.name]) for node in self.nodes)
-        return Around(spec, Neighbours(standing, self.namespaces, self.is_divided))
+        return Around(spec, Neighbours(standing, self.namespaces))
 
 
 def _fits(spec: PodSpec, node: Node, load: Load, around: Around | None) -> bool:
@@ -189,8 +187,7 @@ def cluster_at_end(history: ClusterHistory, facts: Facts, devices: dict[int, int
             row = facts.id_of.get(uid, -len(loads[pod.node].pods) - 1_000_000)
             loads[pod.node].add(row, pod.spec, devices.get(row, 0))
     is_ruled = any(pod.spec.has_rules for pod in history.pods.values())
-    is_divided = any(facts.shard_of.values())
-    return Cluster(history.nodes, loads, history.namespaces, is_ruled, is_divided)
+    return Cluster(history.nodes, loads, history.namespaces, is_ruled)
 
 
 def is_advised(journal: Journal) -> bool:
@@ -234,8 +231,6 @@ def _check_single(books: Waiting, cluster: Cluster, row: int, pod: PodTruth) -> 
         return
     if not MESSAGE.match(message) or not _is_sorted(message):
         yield ("message", f"pod {row} ({pod.name}): {message!r} is not kube-scheduler's form")
-    if ONE_SHARD in message and not keeps_to_hosts(pod.spec):
-        return  # several shards refuse it even where there is room
     if pod.spec.volumes:
         return  # this check does not know which volumes would match
     room = cluster.room_for(pod)
@@ -276,8 +271,8 @@ def _check_member(
     specs = {p.spec for p in free if not p.node}
     if any(spec.volumes for spec in specs):
         return
-    if cluster.is_divided and not all(map(keeps_to_hosts, specs)):
-        return
+    if ONE_SHARD in message:
+        return  # several shards refuse it even where there is room
     if gang in committed:
         room = cluster.room_for(pod)
         if room is not None:

@@ -34,9 +34,7 @@ Options = dict[str, dict[str, Any]]
 """The options of each service that differ from their defaults."""
 
 
-def read_profiles(
-    path: Path | None, names: Sequence[str] = (), placements: int = 1
-) -> Configuration | None:
+def read_profiles(path: Path | None, names: Sequence[str] = ()) -> Configuration | None:
     """Return the file's configuration, with the profiles of these names, or all. None without a
     file. Raises WorldError, UsageFault.
     """
@@ -56,13 +54,6 @@ def read_profiles(
         if name not in known:
             raise UsageFault(f"--scheduler-name {name}: {path} has {', '.join(known)}")
     chosen = tuple(one for one in found.profiles if not names or one.name in names)
-    for profile in chosen if placements > 1 else ():
-        if hard_by_default(profile):
-            raise UsageFault(
-                f"--config {path}: profile {profile.name} has default constraints with "
-                "DoNotSchedule, which need one placement partition: no shard of several knows "
-                "all pods"
-            )
     return msgspec.structs.replace(found, profiles=chosen)
 
 
@@ -199,8 +190,8 @@ def warn_of_one_shard(world: World, config: Configuration | None, placements: in
     if placements > 1 and (found := needs_one_shard(world, config)):
         first = ", ".join(found[:NAMED_MAX]) + (", ..." if len(found) > NAMED_MAX else "")
         log.warning(
-            "%s will wait for ever: their rules reach further than one of %d shards sees; "
-            "--placements 1 can keep them: %s",
+            "%s will wait for ever: no one of %d shards can decide about gangs with rules wider "
+            "than a node, and claims for one pod; --placements 1 can: %s",
             counted(len(found), "pod"),
             placements,
             first,
@@ -228,6 +219,7 @@ def needs_one_shard(world: World, config: Configuration | None) -> list[str]:
             continue  # most pods, fast
         claims = {(pods.namespace, one.name) for one in spec.volumes if isinstance(one, ClaimUse)}
         shares_none = bool(claims & exclusive) and spec.scheduler not in ignoring
-        if not pods.nodes and (spec.has_cross_node_rules or shares_none):
+        is_ruled_gang = bool(pods.gang) and spec.has_cross_node_rules
+        if not pods.nodes and (is_ruled_gang or shares_none):
             found += (f"{pods.namespace}/{name}" for name in split(pods.names))
     return found

@@ -1,9 +1,10 @@
-"""Events of permit's journal: gang transactions, decided in one place."""
+"""Events of permit's journal: gang transactions, and the turns of shards for wide rules."""
 
 from shared.events.base import Event
 from shared.events.placement import Shown
 from shared.events.queueing import Members
 from shared.model.ids import AttemptId, GangId, placement
+from shared.model.rule_counts import SignatureCounts
 
 
 class OfferAsked(Event, frozen=True, gc=False):
@@ -77,3 +78,39 @@ class GangTimedOut(Event, frozen=True, gc=False):
 
     def to(self) -> tuple[str, ...]:
         return ("queueing", "placement")
+
+
+class CountsAsked(Event, frozen=True, gc=False):
+    """Begin a turn of a shard: the other shards count what the rules of these signatures read, and
+    place no pod that these rules count until they have a turn themselves. `sigs`: int64.
+    """
+
+    turn: int
+    shard: int
+    sigs: bytes
+
+    def to(self) -> tuple[str, ...]:
+        return ("placement",)
+
+
+class TurnGranted(Event, frozen=True, gc=False):
+    """All other shards have counted: the shard may place the pods. `counts`: their sums."""
+
+    turn: int
+    shard: int
+    sigs: bytes
+    counts: tuple[SignatureCounts, ...]
+
+    def to(self) -> tuple[str, ...]:
+        return (placement(self.shard),)
+
+
+class RulesChanged(Event, frozen=True, gc=False):
+    """Pods that rules count on several nodes came to a shard or left it: pods that these rules kept
+    off other shards may fit there.
+    """
+
+    shard: int
+
+    def to(self) -> tuple[str, ...]:
+        return ("placement",)

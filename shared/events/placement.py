@@ -16,6 +16,7 @@ from shared.model.ids import (
 )
 from shared.model.objects import PodSpec
 from shared.model.post_filter import FIRST, around
+from shared.model.rule_counts import SignatureCounts
 from shared.model.victims import Nominee
 from shared.model.volumes import Choice
 
@@ -400,3 +401,50 @@ class Released(Event, frozen=True, gc=False):
     """Reservations given back by this shard after an outcome that says so."""
 
     ids: bytes
+
+
+class TurnAsked(Event, frozen=True, gc=False):
+    """Pods of these signatures wait for a turn of this shard: their rules, or rules that count
+    them, read pods of other shards. `sigs`: int64.
+    """
+
+    shard: int
+    sigs: bytes
+
+    def to(self) -> tuple[str, ...]:
+        return ("permit",)
+
+
+class RulesCounted(Event, frozen=True, gc=False):
+    """What the rules of the signatures of another shard's turn count on this shard's nodes."""
+
+    shard: int
+    turn: int
+    counts: tuple[SignatureCounts, ...]
+
+    def to(self) -> tuple[str, ...]:
+        return ("permit",)
+
+
+class TurnEnded(Event, frozen=True, gc=False):
+    """This shard has decided about all pods of its turn. `moved`: pods that rules count on several
+    nodes came or left meanwhile.
+    """
+
+    shard: int
+    turn: int
+    moved: bool
+
+    def to(self) -> tuple[str, ...]:
+        return ("permit",)
+
+
+class CountsChanged(Event, frozen=True, gc=False):
+    """Pods that rules count on several nodes came to this shard or left it without a turn: facts,
+    and reservations that failed.
+    """
+
+    shard: int
+
+    def to(self) -> tuple[str, ...]:
+        return ("permit",)

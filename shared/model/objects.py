@@ -182,22 +182,6 @@ class PodSpec(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
         wide = any(term.topology_key != HOSTNAME for term in self.pod_anti_affinity)
         return bool(self.pod_affinity) or wide or hard_spread
 
-    def with_single_node_rules(self) -> "PodSpec":
-        """Return the spec with only the rules that depend on one node's pods: required
-        anti-affinity and preferred terms by hostname, which is unique to a node.
-        """
-        away = tuple(one for one in self.pod_anti_affinity if one.topology_key == HOSTNAME)
-        rather = tuple(one for one in self.pods_preferred if one.term.topology_key == HOSTNAME)
-        none: tuple[()] = ()
-        return structs.replace(
-            self,
-            spread=none,
-            spread_by=none,
-            pod_affinity=none,
-            pod_anti_affinity=away,
-            pods_preferred=rather,
-        )
-
     def anonymous(self) -> "PodSpec":
         """Return the spec without the pod's identity."""
         return structs.replace(self, namespace="", labels=(), terminating=False, spread_by=())

@@ -12,7 +12,7 @@ import yaml
 
 from muster.explain.run_summary import RunSummary
 from muster.explain.summary import show
-from tests.e2e.console import ROOT, Ran, complaint, muster
+from tests.e2e.console import ROOT, Ran, muster
 from tests.support.builders import make_node
 from tests.unit.worlds.manifests import container, pod
 
@@ -130,13 +130,14 @@ def test_the_main_job(tmp_path, openb, shards):
 
 @pytest.mark.slow
 @pytest.mark.xdist_group("main-job")
-def test_one_and_three_shards_bind_the_same_within_a_hundredth(tmp_path, openb):
+def test_three_shards_bind_nearly_what_one_binds(tmp_path, openb):
+    """docs/reference/differences.md has the loss for each number of shards."""
     one, three = (
         finished(muster("run", openb, "--plain", "-p", shards, *keep(tmp_path / shards)))
         for shards in ("1", "3")
     )
     for of in (lambda r: r["bound"], lambda r: r["gpu_milli"]["allocated"]):
-        assert abs(of(one) - of(three)) <= of(one) / 100
+        assert of(three) >= 0.9 * of(one)
 
 
 @pytest.mark.slow
@@ -206,17 +207,12 @@ def hard_defaults(tmp_path: Path) -> tuple[Path, Path]:
     return world, file
 
 
-def test_default_constraints_of_a_profile_apply_to_pods_of_a_service(tmp_path):
+@pytest.mark.parametrize("shards", ["1", "2"])
+def test_default_constraints_of_a_profile_apply_to_pods_of_a_service(tmp_path, shards):
     world, config = hard_defaults(tmp_path)
-    words = ("run", world, "--config", config, "--run-dir", tmp_path / "run", "-o", "json")
+    where = ("--run-dir", tmp_path / "run", "-o", "json", "-p", shards)
+    words = ("run", world, "--config", config, *where)
     result = finished(muster(*words))
     assert (result["bound"], result["waiting"]) == (1, 2)
     skewed = "node(s) didn't match pod topology spread constraints"
     assert result["waiting_by_reason"] == {f"Insufficient cpu, {skewed}": 2}
-
-
-def test_hard_default_constraints_need_one_partition(tmp_path):
-    world, config = hard_defaults(tmp_path)
-    words = ("run", world, "--config", config, "--run-dir", tmp_path / "run", "-p", "2")
-    line = complaint(muster(*words), 2)
-    assert "default constraints with DoNotSchedule, which need one placement partition" in line

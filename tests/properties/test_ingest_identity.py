@@ -58,8 +58,8 @@ SPECS = (*PLAIN, *RULES)
 class Cluster:
     """Pods by uid as they are, all rules there ever were, and ingest's events about each pod."""
 
-    def __init__(self, is_divided: bool = False) -> None:
-        self.revision, self.is_divided = 0, is_divided
+    def __init__(self) -> None:
+        self.revision = 0
         self.pods: dict[str, seen.PodsSeen] = {}
         self.nodes: set[str] = set()
         self.rules: list[tuple[PodSpec, str]] = []
@@ -109,13 +109,9 @@ class Cluster:
         for spec, namespace in self.rules:
             looks: list[tuple[set[str], Any]] = []
             terms = [*spec.pod_anti_affinity, *(one.term for one in spec.pods_preferred)]
-            if self.is_divided:
-                terms = [one for one in terms if one.topology_key == HOST]
-            else:
-                looks += [({namespace}, one.selector) for one in spec.spread]
-                looks += [({namespace}, spec.spread_by)] if spec.spread_by else []
-                terms += spec.pod_affinity
-            for one in terms:
+            looks += [({namespace}, one.selector) for one in spec.spread]
+            looks += [({namespace}, spec.spread_by)] if spec.spread_by else []
+            for one in (*terms, *spec.pod_affinity):
                 where = {*one.namespaces}
                 if one.namespace_selector is not None:
                     where = {*NAMESPACES}
@@ -124,10 +120,8 @@ class Cluster:
                 if selector is not None and pod.namespace in where:
                     keys = (keys or set()) | {one.key for one in selector}
         if keys is None:
-            away = (one.topology_key for one in pod.spec.pod_anti_affinity)
-            rather = (one.term.topology_key for one in pod.spec.pods_preferred)
-            is_named = HOST in (*away, *rather) if self.is_divided else pod.spec.has_rules
-            return replace(pod.spec, namespace=pod.namespace) if is_named else pod.spec
+            own = replace(pod.spec, namespace=pod.namespace)
+            return own if pod.spec.has_rules else pod.spec
         labels = tuple(pair for pair in pod.labels if pair[0] in keys)
         return replace(
             pod.spec, namespace=pod.namespace, labels=labels, terminating=pod.terminating
@@ -184,7 +178,7 @@ def test_signatures_are_those_of_the_last_interest(shards, operations, reloads):
     """Any input in any order; a loaded state decides the same."""
     steps: Any = Steps(IngestCore(shards))
     loaded: Any = Steps(IngestCore(shards))
-    cluster = Cluster(is_divided=shards > 1)
+    cluster = Cluster()
     for operation, is_reloaded in zip(operations, reloads, strict=False):
         event = cluster.happen(*operation)
         if event is None:

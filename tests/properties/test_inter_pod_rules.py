@@ -30,9 +30,9 @@ def selector(draw):
     return draw.choice(((app,), (app,), (Requirement("app", "Exists"),), ()))
 
 
-def spec(draw):
-    """Return a pod with an app and perhaps a rule of every kind."""
-    key = lambda: draw.choice(("zone", "host"))  # noqa: E731
+def spec(draw, host="host"):
+    """Return a pod with an app and perhaps a rule of every kind. `host`: a label of one node."""
+    key = lambda: draw.choice(("zone", host))  # noqa: E731
     some = lambda: draw.random() < 0.3  # noqa: E731
     where = lambda: draw.choice((((), None), (("m", "n"), None), ((), ())))  # noqa: E731
     term = lambda: PodTerm(key(), selector(draw), *where())  # noqa: E731

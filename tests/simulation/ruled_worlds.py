@@ -38,7 +38,7 @@ def make_ruled_world(seed: int) -> World:
     return replace(world, name=f"ruled-{seed}", arrivals=arrivals, objects=objects)
 
 
-def make_spread_scenario(seed: int) -> Scenario:
+def make_spread_scenario(seed: int, placements: int = 1) -> Scenario:
     """Return a ruled world whose Services and ReplicaSets select pods and change during the run."""
     rng = random.Random(f"{seed}/spread")
     ruled = make_ruled_world(seed)
@@ -49,7 +49,7 @@ def make_spread_scenario(seed: int) -> Scenario:
     objects = (*ruled.objects, *_spreaders(rng))
     world = replace(ruled, name=f"spread-{seed}", arrivals=arrivals, objects=objects)
     changes = tuple(Mutation(rng.uniform(1, 20), SPREADERS) for _ in range(rng.randint(6, 12)))
-    made = make_scenario(seed, world, 1)
+    made = make_scenario(seed, world, placements)
     return dataclasses.replace(
         made,
         config={**CONFIG, "ingest": {"default_spread": True}},

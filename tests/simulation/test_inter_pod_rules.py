@@ -20,23 +20,62 @@ def test_rules_between_pods_are_kept_through_faults(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(16))
-def test_several_shards_keep_rules_by_host_and_refuse_wider_ones(seed: int) -> None:
+def test_several_shards_keep_them_too(seed: int) -> None:
     result = simulate(make_scenario(seed, make_ruled_world(seed)), redecide=seed % 4 == 0)
     assert result.is_good, f"seed {seed}\n" + "\n".join(result.lines)
 
 
 BUGS = (
     Bug(
-        "rules-by-host-are-dropped",
+        "rules-are-dropped",
         "services.placement.core.books.charges",
-        ("    counted = spec.with_single_node_rules() if", "    counted = spec.anonymous() if"),
+        ("Signature(state.table, sig, spec, ", "Signature(state.table, sig, spec.anonymous(), "),
         first=(6, 10, 11),
     ),
     Bug(
         "identities-not-published",
         "services.ingest.core.pods.identity",
-        ("    return spec.with_single_node_rules() if", "    return PodSpec() if"),
+        ("    if spec.has_rules:\n        places =", "    if not spec:\n        places ="),
         first=(1, 2, 4),
+    ),
+    Bug(
+        "no-turns",
+        "services.placement.core.placing.turns",
+        ("    return is_wide(state, work_queue.head().sig)", "    return False"),
+        first=(0, 1, 2),
+    ),
+    Bug(
+        "no-turns-for-counted-pods",
+        "shared.scheduling.table.counters",
+        (
+            "        if any(at in self._across for at, _amount in sig.counted):",
+            "        if not spec:",
+        ),
+        first=(3, 5, 6),
+    ),
+    Bug(
+        "counts-of-other-shards-are-forgotten",
+        "services.placement.core.placing.turns",
+        ("            know_others(state.sigs[one.sig], one.counts)", "            pass"),
+        first=(3, 5, 7),
+    ),
+    Bug(
+        "turn-granted-before-all-have-counted",
+        "services.permit.core.turns",
+        ("granted and len(turn.counts) == placements - 1:", "granted and turn.counts:"),
+        first=(0, 1, 2),
+    ),
+    Bug(
+        "two-turns-at-once",
+        "services.permit.core.turns",
+        ("    if state.turn is None and state.asked_turns:", "    if state.asked_turns:"),
+        first=(0, 1, 2),
+    ),
+    Bug(
+        "changed-counts-are-not-told",
+        "services.placement.core.placing.turns",
+        ("    if event.shard != state.shard and state.refused:", "    if event is None:"),
+        first=(0, 1, 2),
     ),
     Bug(
         "namespaces-as-they-say",
@@ -52,11 +91,12 @@ def test_a_change_is_noticed(bug: Bug) -> None:
     with planted(bug):
         results = [simulate(make_scenario(seed, make_ruled_world(seed))) for seed in bug.first]
     rules = {rule for result in results for rule, _text in result.problems}
-    assert rules & {"inter-pod-rules", "identities-published"}, rules
+    found = {"inter-pod-rules", "identities-published", "turns", "halt", "no-pod-lost"}
+    assert rules & found, rules
 
 
 @pytest.mark.parametrize("seed", range(8))
 def test_services_that_come_and_go_are_followed_through_faults(seed: int) -> None:
-    result = simulate(make_spread_scenario(seed), redecide=seed % 2 == 0)
+    result = simulate(make_spread_scenario(seed, (1, 3)[seed // 2 % 2]), redecide=seed % 2 == 0)
     assert result.is_good, f"seed {seed}\n" + "\n".join(result.lines)
     assert result.seen["services"]

@@ -74,7 +74,7 @@ def _final(run: Run) -> Final:
     said, facts = replay(report.journals[QUEUEING]), report.facts
     loads = [load for shard in report.shards for load in shard.loads.values()]
     devices = {pod: mask for load in loads for pod, mask in load.devices.items()}
-    final = Final(history.nodes, gangs=dict(run.cluster.gangs), is_divided=placements > 1)
+    final = Final(history.nodes, gangs=dict(run.cluster.gangs))
     for at, (uid, pod) in enumerate(history.pods.items()):
         number = facts.id_of.get(uid, -at)
         if pod.node and not pod.deleted:

@@ -14,7 +14,7 @@ from shared.model.objects import Node, PodSpec, PodTerm, Selector, SpreadConstra
 
 NAME_LABEL, HOST_LABEL = "kubernetes.io/metadata.name", "kubernetes.io/hostname"
 ONE_SHARD = "of several placement partitions"
-"""Part of the message of pods with hard rules where no shard knows all pods."""
+"""Part of the message of gangs with wide rules where there are several shards."""
 
 Pairs = tuple[tuple[str, str], ...]
 Domain = tuple[str, str | None]
@@ -26,9 +26,29 @@ def named(spec: PodSpec, namespace: str, labels: Pairs, terminating: bool = Fals
 
 
 def keeps_to_hosts(spec: PodSpec) -> bool:
-    """Return whether each node alone decides all inter-pod rules of the spec."""
+    """Return whether each node alone decides all required inter-pod rules of the spec."""
     by_host = all(term.topology_key == HOST_LABEL for term in spec.pod_anti_affinity)
     return by_host and not spec.pod_affinity and not any(one.hard for one in spec.spread)
+
+
+def reads_widely(owner: PodSpec, pod: PodSpec, namespaces: Mapping[str, Pairs]) -> bool:
+    """Return whether required rules of the owner count the pod on more than its node."""
+    others = Neighbours((), namespaces)
+    spread = any(
+        one.hard
+        and one.selector
+        and pod.namespace == owner.namespace
+        and _selected(one.selector, pod)
+        for one in owner.spread
+    )
+    terms = owner.pod_affinity
+    near = bool(terms) and all(others.means(one, owner, pod, is_sought=True) for one in terms)
+    away = any(
+        others.means(one, owner, pod, is_sought=True) or others.means(one, owner, pod)
+        for one in owner.pod_anti_affinity
+        if one.topology_key != HOST_LABEL
+    )
+    return spread or near or away
 
 
 class Neighbours:

@@ -64,7 +64,7 @@ class LiveOptions:
 
 def run_live(options: LiveOptions, output: str) -> None:
     """Schedule until stopped. Raises UsageFault, Fault."""
-    profiles = read_profiles(options.config, options.schedulers, options.placements)
+    profiles = read_profiles(options.config, options.schedulers)
     names = scheduler_names(profiles, options.schedulers)
     election = election_of(options.leader_elect, profiles, names)
     cluster = kube_cluster(options.kubeconfig, names)

@@ -92,7 +92,7 @@ class Options:
         self.settings = parse_settings(settings)
         self.sim = sim_config(self.settings, choice.seed)
         self.run_dir = run_dir
-        self.config, self.profiles = config, read_profiles(config, (), placements)
+        self.config, self.profiles = config, read_profiles(config)
         self.chosen: Chosen = load_world(words, choice)
         require_profiles(self.chosen.world, self.profiles)
         waits = binders_of(self.profiles, writes=False) or (

@@ -62,7 +62,7 @@ def serve(what: Serving, metrics: tuple[str, int] | None, policy: SnapshotPolicy
     """Own the journals until SIGTERM or SIGINT. Raises UsageFault, Fault, BusUnavailable."""
     journals = chosen_journals(what.services, what.placements)
     address = parse_bus(what.bus)
-    profiles = read_profiles(what.config, what.schedulers, what.placements)
+    profiles = read_profiles(what.config, what.schedulers)
     settings = of_this_version(mesh_config(parse_settings(what.settings)))
     config = with_profiles(settings, profiles)
     names = scheduler_names(profiles, what.schedulers)

@@ -1,4 +1,5 @@
-"""Permit's core: one transaction per attempt of a gang, committed or released, never half.
+"""Permit's core: one transaction per attempt of a gang, committed or released, never half; and
+turns of shards for wide rules (turns.py).
 
 Every shard offers, one plan is made, holds are asked for at once, and then this journal alone
 commits, releases or times out; a shard never ends a hold by itself. No attempt waits for more room
@@ -18,14 +19,33 @@ from typing import Any, assert_never
 
 import numpy as np
 
+from services.permit.core import turns
 from services.permit.core.config import Config
 from services.permit.core.plan import Group, make_plan
 from services.permit.core.state import Attempt, Hold, PermitState, PermitTimeout, ShardOffer
 from services.permit.core.transitions import Phase
 from shared.events.base import Configured, Event
 from shared.events.ingest import GangGone, GangSet, PodsAssigned, PodsGone
-from shared.events.permit import GangCommitted, GangReleased, GangTimedOut, HoldAsked, OfferAsked
-from shared.events.placement import GangHeld, GangOffered, GangRefused, Shown
+from shared.events.permit import (
+    CountsAsked,
+    GangCommitted,
+    GangReleased,
+    GangTimedOut,
+    HoldAsked,
+    OfferAsked,
+    RulesChanged,
+    TurnGranted,
+)
+from shared.events.placement import (
+    CountsChanged,
+    GangHeld,
+    GangOffered,
+    GangRefused,
+    RulesCounted,
+    Shown,
+    TurnAsked,
+    TurnEnded,
+)
 from shared.events.queueing import GangDispatched, Members
 from shared.machine.core import Core
 from shared.machine.saved import load, save
@@ -72,11 +92,26 @@ class PermitCore(Core[PermitState]):
                 _on_hold_asked(state, event)
             case GangCommitted() | GangReleased() | GangTimedOut():
                 _on_attempt_ended(state, event)
+            case TurnAsked():
+                turns.on_turn_asked(state, event)
+            case CountsAsked():
+                turns.on_counts_asked(state, event)
+            case RulesCounted():
+                turns.on_rules_counted(state, event)
+            case TurnGranted():
+                turns.on_turn_granted(state, event)
+            case TurnEnded():
+                turns.on_turn_ended(state, event)
+            case CountsChanged():
+                turns.on_counts_changed(state, event)
+            case RulesChanged():
+                turns.on_rules_changed(state, event)
             case Configured():
                 state.config = read_options("permit", event.config, Config)
 
     def decide(self, state: PermitState) -> Iterator[Event]:
-        """Yield the decisions: attempts in order of dispatch, then the due timeouts."""
+        """Yield the decisions: turns, attempts in order of dispatch, then the due timeouts."""
+        yield from turns.decide_turns(state, self.placements)
         pods_left = state.config.step_pods_max
         for _number, gang, key in sorted((key[1], key[0], key) for key in state.undecided):
             attempt = state.attempts[key]
@@ -94,7 +129,7 @@ class PermitCore(Core[PermitState]):
 
     def due_ms(self, state: PermitState) -> int | None:
         """Return when there is something to decide without new input, ms."""
-        if state.undecided:
+        if state.undecided or turns.is_due(state, self.placements):
             return state.now_ms
         return state.timers[0][0] if state.timers else None
 

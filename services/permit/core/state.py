@@ -1,5 +1,5 @@
-"""Permit's state: open attempts of gangs, their permit timeouts, and pods that are no members any
-more.
+"""Permit's state: open attempts of gangs, their permit timeouts, pods that are no members any
+more, and turns of shards.
 
 Three parts are derived: the gangs of each pod, the attempts with something to
 decide, and the timeouts in order of time.
@@ -16,9 +16,10 @@ from services.permit.core.plan import Group
 from services.permit.core.transitions import Phase, following
 from shared.machine.core import MachineState
 from shared.machine.saved import Derived
-from shared.model.ids import AttemptId, GangId, JournalName, NodeId, PodId
+from shared.model.ids import AttemptId, GangId, JournalName, NodeId, PodId, SignatureId
 from shared.model.objects import PodSpec
 from shared.model.podset import PodSet
+from shared.model.rule_counts import SignatureCounts
 
 Key = tuple[GangId, AttemptId]
 """(gang, attempt)"""
@@ -121,6 +122,23 @@ class Attempt(Struct):
         self.held.pop(pod, None)
 
 
+class AskedTurn(Struct):
+    """A shard that asked for a turn for pods of these signatures, ascending."""
+
+    shard: int
+    sigs: list[SignatureId]
+
+
+class Turn(Struct):
+    """The present turn. `counts`: what the other shards have counted, until it is `granted`."""
+
+    number: int
+    shard: int
+    sigs: list[SignatureId]
+    counts: dict[int, tuple[SignatureCounts, ...]] = {}
+    granted: bool = False
+
+
 RACES_MAX = 4
 DECIDABLE = (Phase.NEW, Phase.OFFERED, Phase.ANSWERED)
 
@@ -137,6 +155,11 @@ class PermitState(MachineState):
     settled: PodSet = field(default_factory=PodSet)
     # Groups, not pods; attempts for them may be under way.
     deleted: PodSet = field(default_factory=PodSet)
+    turns: int = 0  # begun so far
+    turn: Turn | None = None
+    asked_turns: list[AskedTurn] = field(default_factory=list)  # in the order of asking
+    # Where counts of wide rules have changed and other shards do not know it.
+    changed_shards: list[int] = field(default_factory=list)
 
     member_of: Derived[dict[PodId, Key]] = field(default_factory=dict)
     undecided: Derived[set[Key]] = field(default_factory=set)

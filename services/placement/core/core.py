@@ -18,9 +18,10 @@ from services.placement.core.placing import (
     dispatches,
     preemption_wakeups,
     sampling,
+    turns,
     wakeups,
 )
-from services.placement.core.placing.work_queue import Task, TaskEvent
+from services.placement.core.placing.work_queue import AskedOfShard, Task
 from services.placement.core.preemption import nominations
 from services.placement.core.state import SOURCES, PlacementState
 from services.placement.core.volumes import other_shards, reservations
@@ -64,7 +65,7 @@ def _on_configured(state: PlacementState, event: Configured) -> None:
         mark_improved(state, state.table.ids)
 
 
-def _on_task(state: PlacementState, event: TaskEvent) -> None:
+def _on_task(state: PlacementState, event: AskedOfShard) -> None:
     if getattr(event, "shard", state.shard) == state.shard:
         dispatches.admit_task(state, Task(event))
 
@@ -122,7 +123,7 @@ def _on_volumes_failed(state: PlacementState, event: VolumesFailed) -> None:
 
 HANDLERS = handlers(
     sys.modules[__name__],
-    *(facts, identity, dispatches, wakeups, digest, retries, reservations, other_shards),
+    *(facts, identity, dispatches, turns, wakeups, digest, retries, reservations, other_shards),
     *(holds, member_volumes),
 )
 """A handler for every event addressed to a shard, and for the shard's own."""

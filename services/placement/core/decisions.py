@@ -9,15 +9,16 @@ from collections.abc import Iterator
 from services.placement.core.books.identity import with_latest_sigs
 from services.placement.core.extenders import gang_members, questions, retries
 from services.placement.core.gangs import holds, member_volumes, places
-from services.placement.core.placing import digest, wakeups
+from services.placement.core.placing import digest, turns, wakeups
 from services.placement.core.placing.cycle import decide_cycle
 from services.placement.core.preemption import dry_run, nominations, post_filter
 from services.placement.core.state import PlacementState
 from services.placement.core.volumes import reservations
 from shared.events.base import Event
-from shared.events.permit import HoldAsked, OfferAsked
+from shared.events.permit import CountsAsked, HoldAsked, OfferAsked
 from shared.events.placement import (
     CandidatesFound,
+    CountsChanged,
     ExtendersAsked,
     GangHeld,
     GangNominated,
@@ -29,6 +30,7 @@ from shared.events.placement import (
     PlacesFound,
     Released,
     Reserved,
+    RulesCounted,
 )
 from shared.events.preemption import DryRunAsked, GangDryRunAsked, GangNominateAsked
 from shared.model.columns import pack
@@ -54,6 +56,7 @@ Answer = (
     | PlacesFound
     | GangNominated
     | GangNominationStale
+    | RulesCounted
 )
 
 
@@ -79,12 +82,19 @@ def decide(state: PlacementState) -> Iterator[Event]:
     while work_queue.can_place() and (units > dispatch_units or not worked):
         worked = True
         units -= dispatch_units
+        if turns.must_wait(state):
+            yield turns.decide_turn_asked(state)
+            continue
         placed = decide_cycle(state, max(1, units))
         units -= len(placed.ids) >> 3 if isinstance(placed, Reserved) else REFUSAL_UNITS
         yield placed
+    if turns.is_over(state):
+        yield turns.decide_turn_ended(state)
+    if state.counts_changed:
+        yield CountsChanged(state.shard)
     if state.nominations:
         yield from nominations.decide_nomination_news(state)
-    if state.refused and (state.improved_nodes or retries.due(state)):
+    if state.refused and (state.improved_nodes or state.rules_moved or retries.due(state)):
         yield wakeups.decide_improved(state)
     for sig in sorted(state.reasons_wanted)[:LOOKS_MAX]:
         yield wakeups.decide_reasons(state, sig)
@@ -106,6 +116,8 @@ def due_ms(state: PlacementState) -> int | None:
         or state.work_queue.can_place()
         or state.reasons_wanted
         or state.choices_to_report
+        or turns.is_over(state)
+        or state.counts_changed
     ):
         return state.now_ms
     due_ms = digest.due_ms(state)
@@ -143,6 +155,8 @@ def decide_task(state: PlacementState) -> Answer:
         return question or holds.decide_offer(state, event, task.void)
     if isinstance(event, HoldAsked):
         return holds.decide_hold(state, event, task.void)
+    if isinstance(event, CountsAsked):
+        return turns.decide_counts(state, event)
     if isinstance(event, DryRunAsked):
         return post_filter.decide_candidates(state, event)
     if isinstance(event, GangDryRunAsked):

@@ -22,6 +22,8 @@ def held(state: PlacementState) -> dict[GangAttempt, I64]:
 def derive_loaded(state: PlacementState) -> PlacementState:
     """Compute the derived fields of a loaded state; return it."""
     improved = set(state.improved_nodes)
+    rules_moved, counts_changed = state.rules_moved, state.counts_changed
+    turn_moved = state.work_queue.turn is not None and state.work_queue.turn.moved
     ledger = state.ledger
     for ids in state.work_queue.queued():
         rows = ledger.rows(ids)  # first: may replace the columns
@@ -35,7 +37,10 @@ def derive_loaded(state: PlacementState) -> PlacementState:
         if promise.world >= 0:
             state.ended_other_shard_volumes.append(number)
     derive(state)
-    state.improved_nodes = improved  # charges mark nodes
+    state.improved_nodes = improved  # charges mark nodes, and that pods moved
+    state.rules_moved, state.counts_changed = rules_moved, counts_changed
+    if state.work_queue.turn is not None:
+        state.work_queue.turn.moved = turn_moved
     return state
 
 

@@ -41,6 +41,7 @@ from shared.model.ids import (
 )
 from shared.model.objects import Node, PodSpec
 from shared.model.profile import V1_35, Profile
+from shared.model.rule_counts import RuleCount
 from shared.model.volumes import Choice
 from shared.scheduling.cycle.kernel import Kernel
 from shared.scheduling.cycle.sampling import NodeTree
@@ -186,6 +187,11 @@ class PlacementState(MachineState):
         default_factory=set
     )  # refused, and preemption does not help them
     improved_nodes: set[NodeId] = field(default_factory=set)
+    # Only with several shards: what wide rules count on the others, as of the last turn; ...
+    other_counts: dict[SignatureId, tuple[RuleCount, ...]] = field(default_factory=dict)
+    rules_moved: bool = False  # ... pods that they count came or left since the last refusal; ...
+    maybe_allowed: set[SignatureId] = field(default_factory=set)  # ... or before that; ...
+    counts_changed: bool = False  # ... or without a turn, and the others must learn of it
     extender_asks: int = 0  # number of extender calls so far
     # (Gang, attempt) of open attempts -> extenders' answers about members, by signature.
     member_answers: dict[GangAttempt, dict[SignatureId, ExtendersAnswered]] = field(

@@ -197,8 +197,7 @@ def best_shard(state: QueueingState, sig: Sig, usable: int) -> int:
     """Return the usable shard (bits) that is emptiest in what Score reads, among those with any
     room; then the one with the least work.
 
-    Scoring shards like nodes makes many shards place almost as one would. By room for the signature
-    alone, 3 shards bound 1.4 % fewer pods of the openb trace than 1.
+    So shards are scored like nodes. docs/reference/differences.md has what several shards lose.
     """
     first = usable.bit_length() - 1
     if usable == 1 << first:

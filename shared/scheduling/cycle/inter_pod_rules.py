@@ -4,12 +4,13 @@ A pick changes the scores of every node of a domain, so there is no batch shortc
 cycles over arrays. Counts of the pods placed in between are kept beside the table's.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 import numpy as np
 
 from shared.model.objects import PodSpec
+from shared.model.rule_counts import RuleCount
 from shared.scheduling.cycle.one_node import BatchNode, OneNode, one_node
 from shared.scheduling.cycle.score_classes import StaticResult
 from shared.scheduling.cycle.signature import Signature
@@ -29,6 +30,7 @@ from shared.scheduling.plugins.volume_restrictions import VolumeRestrictions
 from shared.scheduling.plugins.volume_zone import VolumeZone
 from shared.scheduling.table.counters import Counts
 from shared.scheduling.table.layout import I64, INFEASIBLE, Mask, NominatedPods, Totals
+from shared.scheduling.table.other_shards import OtherShards
 from shared.scheduling.table.picks import Pick
 from shared.scheduling.table.table import NodeTable
 
@@ -105,8 +107,9 @@ class Rules:
         self.spread = None
         if sig.constraints:
             needs_all_keys = profile.needs_all_keys(sig.spec)
-            self.spread = Spread(table, sig.spec, sig.constraints, needs_all_keys)
-        self.affinity = Affinity(table, sig.spec, profile.hard_pod_affinity_weight)
+            self.spread = Spread(table, sig.spec, sig.constraints, needs_all_keys, sig.others)
+        weight = profile.hard_pod_affinity_weight
+        self.affinity = Affinity(table, sig.spec, weight, sig.others)
         self.volumes = VolumeRules(table, sig.spec, sig.plugins.inter_pod_plugins)
         self._filters = sig.plugins.inter_pod_plugins
         self._spread_weight = profile.weight(pod_topology_spread.NAME)
@@ -125,6 +128,11 @@ class Rules:
     def apply(self) -> bool:
         """Return whether there are any rules."""
         return not self.are_of_volumes or self.volumes.apply
+
+    def counted(self, counts: Counts) -> tuple[RuleCount, ...]:
+        """Return what the rules count on the nodes of this table, for other shards."""
+        spread = [] if self.spread is None else self.spread.counted(counts)
+        return (*spread, *self.affinity.counted(counts))
 
     def refusals(self, counts: Counts, before: Counts | None = None) -> Iterator[Rule]:
         """Yield the refusals by plugin and reason, in kube-scheduler's order. `before`: the counts
@@ -189,6 +197,18 @@ def rules_of(table: NodeTable, sig: Signature) -> Rules | None:
         rules = Rules(base, sig)
         sig.rules = version, rules if rules.apply else None
     return sig.rules[1]
+
+
+def know_others(sig: Signature, counts: Iterable[RuleCount]) -> None:
+    """Apply what the rules of a signature count on other shards from now on."""
+    sig.others = OtherShards(counts)
+    sig.rules = None
+
+
+def counted(table: NodeTable, sig: Signature) -> tuple[RuleCount, ...]:
+    """Return what the rules of a signature count on the nodes of this table."""
+    rules = rules_of(table, sig)
+    return () if rules is None else rules.counted(table.counters.now())
 
 
 def refused_with(

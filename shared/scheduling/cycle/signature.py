@@ -24,6 +24,7 @@ from shared.scheduling.table.layout import (
     SCORED_MAX,
     USED,
 )
+from shared.scheduling.table.other_shards import NO_OTHERS
 from shared.scheduling.table.oversize_sums import LARGE
 from shared.scheduling.table.table import NodeTable
 from shared.scheduling.volumes.volume_uses import Use
@@ -71,7 +72,7 @@ class Signature:
             "uses",
             "whole_devices",
         ),
-        *("_floors", "counted", "is_large", "rules"),
+        *("_floors", "counted", "is_large", "others", "rules"),
     )
 
     def __init__(
@@ -125,6 +126,7 @@ class Signature:
         # rules that apply to it (kept by inter_pod_rules.rules_of).
         self.counted: tuple[tuple[int, int], ...] = ()
         self.rules: tuple[tuple[int, int, int, int], Rules | None] | None = None
+        self.others = NO_OTHERS  # what they count on other shards, as last known
         self.score_delta = (
             (ROOM, -taken_cpu),
             (ROOM + 1, -taken_memory),

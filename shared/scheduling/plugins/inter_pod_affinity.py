@@ -9,7 +9,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from shared.model.objects import PodSpec
+from shared.model.objects import HOSTNAME, PodSpec
+from shared.model.rule_counts import (
+    AFFINITY,
+    ANTI_AFFINITY,
+    ATTRACTED,
+    KEPT_AWAY,
+    RuleCount,
+)
 from shared.scheduling.table.counters import (
     AFFINE,
     AVOIDED,
@@ -21,6 +28,7 @@ from shared.scheduling.table.counters import (
 )
 from shared.scheduling.table.domains import Domains
 from shared.scheduling.table.layout import I32, I64, Mask
+from shared.scheduling.table.other_shards import NO_OTHERS, OtherShards
 from shared.scheduling.table.selectors import sought
 from shared.scheduling.table.table import NodeTable
 
@@ -31,33 +39,90 @@ EXISTING_REFUSE = "node(s) didn't satisfy existing pods anti-affinity rules"
 
 
 class _Term(NamedTuple):
-    """Pods in one counter, by domain; `weight` if they are scored."""
+    """Pods in one counter, by domain; `weight` if they are scored. `elsewhere`: those of other
+    shards, by domain.
+    """
 
     counter: int
     domains: Domains
+    key: str
     weight: int = 0
+    elsewhere: I64 | None = None
+    is_elsewhere: bool = False  # on any node of another shard
 
     def by_node(self, counts: Counts) -> I64 | I32:
         """Return how many of them are in each node's domain; 0 for nodes in none."""
-        return self.domains.by_node(counts.row(self.counter))
+        if self.elsewhere is None:
+            return self.domains.by_node(counts.row(self.counter))
+        found: I64 = (self.sums(counts) + self.elsewhere)[self.domains.place]
+        return found
+
+    def sums(self, counts: Counts) -> I64:
+        """Return how many of them are in each domain of this table."""
+        return self.domains.sums(counts.row(self.counter))
 
     def has_pods(self, counts: Counts) -> bool:
         """Return whether any of the pods is on a node with the key."""
+        return self.is_elsewhere or self.is_here(counts)
+
+    def is_here(self, counts: Counts) -> bool:
+        """Return whether any of the pods is on a node of this table with the key."""
         row = counts.row(self.counter)
         return bool(row.any() if self.domains.anywhere else row[~self.domains.absent].any())
+
+
+class _Elsewhere(_Term):
+    """Pods of other shards only."""
+
+    def sums(self, counts: Counts) -> I64:
+        """Return zeros."""
+        return np.zeros(self.domains.width, np.int64)
+
+    def is_here(self, counts: Counts) -> bool:
+        """Return False."""
+        return False
+
+
+def _with_others(one: _Term, other: RuleCount) -> _Term:
+    """Return the term with what it counts on other shards."""
+    if not other.total:
+        return one
+    return one._replace(elsewhere=one.domains.of_values(other.values), is_elsewhere=True)
+
+
+def _elsewhere(one: RuleCount, domains: Domains) -> _Elsewhere:
+    """Return what terms of other pods count on other shards."""
+    return _Elsewhere(0, domains, one.key, 1, domains.of_values(one.values), True)
 
 
 class Affinity:
     """The terms that concern one signature on the present nodes."""
 
-    def __init__(self, table: NodeTable, spec: PodSpec, hard_weight: int = 1) -> None:
-        """`hard_weight`: the weight of an existing pod's required affinity."""
-        counters, known = table.counters, {}
+    def __init__(
+        self,
+        table: NodeTable,
+        spec: PodSpec,
+        hard_weight: int = 1,
+        others: OtherShards = NO_OTHERS,
+    ) -> None:
+        """`hard_weight`: the weight of an existing pod's required affinity. `others`: what the
+        terms count on other shards.
+        """
+        counters, known = table.counters, dict[str, Domains]()
 
-        def term(key: str, at: int, weight: int = 0) -> _Term:
+        def domains(key: str) -> Domains:
             if key not in known:
                 known[key] = Domains(table.labels(key))
-            return _Term(at, known[key], weight)
+            return known[key]
+
+        def term(key: str, at: int, weight: int = 0) -> _Term:
+            return _Term(at, domains(key), key, weight)
+
+        def summed(one: _Term, rule: str, at: int) -> _Term:
+            return _with_others(one, others.find(rule, at, one.key))
+
+        def elsewhere(rule: str) -> list[_Term]:
+            return [_elsewhere(one, domains(one.key)) for one in others.by_key(rule)]
 
         def matching(one: Matching) -> int:
             return counters.index[one]
@@ -67,13 +132,21 @@ class Affinity:
         if spec.pod_affinity:
             wanted = affinity_counter(spec)
             at = matching(wanted)
-            self.affine = [term(one.topology_key, at) for one in spec.pod_affinity]
+            self.affine = [
+                summed(term(one.topology_key, at), AFFINITY, number)
+                for number, one in enumerate(spec.pod_affinity)
+            ]
             self.itself = wanted.matches(spec, counters.labels_of)
         self.anti = [
-            term(one.topology_key, matching(Matching((sought(one, spec),))))
-            for one in spec.pod_anti_affinity
+            summed(
+                term(one.topology_key, matching(Matching((sought(one, spec),)))),
+                ANTI_AFFINITY,
+                number,
+            )
+            for number, one in enumerate(spec.pod_anti_affinity)
         ]
         self.opposed = [term(key, at) for key, at in counters.owned(OPPOSED, spec)]
+        self.opposed += elsewhere(KEPT_AWAY)
         self.scored = [
             term(
                 one.term.topology_key,
@@ -86,6 +159,31 @@ class Affinity:
             if not weight:
                 continue
             self.scored += [term(key, at, weight) for key, at in counters.owned(kind, spec)]
+        self.scored += elsewhere(ATTRACTED)
+
+    def counted(self, counts: Counts) -> list[RuleCount]:
+        """Return what the terms count on the nodes of this table."""
+        found = []
+        for rule, terms in ((AFFINITY, self.affine), (ANTI_AFFINITY, self.anti)):
+            for at, one in enumerate(terms):
+                sums = one.sums(counts)
+                total = int(sums.sum(dtype=np.int64))
+                if one.key != HOSTNAME:
+                    values = one.domains.values(sums)
+                    found.append(RuleCount(rule, at, one.key, values, total))
+                elif rule == AFFINITY:
+                    found.append(RuleCount(rule, at, one.key, (), total))
+        for rule, terms in ((KEPT_AWAY, self.opposed), (ATTRACTED, self.scored)):
+            by_key: dict[str, I64] = {}
+            for one in terms:
+                if one.key != HOSTNAME:
+                    sums = (one.weight or 1) * one.sums(counts)
+                    by_key[one.key] = by_key.get(one.key, 0) + sums
+            for key, sums in sorted(by_key.items()):
+                values = next(one for one in terms if one.key == key).domains.values(sums)
+                total = sum(abs(count) for _value, count in values)
+                found.append(RuleCount(rule, 0, key, values, total))
+        return found
 
     def skips(self, counts: Counts) -> bool:
         """Return whether PreFilter skips the plugin in this cycle: no pod can refuse it. Nominated

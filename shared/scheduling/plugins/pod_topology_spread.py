@@ -12,12 +12,14 @@ from typing import NamedTuple
 import numpy as np
 
 from shared.model.objects import HOSTNAME, PodSpec, SpreadConstraint
+from shared.model.rule_counts import HARD_SPREAD, NO_NODE_COUNTED, SOFT_SPREAD, RuleCount
 from shared.model.selectors import holds
 from shared.scheduling.plugins.node_affinity import NodeAffinity
 from shared.scheduling.plugins.taint_toleration import TaintToleration
 from shared.scheduling.table.counters import Counts, spread_counter
 from shared.scheduling.table.domains import Domains
 from shared.scheduling.table.layout import F64, I32, I64, Mask
+from shared.scheduling.table.other_shards import NO_OTHERS, OtherShards
 from shared.scheduling.table.table import NodeTable
 
 NAME = "PodTopologySpread"
@@ -37,12 +39,15 @@ class _Hard(NamedTuple):
     domains: Domains
     there: Mask  # existing domains
     enough: bool  # at least minDomains exist
+    elsewhere: I64  # pods of other shards, by domain of this one
+    lowest_elsewhere: int | None  # the fewest pods of a domain that only other shards have
 
 
 class _Soft(NamedTuple):
     rule: SpreadConstraint
     counter: int
     domains: Domains
+    elsewhere: I64
 
 
 class Spread:
@@ -54,36 +59,55 @@ class Spread:
         spec: PodSpec,
         constraints: Sequence[SpreadConstraint],
         needs_all_keys: bool,
+        others: OtherShards = NO_OTHERS,
     ) -> None:
         """Compile the constraints. Where nodes need not have all keys to be scored, nodes without a
-        key are one more domain of it.
+        key are one more domain of it. `others`: what they count on other shards.
         """
         hard = [one for one in constraints if one.hard]
         soft = [one for one in constraints if not one.hard]
         needed = soft if needs_all_keys else []
         hard_keys, soft_keys = _all_keys(table, hard), _all_keys(table, needed)
         self.has_keys = soft_keys
-        self.hard = [self._hard(table, spec, one, hard_keys) for one in hard]
-        self.soft = [
-            _Soft(
-                one,
-                _soft_counter(table, spec, one),
-                _domains(table, spec, one, soft_keys, absent_is_empty=not needs_all_keys),
-            )
-            for one in soft
+        self.hard = [
+            self._hard(table, spec, one, hard_keys, others.find(HARD_SPREAD, at, one.topology_key))
+            for at, one in enumerate(hard)
         ]
+        self.soft = []
+        for at, one in enumerate(soft):
+            domains = _domains(table, spec, one, soft_keys, absent_is_empty=not needs_all_keys)
+            elsewhere = domains.of_values(others.find(SOFT_SPREAD, at, one.topology_key).values)
+            self.soft.append(_Soft(one, _soft_counter(table, spec, one), domains, elsewhere))
 
     def _hard(
-        self, table: NodeTable, spec: PodSpec, rule: SpreadConstraint, has_keys: Mask
+        self,
+        table: NodeTable,
+        spec: PodSpec,
+        rule: SpreadConstraint,
+        has_keys: Mask,
+        other: RuleCount,
     ) -> _Hard:
         domains = _domains(table, spec, rule, has_keys)
         there = domains.there()
-        enough = int(np.count_nonzero(there)) >= rule.min_domains
+        lowest = [other.lowest] if other.lowest != NO_NODE_COUNTED else []
+        more = other.domains
+        for value, count in other.values:
+            place = domains.place_of(value)
+            if place:
+                there[place] = True
+            else:
+                lowest.append(count)
+                more += 1
+        enough = int(np.count_nonzero(there)) + more >= rule.min_domains
         itself = rule.selector is not None and holds(rule.selector, dict(spec.labels))
         counter, trials_only = NO_COUNTER, rule.selector == ()
         if rule.selector is not None:
             counter = table.counters.index[spread_counter(spec, rule.selector)]
-        return _Hard(rule, counter, trials_only, int(itself), domains, there, enough)
+        elsewhere = domains.of_values(other.values)
+        least = min(lowest, default=None)
+        return _Hard(
+            *(rule, counter, trials_only, int(itself), domains, there, enough, elsewhere, least)
+        )
 
     def refusals(self, counts: Counts, before: Counts) -> tuple[Mask, Mask]:
         """Return the nodes without a key, and those where the skew would be too large: each is
@@ -99,7 +123,8 @@ class Spread:
             row = _row(counts, one.counter)
             # An empty selector counts no pod at the beginning of a cycle, and every pod after it.
             sums = domains.sums(row - _row(before, one.counter) if one.trials_only else row)
-            lowest = int(sums[one.there].min()) if one.enough and one.there.any() else 0
+            sums += one.elsewhere
+            lowest = _lowest(one, sums) if one.enough else 0
             beyond = sums + (one.itself - lowest) > one.rule.max_skew
             skewed |= passed & ~domains.absent & beyond[domains.place]
         return missing, skewed
@@ -127,10 +152,38 @@ class Spread:
                 size, matching = int(np.count_nonzero(scored)), row.astype(np.int64)
             else:
                 size = int(np.count_nonzero(np.bincount(place[scored])))
-                matching = one.domains.sums(row)[place]
+                matching = (one.domains.sums(row) + one.elsewhere)[place]
             score = matching * _ln(size + 2) + float(one.rule.max_skew - 1)
             raw += np.where(one.domains.absent, 0.0, score)
         return raw
+
+    def counted(self, counts: Counts) -> list[RuleCount]:
+        """Return what the constraints count on the nodes of this table."""
+        found = []
+        for at, hard in enumerate(self.hard):
+            key, row = hard.rule.topology_key, _row(counts, hard.counter)
+            sums = hard.domains.sums(np.zeros_like(row) if hard.trials_only else row)
+            there = hard.domains.there()
+            if key == HOSTNAME:
+                among, number = sums[there], int(np.count_nonzero(there))
+                lowest = int(among.min()) if number else NO_NODE_COUNTED
+                found.append(RuleCount(HARD_SPREAD, at, key, (), 0, lowest, number))
+            else:
+                values = hard.domains.values(sums, there)
+                found.append(RuleCount(HARD_SPREAD, at, key, values))
+        for at, soft in enumerate(self.soft):
+            key = soft.rule.topology_key
+            if key != HOSTNAME:
+                sums = soft.domains.sums(_row(counts, soft.counter))
+                found.append(RuleCount(SOFT_SPREAD, at, key, soft.domains.values(sums)))
+        return found
+
+
+def _lowest(one: _Hard, sums: I64) -> int:
+    """Return the fewest pods of a domain, on any shard; 0 if there is no domain."""
+    here = [int(sums[one.there].min())] if one.there.any() else []
+    elsewhere = [] if one.lowest_elsewhere is None else [one.lowest_elsewhere]
+    return min((*here, *elsewhere), default=0)
 
 
 def _all_keys(table: NodeTable, rules: list[SpreadConstraint]) -> Mask:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from shared.model.objects import PodSpec, Selector
+from shared.model.objects import HOSTNAME, PodSpec, Selector
 from shared.model.volumes import ClaimUse
 from shared.scheduling.table.layout import I32, I64
 from shared.scheduling.table.multiset import add
@@ -28,7 +28,7 @@ from shared.scheduling.volumes.volume_uses import Use, Uses, VolumeUses, place_o
 if TYPE_CHECKING:
     from shared.scheduling.cycle.signature import Signature
 
-AFFINE, OPPOSED, PREFERRED, AVOIDED = "affine", "opposed", "preferred", "avoided"
+AFFINE, OPPOSED, PREFERRED, AVOIDED = KINDS = ("affine", "opposed", "preferred", "avoided")
 
 
 class Matching(NamedTuple):
@@ -67,6 +67,23 @@ def read_by(sig: "Signature") -> list[Matching]:
         found.append(affinity_counter(spec))
     terms = (*spec.pod_anti_affinity, *(one.term for one in spec.pods_preferred))
     found += [Matching((sought(term, spec),)) for term in terms]
+    return list(dict.fromkeys(found))
+
+
+def read_across_nodes(sig: "Signature") -> list[Counter]:
+    """Return the counters of required rules that read the pods of several nodes. Also by hostname a
+    spread has a least count of all nodes, and affinity lets the first pod go anywhere.
+    """
+    spec = sig.spec
+    found: list[Counter] = [
+        spread_counter(spec, one.selector) for one in sig.constraints if one.hard and one.selector
+    ]
+    if spec.pod_affinity:
+        found.append(affinity_counter(spec))
+    for term in spec.pod_anti_affinity:
+        if term.topology_key != HOSTNAME:
+            found.append(Matching((sought(term, spec),)))
+            found.append(Owning(OPPOSED, term.topology_key, matcher_of(term, spec)))
     return list(dict.fromkeys(found))
 
 
@@ -170,6 +187,7 @@ class Counters:
         self.labels_of: NamespaceLabels = {}
         self.volumes = VolumeUses()
         self._users: dict[Counter, int] = {}  # number of signatures that use a counter by its terms
+        self._across: dict[int, int] = {}  # number of signatures that read a row across nodes
         self._free: list[int] = []
         self._sigs: dict[Signature, None] = {}
         # Indexed: clusters have thousands of rules, most of them about one app.
@@ -201,12 +219,20 @@ class Counters:
             if counter not in fresh and counter.matches(spec, self.labels_of)
         ]
         sig.counted = tuple(moved)
+        for counter in read_across_nodes(sig):
+            at = self.index[counter]
+            self._across[at] = self._across.get(at, 0) + 1
         return [(self.index[counter], self._matched(counter)) for counter in fresh]
 
     def drop(self, sig: "Signature") -> None:
         """Forget a signature without pods, and counters that only it needed."""
         del self._sigs[sig]
         self._at.drop(sig, places_of(sig.spec))
+        for counter in read_across_nodes(sig):
+            at = self.index[counter]
+            self._across[at] -= 1
+            if not self._across[at]:
+                del self._across[at]
         needed: list[Counter] = [*read_by(sig), *owned_by(sig.spec)]
         for counter in needed:
             self._users[counter] -= 1
@@ -277,6 +303,29 @@ class Counters:
             if owning.kind == kind and owning.matcher.matches(spec, self.labels_of)
         ]
 
+    def is_wide(self, sig: "Signature") -> bool:
+        """Return whether a pod's rules read the pods of several nodes, or those of others read it
+        so.
+        """
+        spec = sig.spec
+        if not sig.is_concerned:
+            return False
+        if spec.pod_affinity or any(
+            one.topology_key != HOSTNAME
+            for one in (*spec.pod_anti_affinity, *(one.term for one in spec.pods_preferred))
+        ):
+            return True
+        if any(one.hard or one.topology_key != HOSTNAME for one in sig.constraints):
+            return True
+        if any(at in self._across for at, _amount in sig.counted):
+            return True
+        terms = (one for kind in KINDS for one in self.owned(kind, spec))
+        return any(key != HOSTNAME for key, _at in terms)
+
+    def moves_across_nodes(self, sig: "Signature") -> bool:
+        """Return whether required rules count a pod on several nodes."""
+        return any(at in self._across for at, _amount in sig.counted)
+
     # ------------------------------------------------------------------------------ counts
 
     def now(self) -> Counts:
@@ -318,7 +367,7 @@ class Counters:
     def twin(self) -> "Counters":
         """Return the same counters with separate counts, for a trial."""
         twin = Counters()
-        shared = ("index", "version", "labels_of", "_users", "_free", "_sigs")
+        shared = ("index", "version", "labels_of", "_users", "_across", "_free", "_sigs")
         for name in (*shared, "_at", "_matchings", "_ownings"):
             setattr(twin, name, getattr(self, name))
         twin.counts = self.counts.copy() if self.index else self.counts

@@ -1,5 +1,7 @@
 """Sums over topology domains: nodes with the same value of a label."""
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from shared.scheduling.table.labels import LabelColumn
@@ -11,7 +13,7 @@ class Domains:
     domain have 0 for them, at place 0.
     """
 
-    __slots__ = ("_alone", "absent", "anywhere", "counted", "place", "width")
+    __slots__ = ("_alone", "_codes", "absent", "anywhere", "counted", "place", "width")
 
     def __init__(
         self, column: LabelColumn, counted: Mask | None = None, *, absent_is_empty: bool = False
@@ -19,6 +21,7 @@ class Domains:
         """`counted`: the nodes whose pods enter the sums, None: all. `absent_is_empty`: nodes
         without the label share the domain of nodes with an empty value.
         """
+        self._codes = column.values
         self.place = column.slots
         self.width = column.width
         self.absent: Mask = self.place == 0
@@ -47,3 +50,24 @@ class Domains:
         found: Mask = np.bincount(self.counted, minlength=self.width) > 0
         found[0] = False
         return found
+
+    def place_of(self, value: str) -> int:
+        """Return the place of a value in sums; 0 if no node of the table has it."""
+        return self._codes.get(value, -1) + 1
+
+    def of_values(self, values: Sequence[tuple[str, int]]) -> I64:
+        """Return the counts of values that nodes of the table have, shape (width,)."""
+        found = np.zeros(self.width, np.int64)
+        for value, count in values:
+            found[self.place_of(value)] += count
+        found[0] = 0
+        return found
+
+    def values(self, sums: I64, there: Mask | None = None) -> tuple[tuple[str, int], ...]:
+        """Return the sums that are not 0, and those of the domains `there`, by value."""
+        chosen = sums != 0 if there is None else (sums != 0) | there
+        return tuple(
+            (value, int(sums[code + 1]))
+            for value, code in sorted(self._codes.items())
+            if chosen[code + 1]
+        )

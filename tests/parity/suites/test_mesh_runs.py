@@ -114,14 +114,14 @@ def test_rules_by_host_are_kept_by_several_shards(seed, shards, batch, oracle, t
 
 HOST_BUGS = (
     Bug(
-        "rules-by-host-are-dropped",
+        "rules-are-dropped",
         "services.placement.core.books.charges",
-        ("    counted = spec.with_single_node_rules() if", "    counted = spec.anonymous() if"),
+        ("Signature(state.table, sig, spec, ", "Signature(state.table, sig, spec.anonymous(), "),
     ),
     Bug(
         "identities-not-published",
         "services.ingest.core.pods.identity",
-        ("    return spec.with_single_node_rules() if", "    return PodSpec() if"),
+        ("    if spec.has_rules:\n        places =", "    if not spec:\n        places ="),
     ),
 )
 

@@ -1,7 +1,6 @@
 """The brute-force check of a run's end: correct waits pass, and each kind of wrong one is found."""
 
 from collections import Counter
-from dataclasses import replace
 
 import pytest
 
@@ -146,15 +145,6 @@ def test_rules_between_pods_count_in_what_fits():
     assert confirm(final(*waits, nodes=nodes, loads=both)).problems == []
     (problem,) = confirm(final(*waits, nodes=nodes, loads={"a": Load({1: away()})})).problems
     assert "fits on node b" in problem
-
-
-def test_several_shards_place_no_pod_with_hard_rules():
-    text = "0/1 nodes are available: 1 node(s) of several placement partitions (so)."
-    found = [
-        confirm(replace(final(wait, nodes=[node("a")], loads={}), is_divided=True)).problems
-        for wait in (waiting(text, pod=away()), waiting(FULL, pod=away()), waiting(text))
-    ]
-    assert [bool(problems) for problems in found] == [False, True, True]
 
 
 GANG = Gang(key="g", min_count=2)

@@ -27,6 +27,17 @@ CLAIM = {
 VOLUME = {"name": "v", "persistentVolumeClaim": {"claimName": "c"}}
 
 
+REF = {"name": "w", "podGroup": "g"}
+GANG = {
+    "apiVersion": "scheduling.k8s.io/v1alpha1",
+    "kind": "Workload",
+    "metadata": {"name": "w"},
+    "spec": {"podGroups": [{"name": "g", "policy": {"gang": {"minCount": 1}}}]},
+}
+TERM = {"labelSelector": LABELS, "topologyKey": "zone"}
+AWAY = {"affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [TERM]}}}
+
+
 def spread(policy: str) -> dict[str, Any]:
     """Return a Deployment of two pods that is spread by host."""
     how = {"maxSkew": 1, "topologyKey": HOST, "whenUnsatisfiable": policy, "labelSelector": LABELS}
@@ -55,10 +66,10 @@ def needing(tmp_path):
 @pytest.mark.parametrize(
     ("objects", "names"),
     [
-        ([spread("DoNotSchedule")], ["default/x-0", "default/x-1"]),
-        ([spread("ScheduleAnyway")], []),
-        ([apart("zone")], ["default/x-0", "default/x-1"]),
-        ([apart(HOST)], []),
+        ([spread("DoNotSchedule")], []),
+        ([apart("zone")], []),
+        ([GANG, pod("m", workloadRef=REF, **AWAY)], ["default/m"]),
+        ([GANG, pod("m", workloadRef=REF)], []),
         ([CLAIM, pod("p", volumes=[VOLUME])], ["default/p"]),
         ([CLAIM, pod("p", volumes=[VOLUME], nodeName="n")], []),
         ([pod("p")], []),

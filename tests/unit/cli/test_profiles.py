@@ -162,12 +162,11 @@ def test_extenders_are_an_option_of_the_shards(tmp_path, no_extenders):
     assert list(config.extenders) == CALLED
     preempts = {"urlPrefix": "http://h/x", "preemptVerb": "preempt"}
     path.write_text(json.dumps(written | {"extenders": [preempts]}))
-    for placements in (1, 2):
-        config = read_profiles(path, (), placements)
-        assert config is not None
-        options = with_profiles({}, config)
-        assert read_options("placement", options, Placement).extenders == config.extenders
-        assert read_options("binding", options, Binding).preempters == config.extenders
+    config = read_profiles(path)
+    assert config is not None
+    options = with_profiles({}, config)
+    assert read_options("placement", options, Placement).extenders == config.extenders
+    assert read_options("binding", options, Binding).preempters == config.extenders
     path.write_text(json.dumps(written | {"extenders": []}))
     assert "extenders" not in with_profiles({}, read_profiles(path))["placement"]
     assert CALLED == [], "what another file said does not count any more"

@@ -2,6 +2,7 @@
 else.
 """
 
+import pytest
 from msgspec.structs import replace
 
 from services.ingest.core.core import IngestCore
@@ -12,7 +13,6 @@ from shared.events.ingest import (
     PodsPending,
     PodsRelabelled,
     SignatureDefined,
-    SignatureRetired,
 )
 from shared.events.observed import ObjectsDeletedSeen, ObjectsSeen
 from shared.model.cluster_objects import Namespace
@@ -164,16 +164,9 @@ def test_a_namespace_selector_reads_every_namespace_that_it_selects():
     assert ids(one(decided, PodsRelabelled)) == [1]
 
 
-def test_several_shards_apply_rules_within_a_node():
+@pytest.mark.parametrize("rule", [anti(), SPREAD])
+def test_several_shards_apply_all_rules(rule):
     steps = ingest(placements=2)
     steps.when(pods("web", labels=WEB))
-    decided = steps.when(pods("ruler", spec=anti(), at=9))
+    decided = steps.when(pods("ruler", spec=rule, at=9))
     assert ids(one(decided, PodsRelabelled)) == [1]
-
-
-def test_several_shards_ignore_rules_wider_than_a_node():
-    steps = ingest(placements=2)
-    steps.when(pods("web", labels=WEB))
-    decided = steps.when(pods("ruler", spec=SPREAD, at=9))
-    assert one(decided, SignatureDefined).spec == SPREAD
-    assert not any(isinstance(event, SignatureRetired | PodsRelabelled) for event in decided)

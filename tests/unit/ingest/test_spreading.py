@@ -68,9 +68,8 @@ def test_unselected_pods_and_pods_with_constraints_are_unchanged(fields):
     assert spec(made, "a").spread_by == ()
 
 
-@pytest.mark.parametrize("without", [{"default_spread": False}, {"placements": 3}])
-def test_no_default_spread_without_a_profile_or_with_several_shards(without):
-    made = steps(SERVICE, REPLICAS, **without)
+def test_no_default_spread_without_a_profile():
+    made = steps(SERVICE, REPLICAS, default_spread=False)
     made.when(pods("a", labels=WEB, owner=OWN))
     assert spec(made, "a") == pods("a").spec
     assert not made.state.interest

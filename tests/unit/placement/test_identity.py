@@ -6,7 +6,6 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from muster.explain.why.pods import node_answer
 from services.placement.core.books.ledger import UNSTARTED_MS
 from services.placement.core.placing import unsupported
 from shared.events.ingest import NamespacesSet, PodsRelabelled, SignatureDefined, SignatureRetired
@@ -18,13 +17,12 @@ from shared.events.placement import (
     Improved,
     Nominated,
     Refused,
-    Reserved,
 )
 from shared.events.preemption import DryRunAsked, NominateAsked
 from shared.events.queueing import Members
 from shared.model.columns import pack, unpack
-from shared.model.ids import AskId, SignatureId
-from shared.model.objects import PodSpec, PodTerm, PreferredPodTerm, Requirement, SpreadConstraint
+from shared.model.ids import AskId
+from shared.model.objects import PodSpec, PodTerm, Requirement, SpreadConstraint
 from tests.unit.placement.shard import Shard, node, placed, spec
 
 HOST = "kubernetes.io/hostname"
@@ -211,22 +209,7 @@ HARD = (
 )
 
 
-def test_hard_rules_are_refused_where_no_shard_sees_all_pods():
-    for hard in HARD:
-        shard = shard_with(hard, placements=2).dispatch(1, 5)
-        (refused,) = shard.run()
-        assert isinstance(refused, Refused)
-        assert refused.reasons == ((unsupported.NEEDS_ONE_SHARD, 2),)
-        assert (refused.resolvable, refused.preemptible) == (0, False)
-        shard.nodes(3, node("c"))
-        (event,) = [event for event in shard.reload().run() if isinstance(event, Improved)]
-        assert event.sigs == b""
-        said = node_answer(shard.state, 1, 5, "a")
-        assert said is not None
-        assert said.reasons == (unsupported.NEEDS_ONE_SHARD,)
-
-
-def test_gangs_with_hard_rules_are_refused_there_too():
+def test_gangs_with_hard_rules_are_refused_by_several_shards():
     shard = shard_with(HARD[0], placements=2)
     members = (Members(1, pack([5])),)
     shard.given(OfferAsked(1, 1, members), HoldAsked(1, 1, 0, members))
@@ -237,7 +220,7 @@ def test_gangs_with_hard_rules_are_refused_there_too():
     assert offered.reasons == refused.reasons == ((unsupported.NEEDS_ONE_SHARD, 2),)
 
 
-def test_anti_affinity_by_host_is_kept_there():
+def test_anti_affinity_by_host_needs_no_turn():
     """No other shard places pods on a shard's nodes."""
     away = named(spec(pod_anti_affinity=(TERM,)))
     shard = shard_with(away, named(spec()), placements=2).assigned((1, 2, 1)).dispatch(1, 5)
@@ -247,13 +230,3 @@ def test_anti_affinity_by_host_is_kept_there():
     (first,) = [event for event in events if isinstance(event, Refused)]
     assert dict(first.reasons) == {"node(s) didn't match pod anti-affinity rules": 2}
     assert placed(events) == [(7, 1)], "node 2 keeps such pods away"
-
-
-def test_cross_node_preferences_do_not_count_there():
-    soft = spec(
-        pods_preferred=(PreferredPodTerm(5, BY_ZONE),),
-        spread=(SpreadConstraint(HOST, 1, hard=False),),
-    )
-    shard = shard_with(soft, placements=2).dispatch(1, 5)
-    assert [type(event) for event in shard.run()] == [Reserved]
-    assert not shard.state.sigs[SignatureId(1)].spec.has_rules

@@ -5,9 +5,6 @@ these labels and whether they are terminating in their signature. All other pods
 whatever their names, and a world without rules pays nothing. `state.interest` has the keys by
 namespace, EVERYWHERE for rules that select namespaces. It only grows and is kept in snapshots: a
 pod's signature depends on the observations, never on when a snapshot was made.
-
-With several shards no shard can count the pods of the whole world, so only rules within one node
-count.
 """
 
 from collections.abc import Iterable, Iterator
@@ -32,16 +29,10 @@ _decoder = msgspec.msgpack.Decoder(PodSpec)
 
 def learn(state: IngestState, spec: PodSpec, namespace: str) -> None:
     """Extend the interest by a spec's rules; pods known already get new signatures."""
-    spec = with_supported_rules(state, spec)
     if spec.has_rules:
         places = extend_interest(state, [(spec, namespace)])
         if places:
             relabel(state, pods_of(state, labelsets_of(state, places)))
-
-
-def with_supported_rules(state: IngestState, spec: PodSpec) -> PodSpec:
-    """Return the spec with the rules that shards can apply."""
-    return spec.with_single_node_rules() if spec.has_rules and len(state.shard_nodes) > 1 else spec
 
 
 def extend_interest(state: IngestState, rules: Iterable[tuple[PodSpec, str]]) -> list[str]:
@@ -98,7 +89,7 @@ def with_identity(
     here, everywhere = interest.get(namespace), interest.get(EVERYWHERE)
     if here is None and everywhere is None:
         # No rule reads it; its own rules and claims are in its namespace.
-        is_own = with_supported_rules(state, spec).has_rules or spec.volumes
+        is_own = spec.has_rules or spec.volumes
         return msgspec.structs.replace(spec, namespace=namespace) if is_own else spec
     keys = (here or frozenset()) | (everywhere or frozenset())
     seen = tuple(sorted(pair for pair in labels if pair[0] in keys))

@@ -10,11 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from services.placement.core.books.ledger import UNSTARTED_MS, groups
+from services.placement.core.books.wide_rules import note_moved
 from services.placement.core.state import PlacementState
 from services.placement.core.transitions import State
 from shared.model.columns import I64
 from shared.model.ids import NO_NODE, NO_SIGNATURE, NodeId, PodId, SignatureId
 from shared.model.objects import CPU, MEMORY, Node, PodSpec
+from shared.scheduling.cycle.inter_pod_rules import know_others
 from shared.scheduling.cycle.signature import Signature
 from shared.scheduling.table.devices import force_devices
 
@@ -29,11 +31,10 @@ def define(state: PlacementState, sig: SignatureId, spec: PodSpec) -> None:
     state.specs[sig] = spec
     gpu = spec.gpu.milli * spec.gpu.count if spec.gpu is not None else 0
     state.loads[sig] = (spec.request(CPU), spec.request(MEMORY), gpu)
-    # This shard does not know the pods of other shards: rules that need them are refused (see
-    # placing/unsupported.py), and preferences count for nothing.
-    counted = spec.with_single_node_rules() if state.shards > 1 and spec.has_rules else spec
-    compiled_sig = Signature(state.table, sig, counted, state.plugins_of(spec))
+    compiled_sig = Signature(state.table, sig, spec, state.plugins_of(spec))
     state.sigs[sig] = compiled_sig
+    if sig in state.other_counts:
+        know_others(compiled_sig, state.other_counts[sig])
     if compiled_sig.is_concerned:
         for counter, matched in state.table.counters.add(compiled_sig):
             count_charged(state, counter, {one.sig_id for one in matched})
@@ -79,8 +80,10 @@ def _charge_one(
     at = state.table.row_of(node)
     assert at is not None, f"signature {sig}: charged to node {node}, which is not there"
     state.table.charge_one(state.sigs[sig], at, mask, sign)
-    if state.refused and state.sigs[sig].counted:
-        state.improved_nodes.add(node)  # pods with affinity may fit now
+    if state.sigs[sig].counted:
+        if state.refused:
+            state.improved_nodes.add(node)  # pods with affinity may fit now
+        note_moved(state, sig)
     level(state, state.specs[sig].priority, node)[node] += sign
     _add_up(state, sig, sign)
 
@@ -145,6 +148,7 @@ def forget_if_unused(state: PlacementState, sig: SignatureId) -> None:
         if state.sigs[sig].is_concerned:
             state.table.counters.drop(state.sigs[sig])
         del state.specs[sig], state.sigs[sig], state.loads[sig]
+        state.other_counts.pop(sig, None)
 
 
 def level(state: PlacementState, priority: int, highest: int) -> NDArray[np.int32]:
@@ -169,6 +173,7 @@ def _charge(
     state.table.charge(state.sigs[sig], rows, masks, sign)
     if state.sigs[sig].counted:
         mark_improved(state, nodes)
+        note_moved(state, sig)
     priority = state.specs[sig].priority
     if count == 1:
         node = int(nodes[0])

@@ -80,6 +80,7 @@ def on_signature_retired(state: PlacementState, event: SignatureRetired) -> None
     if event.sig in state.specs:
         state.refused.discard(event.sig)
         state.hopeless.discard(event.sig)
+        state.maybe_allowed.discard(event.sig)
         state.reasons_wanted.pop(event.sig, None)
         retries.forget(state, event.sig)
         if not state.refused:

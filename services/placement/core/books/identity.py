@@ -42,10 +42,7 @@ def on_pods_relabelled(state: PlacementState, event: PodsRelabelled) -> None:
     queued = ids[kinds == State.QUEUED]
     if len(queued):
         state.work_queue.void_call(queued)
-        works = state.work_queue.batches
-        state.work_queue.batches = type(works)(
-            new for old in works for new in _split(state, old, queued)
-        )
+        state.work_queue.split(lambda batch: _split(state, batch, queued))
     if state.nomination_of_pod:
         _rename_nominations(state, dict(zip(ids.tolist(), sigs.tolist(), strict=True)))
 

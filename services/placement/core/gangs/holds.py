@@ -21,7 +21,7 @@ from services.placement.core.placing.dispatches import (
     remember_refused,
     resume_deferred,
 )
-from services.placement.core.placing.unsupported import unsupported_reason
+from services.placement.core.placing.unsupported import unsupported_in_gangs
 from services.placement.core.preemption import nominations
 from services.placement.core.state import PlacementState
 from services.placement.core.transitions import State
@@ -83,7 +83,7 @@ def _try(
     gang_places: GangPlaces,
 ) -> tuple[Picks, list[Choices]]:
     """Place and charge members on the trial: `count`, or as many as fit."""
-    if unsupported_reason(state, sig):
+    if unsupported_in_gangs(state, sig):
         return NOTHING, []
     choices: list[Choices] = []
     judged = questions.is_interested(state, sig)
@@ -109,7 +109,7 @@ def _reasons(
     state: PlacementState, trial: NodeTable, sig: SignatureId, gang_places: GangPlaces
 ) -> Reasons:
     """Return why no more members of this signature fit on the trial."""
-    why_not = unsupported_reason(state, sig)
+    why_not = unsupported_in_gangs(state, sig)
     if why_not:
         return ((why_not, len(state.nodes)),)
     with with_nominated_pods(trial, gang_places.nominated_pods(sig) or {}):

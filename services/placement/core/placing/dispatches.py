@@ -10,6 +10,7 @@ import numpy as np
 from services.placement.core.books.charges import charge, charge_one, release
 from services.placement.core.books.identity import by_latest_sig
 from services.placement.core.books.ledger import FEW, I8, IS_CHARGED
+from services.placement.core.books.wide_rules import settle_moved
 from services.placement.core.extenders import retries
 from services.placement.core.placing import preemption_wakeups, sampling
 from services.placement.core.placing.work_queue import Batch, Task
@@ -190,6 +191,8 @@ def on_refused(state: PlacementState, event: Refused) -> None:
 def remember_refused(state: PlacementState, sig: SignatureId) -> None:
     """Check this signature on every improved node from now on."""
     if sig in state.specs and sig not in state.retired:
+        settle_moved(state)
+        state.maybe_allowed.discard(sig)
         state.refused.add(sig)
 
 

@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from services.placement.core.books.wide_rules import is_wide
 from services.placement.core.state import PlacementState
 from services.placement.core.transitions import State
 from shared.model.cluster_objects import PersistentVolumeClaim
@@ -10,7 +11,7 @@ from shared.scheduling.plugins import volume_restrictions
 from shared.scheduling.plugins.volume_restrictions import IN_USE, ONE_POD
 
 NEEDS_ONE_SHARD = (
-    "node(s) of several placement partitions (rules wider than a node need a single one)"
+    "node(s) of several placement partitions (gangs with rules wider than a node need a single one)"
 )
 CLAIM_NEEDS_ONE_SHARD = (
     "node(s) of several placement partitions (claims for one pod alone need a single one)"
@@ -20,8 +21,6 @@ CLAIM_NEEDS_ONE_SHARD = (
 def unsupported_reason(state: PlacementState, sig: SignatureId) -> str:
     """Return the reason that holds for every node; empty if the shard can decide."""
     spec = state.specs[sig]
-    if state.shards > 1 and spec.has_cross_node_rules:
-        return NEEDS_ONE_SHARD
     if not spec.volumes:
         return ""
     filters = state.sigs[sig].plugins.inter_pod_plugins
@@ -32,6 +31,11 @@ def unsupported_reason(state: PlacementState, sig: SignatureId) -> str:
     if is_for_one and state.strays and _is_used_by_strays(state, claims):
         return IN_USE
     return ""
+
+
+def unsupported_in_gangs(state: PlacementState, sig: SignatureId) -> str:
+    """Return the reason why no shard can decide about such members of gangs, or an empty text."""
+    return NEEDS_ONE_SHARD if is_wide(state, sig) else unsupported_reason(state, sig)
 
 
 def _is_used_by_strays(state: PlacementState, claims: list[PersistentVolumeClaim]) -> bool:

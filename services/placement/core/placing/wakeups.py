@@ -8,6 +8,7 @@ import numpy as np
 from msgspec import structs
 
 from services.placement.core.books.charges import compiled
+from services.placement.core.books.wide_rules import is_wide
 from services.placement.core.extenders import retries
 from services.placement.core.placing import preemption_wakeups
 from services.placement.core.placing.cycle import reject
@@ -38,7 +39,10 @@ def decide_improved(state: PlacementState) -> Improved:
     maybe = _quick(state, rows)
     fits = [sig for sig in maybe[:CHECKS_MAX] if _fits(state, sig, rows)]
     others = (*preemption_wakeups.decide_wakeable(state, rows), *retries.due(state))
-    found = dict.fromkeys((*fits, *maybe[CHECKS_MAX:], *others))
+    allowed = set(state.maybe_allowed)
+    if state.rules_moved:
+        allowed.update(sig for sig in state.refused if is_wide(state, sig))
+    found = dict.fromkeys((*fits, *maybe[CHECKS_MAX:], *others, *sorted(allowed)))
     return Improved(state.shard, pack(found), state.world)
 
 
@@ -112,6 +116,8 @@ def _depends_on_other_nodes(state: PlacementState, wanted: Signature) -> bool:
 def on_improved(state: PlacementState, event: Improved) -> None:
     """Clear the checked nodes; signatures that fit are no longer refused."""
     state.improved_nodes.clear()
+    state.rules_moved = False
+    state.maybe_allowed.clear()
     for sig in unpack(event.sigs).tolist():
         state.refused.discard(sig)
         state.hopeless.discard(sig)

@@ -7,7 +7,7 @@ remove it.
 
 from bisect import bisect
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from operator import attrgetter
 from typing import Any
 
@@ -15,15 +15,16 @@ import msgspec
 import numpy as np
 
 from shared.events.observed import ExtendersAnswered
-from shared.events.permit import HoldAsked, OfferAsked
+from shared.events.permit import CountsAsked, HoldAsked, OfferAsked
 from shared.events.placement import ExtendersAsked
 from shared.events.preemption import DryRunAsked, GangDryRunAsked, GangNominateAsked, NominateAsked
-from shared.model.columns import I64, pack, unpack
+from shared.model.columns import I64, as_numbers, pack, unpack
 from shared.model.ids import AttemptId, GangId, SignatureId
 
-TaskEvent = (
+AskedOfShard = (
     OfferAsked | HoldAsked | DryRunAsked | NominateAsked | GangDryRunAsked | GangNominateAsked
 )
+TaskEvent = AskedOfShard | CountsAsked
 
 
 class Batch:
@@ -62,6 +63,16 @@ class Batch:
 _KEY = attrgetter("key")
 
 
+class Turn:
+    """This shard's turn for the dispatches of some signatures. `moved`: a pod was reserved."""
+
+    __slots__ = ("batches", "moved", "number", "sigs")
+
+    def __init__(self, number: int, sigs: frozenset[SignatureId], moved: bool = False) -> None:
+        self.number, self.sigs, self.moved = number, sigs, moved
+        self.batches: deque[Batch] = deque()
+
+
 class Task:
     """One task. `void`: its attempt was released before the answer, so the answer is a refusal."""
 
@@ -77,6 +88,8 @@ class Task:
             return [group.sig for group in self.event.members]
         if isinstance(self.event, GangNominateAsked):
             return [one.sig for one in self.event.nominees]
+        if isinstance(self.event, CountsAsked):
+            return [SignatureId(sig) for sig in as_numbers(self.event.sigs)]
         return [self.event.sig]
 
 
@@ -95,12 +108,16 @@ class ExtenderCall:
 
 
 class WorkQueue:
-    """Both queues, and the dispatches and tasks that wait for a signature from ingest's journal."""
+    """Both queues, the dispatches that wait for a turn or have one (turns.py), and the dispatches
+    and tasks that wait for a signature from ingest's journal.
+    """
 
     def __init__(self) -> None:
         """Create an empty queue."""
         self.batches: deque[Batch] = deque()  # by key; nearly all arrive in that order
         self.tasks: deque[Task] = deque()
+        self.waiting: deque[Batch] = deque()
+        self.turn: Turn | None = None
         self.unknown: dict[SignatureId, list[Batch | Task]] = {}
         self.arrivals = 0
         self.extender_call: ExtenderCall | None = None
@@ -117,7 +134,7 @@ class WorkQueue:
             return False
         if self.extender_call is not None:
             return self.extender_call.answer is not None
-        return bool(self.batches)
+        return bool(self.batches or self.has_turn())
 
     def open_call(self, asked: ExtendersAsked) -> None:
         """Open a call about the head's next pod, or about the same pod again."""
@@ -151,13 +168,46 @@ class WorkQueue:
 
     def reorder(self, orders: Mapping[SignatureId, int]) -> None:
         """Reorder the dispatches of these signatures by new priorities."""
-        for batch in self.batches:
+        for batch in (*self.batches, *self.waiting):
             batch.prioritise(orders.get(batch.sig, batch.priority))
         self.batches = deque(sorted(self.batches, key=_KEY))
 
+    def has_turn(self) -> bool:
+        """Return whether dispatches have the turn now. They come first: other shards wait."""
+        return self.turn is not None and bool(self.turn.batches)
+
+    def _first(self) -> deque[Batch]:
+        turn = self.turn
+        return turn.batches if turn is not None and turn.batches else self.batches
+
     def head(self) -> Batch:
         """Return the next dispatch."""
-        return self.batches[0]
+        return self._first()[0]
+
+    def set_aside(self, sigs: Collection[SignatureId]) -> None:
+        """Let the dispatches of these signatures wait for a turn."""
+        self.waiting += [batch for batch in self.batches if batch.sig in sigs]
+        self.batches = deque(batch for batch in self.batches if batch.sig not in sigs)
+
+    def begin_turn(self, number: int, sigs: frozenset[SignatureId]) -> None:
+        """Begin the turn for the waiting dispatches of these signatures."""
+        self.turn = Turn(number, sigs)
+        chosen = sorted((one for one in self.waiting if one.sig in sigs), key=_KEY)
+        self.turn.batches = deque(chosen)
+        self.waiting = deque(one for one in self.waiting if one.sig not in sigs)
+
+    def split(self, split: Callable[[Batch], list[Batch]]) -> None:
+        """Replace dispatches by others. Those with another signature need another turn."""
+        self.batches = deque(new for old in self.batches for new in split(old))
+        places = [self.waiting] if self.turn is None else [self.waiting, self.turn.batches]
+        for place in places:
+            found = [(old, new) for old in place for new in split(old)]
+            place.clear()
+            for old, new in found:
+                if new.sig == old.sig:
+                    place.append(new)
+                else:
+                    self.add(new)
 
     def pop(self, attempt: AttemptId, ids: bytes) -> Batch:
         """Remove the first pods `ids` of the head; return the head. An empty head
@@ -179,7 +229,7 @@ class WorkQueue:
         )
         batch.start = stop
         if stop == len(batch.ids):
-            self.batches.popleft()
+            self._first().popleft()
         return batch
 
     def _pop_call(self, attempt: AttemptId, ids: bytes) -> Batch:
@@ -193,6 +243,11 @@ class WorkQueue:
         """Remove pods wherever they wait."""
         dropped = np.sort(ids)
         self.batches = deque(batch for batch in self.batches if _without(batch, dropped))
+        if self.waiting:
+            self.waiting = deque(batch for batch in self.waiting if _without(batch, dropped))
+        if self.turn is not None:
+            kept = [batch for batch in self.turn.batches if _without(batch, dropped)]
+            self.turn.batches = deque(kept)
         if self.extender_call is not None and not _without(self.extender_call.work, dropped):
             self.extender_call = None
         for sig, waiting in sorted(self.unknown.items()):
@@ -221,10 +276,13 @@ class WorkQueue:
         """Yield the pods of each waiting dispatch."""
         if self.extender_call is not None:
             yield self.extender_call.work.left()
-        for batch in self.batches:
+        for batch in (*self.batches, *self.waiting, *self._in_turn()):
             yield batch.left()
         for _sig, waiting in sorted(self.unknown.items()):
             yield from (one.left() for one in waiting if isinstance(one, Batch))
+
+    def _in_turn(self) -> Iterable[Batch]:
+        return () if self.turn is None else self.turn.batches
 
     def _all_tasks(self) -> Iterator[Task]:
         yield from self.tasks
@@ -243,13 +301,20 @@ class WorkQueue:
             ],
             None if self.extender_call is None else _dump_call(self.extender_call),
             self.member_call,
+            *self._dump_turns(),
         ]
+
+    def _dump_turns(self) -> list[object]:
+        if not self.waiting and self.turn is None:
+            return []
+        turn = None if self.turn is None else _dump_turn(self.turn)
+        return [[_dump_batch(batch) for batch in self.waiting], turn]
 
     @classmethod
     def load(cls, saved: list[Any]) -> "WorkQueue":
         """Restore what `dump` returned."""
         found = cls()
-        found.arrivals, works, asks, unknown, extender_call, member_call = saved
+        found.arrivals, works, asks, unknown, extender_call, member_call, *turns = saved
         for one in works:
             found.add(_load_work(one))
         found.tasks.extend(_load_ask(one) for one in asks)
@@ -259,6 +324,10 @@ class WorkQueue:
             ]
         found.extender_call = None if extender_call is None else _load_call(extender_call)
         found.member_call = msgspec.convert(member_call, ExtendersAsked | None)
+        if turns:
+            waiting, turn = turns
+            found.waiting.extend(_load_work(one) for one in waiting)
+            found.turn = None if turn is None else _load_turn(turn)
         return found
 
 
@@ -288,6 +357,19 @@ def _dump_batch(batch: Batch) -> list[object]:
 def _dump_task(task: Task) -> list[object]:
     """Return plain values of one task."""
     return ["ask", task.event, task.void]
+
+
+def _dump_turn(turn: Turn) -> list[object]:
+    """Return plain values of a turn."""
+    batches = [_dump_batch(batch) for batch in turn.batches]
+    return [turn.number, sorted(turn.sigs), turn.moved, batches]
+
+
+def _load_turn(body: list[Any]) -> Turn:
+    number, sigs, moved, batches = body
+    turn = Turn(number, frozenset(sigs), moved)
+    turn.batches.extend(_load_work(one) for one in batches)
+    return turn
 
 
 def _dump_call(call: ExtenderCall) -> list[object]:

@@ -1,0 +1,33 @@
+"""Wide rules: they read the pods of several nodes, and so of other shards (placing/turns.py)."""
+
+from services.placement.core.state import PlacementState
+from shared.model.ids import SignatureId
+
+
+def is_wide(state: PlacementState, sig: SignatureId) -> bool:
+    """Return whether pods of this signature have wide rules, or are counted by some, and there are
+    other shards.
+    """
+    if state.shards == 1 or sig not in state.sigs:
+        return False
+    return state.table.counters.is_wide(state.sigs[sig])
+
+
+def note_moved(state: PlacementState, sig: SignatureId) -> None:
+    """Note that a pod of this signature came or left: rules that count it may allow others now."""
+    if state.shards == 1 or not state.table.counters.moves_across_nodes(state.sigs[sig]):
+        return
+    if state.refused:
+        state.rules_moved = True
+    turn = state.work_queue.turn
+    if turn is None:
+        state.counts_changed = True
+    else:
+        turn.moved = True
+
+
+def settle_moved(state: PlacementState) -> None:
+    """Remember which refused signatures earlier moves concern: later refusals know the moves."""
+    if state.rules_moved:
+        state.rules_moved = False
+        state.maybe_allowed.update(sig for sig in state.refused if is_wide(state, sig))
