@@ -72,12 +72,6 @@ BUGS = (
         first=(0, 1, 2),
     ),
     Bug(
-        "changed-counts-are-not-told",
-        "services.placement.core.placing.turns",
-        ("    if event.shard != state.shard and state.refused:", "    if event is None:"),
-        first=(0, 1, 2),
-    ),
-    Bug(
         "namespaces-as-they-say",
         "shared.scheduling.table.selectors",
         ("is not None and holds(term.namespace_selector, {})", "== ('nobody',)"),
