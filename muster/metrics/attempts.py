@@ -6,9 +6,9 @@ pod is bound or waits again. Only pods that failed before, or are being tried, a
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 from msgspec import Struct
 
@@ -31,8 +31,8 @@ from shared.events.queueing import (
     PreemptAsked,
     Woken,
 )
-from shared.model.columns import as_numbers, size, unpack
-from shared.model.ids import GangId, PodId
+from shared.model.columns import as_numbers, size
+from shared.model.ids import GangId, PodId, SignatureId
 
 SCHEDULED, UNSCHEDULABLE, ERROR = "scheduled", "unschedulable", "error"
 ACTIVE, BACKOFF, PARKED = "active", "backoff", "unschedulable"
@@ -98,12 +98,11 @@ class Attempts:
 
     def _pending(self, state: QueueingState, event: PodsPending) -> None:
         queue = PARKED if event.gated or event.gang or event.sig in state.gates else ACTIVE
-        ids = unpack(event.ids)
-        pods = state.pods
-        if len(ids) and int(ids.min()) >= pods.top:
+        ids, pods = as_numbers(event.ids), state.pods
+        if ids and min(ids) >= pods.top:
             self.incoming[queue, ADDED] += len(ids)
             return
-        for pod in ids.tolist():
+        for pod in ids:
             code = pods.state_of(pod)
             if code is Pod.UNKNOWN:
                 self.incoming[queue, ADDED] += 1
@@ -189,29 +188,48 @@ class Attempts:
                 before = int(table.refusals[row])
                 wait = self._waits[pod] = Wait(table.order_ms_at[row], before)
             wait.failed += 1
-            self._end(state, pod, result, now_ms - self._began_ms.pop(pod, now_ms))
+            spent_ms = now_ms - self._began_ms.pop(pod, now_ms)
+            self._end(state, table.sig_at[row], result, spent_ms)
             self.incoming[queue, FAILED] += 1
 
     def _bound(self, state: QueueingState, event: Bound) -> None:
-        """Count bound pods; a fact may have shown the bind already."""
-        table, now_ms = state.pods, state.now_ms
-        for pod in as_numbers(event.ids):
-            row = pod - table.base
-            began_ms, wait = self._began_ms.pop(pod, now_ms), self._waits.pop(pod, None)
-            if not 0 <= row < table.top - table.base:
-                continue
-            first_ms = table.order_ms_at[row] if wait is None else wait.first_ms
-            attempts = 1 + (int(table.refusals[row]) if wait is None else wait.failed)
-            self._end(state, pod, SCHEDULED, now_ms - began_ms)
-            self.attempts.add(attempts)
+        """Count bound pods; a fact may have shown the bind already. Pods of a batch mostly share
+        all that is counted, so they are counted together.
+        """
+        now_ms = state.now_ms
+        for (sig, began_ms, first_ms, failed), count in Counter(self._ends(state, event)).items():
+            self._end(state, sig, SCHEDULED, now_ms - began_ms, count)
+            attempts = 1 + failed
+            self.attempts.add(attempts, count)
             label = str(attempts) if attempts < ATTEMPTS_SHOWN else f"{ATTEMPTS_SHOWN}+"
-            self.sli_s[label].add((now_ms - first_ms) / 1000)
+            self.sli_s[label].add((now_ms - first_ms) / 1000, count)
 
-    def _end(self, state: QueueingState, pod: PodId, result: str, spent_ms: int) -> None:
-        sig = state.sigs.get(state.pods.sig_at[pod - state.pods.base])
+    def _ends(
+        self, state: QueueingState, event: Bound
+    ) -> Iterator[tuple[SignatureId, int, int, int]]:
+        """Yield the signature of each pod, when its attempt began and when it could be tried first,
+        ms, and how many attempts failed. Nothing is known of pods that the table has dropped.
+        """
+        table, now_ms = state.pods, state.now_ms
+        began_ms, waits, base = self._began_ms, self._waits, table.base
+        rows_max, refusals = table.top - base, memoryview(cast(Any, table.refusals))
+        for pod in as_numbers(event.ids):
+            row = pod - base
+            began, wait = began_ms.pop(pod, now_ms), waits.pop(pod, None) if waits else None
+            if not 0 <= row < rows_max:
+                continue
+            if wait is None:
+                yield table.sig_at[row], began, table.order_ms_at[row], refusals[row]
+            else:
+                yield table.sig_at[row], began, wait.first_ms, wait.failed
+
+    def _end(
+        self, state: QueueingState, number: SignatureId, result: str, spent_ms: int, count: int = 1
+    ) -> None:
+        sig = state.sigs.get(number)
         key = result, "" if sig is None else sig.scheduler
-        self.results[key] += 1
-        self.durations_s[key].add(spent_ms / 1000)
+        self.results[key] += count
+        self.durations_s[key].add(spent_ms / 1000, count)
 
     def _assigned(self, state: QueueingState, event: PodsAssigned) -> None:
         """Forget pods that others bound."""
