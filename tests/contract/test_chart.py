@@ -14,6 +14,7 @@ from muster.app.journals import partitions
 from muster.cli.addresses.bus import parse_bus
 from shared.bus.kafka.settings import KafkaSettings
 from shared.bus.kafka.topics import topic_settings
+from shared.configuration.scheduler_config import read_config
 from shared.kubernetes.client.access import GROUPS, NEEDED, of_election
 from shared.kubernetes.client.discovery import POD_GROUPS, WORKLOADS
 from shared.model.election import Election
@@ -135,6 +136,17 @@ def test_each_service_may_do_what_it_asks_for_and_no_more():
     assert permissions(lease) == {str(one) for one in of_election(Election("muster"))}
     subjects = of_kind(manifests, "RoleBinding")["muster-lease"]["subjects"]
     assert [one["name"] for one in subjects] == ["muster-ingest", "muster-binding"]
+
+
+def test_the_configuration_is_one_that_the_product_reads(tmp_path: Path):
+    text = (ROOT / "examples" / "scheduler-config.yaml").read_text(encoding="utf-8")
+    config = {**yaml.safe_load(text), "podMaxBackoffSeconds": 12_345_678}
+    found = of_kind(configured(tmp_path, config), "ConfigMap")["muster"]["data"]
+    path = tmp_path / "scheduler-config.yaml"
+    path.write_text(found["scheduler-config.yaml"], encoding="utf-8")
+    whole = tmp_path / "whole.yaml"
+    whole.write_text(yaml.safe_dump(config), encoding="utf-8")
+    assert read_config(path) == read_config(whole)
 
 
 @pytest.mark.parametrize(
