@@ -7,11 +7,11 @@ import numpy as np
 
 from shared.events.base import Event
 from shared.events.binding import Bound
-from shared.events.ingest import PodsNamed, PodsPending
+from shared.events.ingest import PodsPending
 from shared.machine.core import Cursor
 from shared.machine.reader import Reader
 from shared.machine.record import own_events
-from shared.model.columns import I64, split, unpack
+from shared.model.columns import I64, unpack
 from shared.model.ids import BINDING, INGEST, JournalName
 from shared.ports.bus import Bus
 
@@ -57,27 +57,6 @@ async def timing(bus: Bus, started_ms: int) -> Timing:
     ]
     spans_s = ((last_ms - first_ms) / 1000, (last_ms - world_ms) / 1000)
     return Timing(len(bound), *spans_s, np.sort(np.array(waits, np.int64)))
-
-
-async def told(bus: Bus, uids: set[str]) -> tuple[int, float]:
-    """Return how many of these pods were bound, and the seconds from the first record with one of
-    them to the last outcome of one.
-    """
-    ids: set[int] = set()
-    first_ms = last_ms = -1
-    async for time_ms, event in _events(bus, INGEST):
-        if isinstance(event, PodsNamed) and not uids.isdisjoint(split(event.uids)):
-            first_ms = time_ms if first_ms < 0 else first_ms
-            pairs = zip(unpack(event.ids).tolist(), split(event.uids), strict=True)
-            ids.update(pod for pod, uid in pairs if uid in uids)
-    bound: set[int] = set()
-    async for time_ms, event in _events(bus, BINDING):
-        if isinstance(event, Bound):
-            mine = ids.intersection(unpack(event.ids).tolist())
-            if mine:
-                bound |= mine
-                last_ms = time_ms
-    return len(bound), (last_ms - first_ms) / 1000
 
 
 async def _events(bus: Bus, journal: JournalName) -> AsyncIterator[tuple[int, Event]]:

@@ -18,6 +18,7 @@ from typing import Any
 from loadtest.journals import Timing, timing
 from muster.app.journals import all_journals
 from muster.app.mesh import Mesh
+from muster.flood.in_process import nodes_known
 from shared.bus.sqlite.bus import SqliteBus, SqliteLog
 from shared.machine.snapshots import SnapshotPolicy
 from shared.model.columns import split
@@ -112,14 +113,6 @@ async def play(case: Case, folder: Path) -> Run:
 def _resident_mib() -> float:
     pages = int(Path("/proc/self/statm").read_text().split()[1])
     return pages * os.sysconf("SC_PAGE_SIZE") / (1 << 20)
-
-
-def nodes_known(mesh: Mesh) -> bool:
-    """Return whether every service has consumed ingest's records of the existing nodes."""
-    ingest, *readers = mesh.owners()
-    end = ingest.folded.own_reader.next
-    behind = any(owner.state.cursors["ingest/0"].next < end for owner in readers)
-    return bool(ingest.state.revision) and not ingest.submitted and not behind
 
 
 async def _look(serving: asyncio.Task[None]) -> None:

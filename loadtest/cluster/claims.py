@@ -8,7 +8,8 @@ import json
 from collections.abc import Iterable
 from typing import Any
 
-from loadtest.cluster.load import Load, each, node_name
+from loadtest.cluster.load import Load, node_name
+from muster.flood.kube import each
 
 DRIVER, LIMIT = "ebs.csi.aws.com", 39
 CSI_NODES = "/apis/storage.k8s.io/v1/csinodes"

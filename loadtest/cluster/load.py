@@ -7,15 +7,12 @@ scheduler.
 
 import asyncio
 import json
-import re
 import time
 from collections import Counter
 from collections.abc import (
     AsyncGenerator,
-    Awaitable,
     Callable,
     Iterable,
-    Iterator,
     Mapping,
     Sequence,
 )
@@ -25,6 +22,7 @@ from typing import Any
 
 import msgspec
 
+from muster.flood.kube import api_writes, each
 from shared.kubernetes.client.client import ApiError, KubeClient
 from shared.kubernetes.client.credentials import Credentials
 from shared.kubernetes.objects.structs import Change, Meta
@@ -36,12 +34,8 @@ UNASSIGNED, ASSIGNED = "fieldSelector=spec.nodeName%3D", "fieldSelector=spec.nod
 SERVICES = "/api/v1/namespaces/default/services"
 ZONE = "topology.kubernetes.io/zone"
 LABELS = {"app": "bench"}
-WIDTH = 32
 LOOK_S = 0.01
 SILENT_S = 600.0
-WRITES, WRITTEN = ("POST", "PUT", "PATCH", "DELETE", "APPLY"), ("pods", "events")
-_COUNTED = re.compile(r"^apiserver_request_total\{(.*)\} (\S+)$", re.MULTILINE)
-_LABEL = re.compile(r'(\w+)="([^"]*)"')
 
 
 class _Spec(msgspec.Struct, frozen=True):
@@ -172,29 +166,7 @@ class Load:
         """Return the number of answered writes of pods and events by kind, whatever the answer. All
         other writes are the API server's own.
         """
-        text = (await self.client.get("/metrics")).decode()
-        counts: Counter[str] = Counter()
-        for found in _COUNTED.finditer(text):
-            labels = dict(_LABEL.findall(found.group(1)))
-            if labels["verb"] in WRITES and labels["resource"] in WRITTEN:
-                what = "/".join(filter(None, (labels["resource"], labels["subresource"])))
-                counts[f"{labels['verb']} {what}"] += int(float(found.group(2)))
-        return counts
-
-
-async def each(
-    items: Iterable[object], do: Callable[..., Awaitable[None]], width: int = WIDTH
-) -> None:
-    """Call a function with each item, `width` at once."""
-    left: Iterator[object] = iter(items)
-
-    async def work() -> None:
-        for item in left:
-            await do(item)
-
-    async with asyncio.TaskGroup() as group:
-        for _ in range(width):
-            group.create_task(work())
+        return await api_writes(self.client)
 
 
 def node_name(number: int) -> str:

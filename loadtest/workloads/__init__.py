@@ -1,1 +1,1 @@
-"""Workloads after scheduler_perf's, played in one process: `python -m loadtest.workloads`."""
+"""scheduler_perf's workloads as files for `muster flood`: `python -m loadtest.workloads`."""

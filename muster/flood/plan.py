@@ -124,7 +124,10 @@ class _Planning:
             self._create_pods(step, chance)
 
     def _next_stage(self) -> None:
-        self.plan.stages[-1].sort(key=lambda timed: timed[0])
+        stage = self.plan.stages[-1]
+        stage.sort(key=lambda timed: timed[0])
+        if self._at_ms > (stage[-1][0] if stage else 0):
+            stage.append((self._at_ms, RemovePods(())))  # sleep to the end
         self.plan.stages.append([])
         self._at_ms = 0
 
@@ -140,13 +143,17 @@ class _Planning:
         first = self._made.get(step.prefix, 0)
         self._made[step.prefix] = first + step.count
         nodes = [_node(step, first + number) for number in range(step.count)]
-        self._nodes.setdefault(step.prefix, []).extend(node.name for node in nodes)
+        if not step.runs_for_ms:
+            self._nodes.setdefault(step.prefix, []).extend(node.name for node in nodes)
         times = times_ms(step.arrivals, step.count, chance)
         for at_ms, together in _together(times, nodes):
             if len(self.plan.stages) == 1 and self._at_ms + at_ms == 0:
                 self.plan.nodes += tuple(together)
             else:
                 self._add(at_ms, AddNodes(tuple(together)))
+            if step.runs_for_ms:
+                names = tuple(node.name for node in together)
+                self._add(at_ms + step.runs_for_ms, FailNodes(names))
 
     def _delete_nodes(self, step: DeleteNodes, chance: random.Random) -> None:
         left = self._nodes.get(step.prefix, [])

@@ -4,8 +4,11 @@ which names the file, the field and the rule.
 
 import json
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
+
+from msgspec import structs
 
 from muster.flood.workload import (
     Arrivals,
@@ -66,7 +69,11 @@ def read_workload(path: Path, seed: int | None = None) -> Workload:
     root.only(("name", "seed", "podTemplates", "steps"))
     own = root.integer("seed", 1, 0, 1 << 62)
     templates = dict(_templates(root))
-    steps = tuple(_step(fields, templates) for fields in root.children("steps"))
+    steps = tuple(
+        step
+        for fields in root.children("steps")
+        for step in _in_namespaces(_step(fields, templates), fields)
+    )
     if not any(isinstance(step, CreatePods) for step in steps):
         raise root.error("steps", "must have a createPods")
     name = root.text("name") or (path.stem if path.name != "-" else "flood")
@@ -91,13 +98,20 @@ def _template(name: str, template: Fields) -> Template:
     check_requests(spec)
     found = template_of(metadata, spec, {}, OWN_PRIORITY)
     is_numbered = INDEX in json.dumps(spec.values)
-    return Template(name, found.spec, found.labels, found.gated, is_numbered, template.values)
+    own = _without_images(found.spec)
+    return Template(name, own, found.labels, found.gated, is_numbered, template.values)
+
+
+def _without_images(spec: PodSpec) -> PodSpec:
+    """Return the spec without images: no node of a flood has any."""
+    return structs.replace(spec, images=(), image_volumes=())
 
 
 def pod_spec(template: Template, number: int) -> PodSpec:
     """Return the spec of one pod of a numbered template."""
     written = Fields(template.name, "", numbered(template.written, number))
-    return template_of(written.child("metadata"), written.child("spec"), {}, OWN_PRIORITY).spec
+    metadata, spec = written.child("metadata"), written.child("spec")
+    return _without_images(template_of(metadata, spec, {}, OWN_PRIORITY).spec)
 
 
 def _step(step: Fields, templates: Mapping[str, Template]) -> Step:
@@ -108,6 +122,16 @@ def _step(step: Fields, templates: Mapping[str, Template]) -> Step:
     known, read = _READERS[opcode]
     step.only(("opcode", *known))
     return read(step, templates)
+
+
+def _in_namespaces(step: Step, fields: Fields) -> Iterator[Step]:
+    """Yield the step once, or in each namespace NAMESPACE-0 and on."""
+    if not fields.has("namespaces"):
+        yield step
+        return
+    assert isinstance(step, CreatePods), "no other step has namespaces"
+    for number in range(_count(fields, "namespaces")):
+        yield replace(step, namespace=f"{step.namespace}-{number}")
 
 
 def _count(step: Fields, key: str = "count") -> int:
@@ -154,7 +178,8 @@ def _create_nodes(step: Fields, _templates: Mapping[str, Template]) -> Step:
     named["metadata"] = {**metadata.values, "name": prefix}
     document = Fields(step.what, step.at("template"), named)
     made = node_as_registered(node_of(document.child("metadata"), document))
-    return CreateNodes(prefix, _count(step), made, step.texts("zones"), _arrivals(step))
+    arrivals, runs_for_ms = _arrivals(step), duration_ms(step, "runsFor", 0)
+    return CreateNodes(prefix, _count(step), made, step.texts("zones"), arrivals, runs_for_ms)
 
 
 def _delete_nodes(step: Fields, _templates: Mapping[str, Template]) -> Step:
@@ -278,9 +303,15 @@ def _sleep(step: Fields, _templates: Mapping[str, Template]) -> Step:
 
 _OF_PODS = ("template", "mix", "namespace", "arrival", "collectMetrics", "skipWaitToCompletion")
 _READERS: dict[str, tuple[tuple[str, ...], Callable[[Fields, Mapping[str, Template]], Step]]] = {
-    "createNodes": (("count", "prefix", "zones", "template", "arrival"), _create_nodes),
+    "createNodes": (
+        ("count", "prefix", "zones", "template", "arrival", "runsFor"),
+        _create_nodes,
+    ),
     "deleteNodes": (("count", "prefix", "arrival"), _delete_nodes),
-    "createPods": (("count", *_OF_PODS, "distinct", "runsFor", "replace"), _create_pods),
+    "createPods": (
+        ("count", *_OF_PODS, "namespaces", "distinct", "runsFor", "replace"),
+        _create_pods,
+    ),
     "createGangs": (("count", "size", *_OF_PODS, "runsFor", "minCount", "timeout"), _create_gangs),
     "deletePods": (("count", "namespace", "arrival"), _delete_pods),
     "createNamespaces": (("count", "prefix", "labels"), _create_namespaces),

@@ -96,8 +96,9 @@ class Simulated:
                 cluster.set_node(node)
         else:
             assert isinstance(action, FailNodes)
-            for name in action.names:
-                cluster.remove_node(f"node.{name}")
+            for uid in (f"node.{name}" for name in action.names):
+                if uid in cluster.nodes:  # else it is still to come
+                    cluster.remove_node(uid)
 
 
 def _arrivals(action: AddPods, now_ms: int) -> list[Arrival]:

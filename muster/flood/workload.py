@@ -45,13 +45,16 @@ class Template:
 
 @dataclass(frozen=True)
 class CreateNodes:
-    """Equal nodes PREFIX-0 and on, in the zones in turn. `made` has a name that is replaced."""
+    """Equal nodes PREFIX-0 and on, in the zones in turn. `made` has a name that is replaced. Each
+    fails `runs_for_ms` after it came (0: never).
+    """
 
     prefix: str
     count: int
     made: Node
     zones: tuple[str, ...]
     arrivals: Arrivals
+    runs_for_ms: int = 0
 
 
 @dataclass(frozen=True)

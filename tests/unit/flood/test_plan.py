@@ -2,6 +2,7 @@
 
 import random
 from collections import Counter
+from dataclasses import replace
 
 import pytest
 
@@ -99,6 +100,19 @@ def test_steps_overlap_until_a_barrier():
         (2_000, [2]),
     ]
     assert [(at_ms, list(one.numbers)) for at_ms, one in second] == [(0, [4]), (1_000, [5])]
+
+
+def test_a_last_sleep_is_slept():
+    first, second = stages(pods(1), Sleep(700), Barrier(), Sleep(300))
+    assert [at_ms for at_ms, _ in first] == [0, 700]
+    assert second == [(300, RemovePods(()))]
+
+
+def test_nodes_that_run_for_a_while_fail_then_and_not_by_chance():
+    short = replace(nodes(2, SECOND), prefix="short", runs_for_ms=300)
+    (stage,) = stages(nodes(1), Sleep(5), short, DeleteNodes("short", 2, Arrivals()))
+    failed = [(at_ms, a.names) for at_ms, a in stage if isinstance(a, FailNodes)]
+    assert failed == [(305, ("short-0",)), (1_305, ("short-1",))]
 
 
 def test_nodes_fail_once_each():

@@ -57,6 +57,22 @@ def test_objects_are_numbered(tmp_path):
     assert [one.name for one in found.objects] == ["s-0", "s-1"]
 
 
+def test_pods_may_come_in_several_namespaces(tmp_path):
+    step = {**PODS_STEP, "namespace": "team", "namespaces": 2}
+    first, second, _ = read(tmp_path, step).steps
+    assert isinstance(first, CreatePods)
+    assert isinstance(second, CreatePods)
+    assert [first.namespace, second.namespace] == ["team-0", "team-1"]
+
+
+def test_images_of_a_template_do_not_matter(tmp_path):
+    spec = {"containers": [{"name": "c", "image": "nginx:1"}]}
+    step = {**PODS_STEP, "template": "a"}
+    found = read(tmp_path, step, podTemplates={"a": {"spec": spec}}).steps[0]
+    assert isinstance(found, CreatePods)
+    assert found.mix[0][0].spec.images == ()
+
+
 def arriving(**fields):
     return {**PODS_STEP, "arrival": fields}
 
