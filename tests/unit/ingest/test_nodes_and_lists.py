@@ -1,6 +1,7 @@
 """Nodes and their shards, budgets, gangs, lists and doubts about them, the cluster's identity."""
 
 import pytest
+from msgspec import structs
 
 from services.ingest.core.state import WrongCluster
 from shared.events.base import Configured
@@ -47,6 +48,16 @@ def test_a_node_is_routed_by_its_name_and_stays():
     assert shards_of(other) == before
     steps.when(NodesSeen((node("a", "zone"),)))
     assert shards_of(steps) == before
+
+
+def test_journals_in_which_nodes_went_to_other_shards_are_refused():
+    steps = ingest(placements=3)
+    core, state = steps.core, steps.state
+    core.evolve(state, nodes("a"))
+    (sent,) = [event for event in state.outbox if isinstance(event, NodesSet)]
+    other = structs.replace(sent, shard=(sent.shard + 1) % 3)
+    with pytest.raises(AssertionError, match="'muster reset' begins anew"):
+        core.evolve(state, other)
 
 
 def test_a_recreated_node_goes_to_the_shard_of_its_name():
