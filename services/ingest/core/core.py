@@ -175,15 +175,12 @@ def _end_publishing(state: IngestState, event: Event) -> None:
     """Remove a published fact: it was the first in the outbox."""
     first = state.outbox.popleft() if state.outbox else None
     assert type(first) is type(event), f"{INGEST}: {event} published where {first} was next"
-    if isinstance(event, NodesSet):
-        assert isinstance(first, NodesSet)
-        assert (first.shard, first.ids) == (event.shard, event.ids), (
-            f"{INGEST}: another version sent nodes to other shards; 'muster reset' begins anew"
-        )
 
 
 def _on_nodes_seen(state: IngestState, event: NodesSeen) -> None:
-    """Keep listed nodes until the list's end."""
+    """Keep listed nodes until the list's end, so that all zones are known before any node is
+    routed.
+    """
     bracket = state.brackets.get("nodes")
     if bracket is None:
         update_nodes(state, list(event.nodes))
