@@ -18,7 +18,7 @@ from typing import Any
 from loadtest.journals import Timing, timing
 from muster.app.journals import all_journals
 from muster.app.mesh import Mesh
-from muster.flood.in_process import nodes_known
+from muster.flood.targets.in_process import nodes_known
 from shared.bus.sqlite.bus import SqliteBus, SqliteLog
 from shared.machine.snapshots import SnapshotPolicy
 from shared.model.columns import split

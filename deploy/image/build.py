@@ -19,7 +19,7 @@ STICKY = 0o1777
 
 
 def build(folder: Path) -> str:
-    """Write FOLDER/image and FOLDER/muster.cdx.json anew; return the image's digest."""
+    """Replace FOLDER/image and FOLDER/muster.cdx.json; return the image's digest."""
     folder.mkdir(parents=True, exist_ok=True)
     shutil.rmtree(folder / "image", ignore_errors=True)
     with tempfile.TemporaryDirectory(prefix="muster-image-") as scratch:

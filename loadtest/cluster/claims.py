@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from loadtest.cluster.load import Load, node_name
-from muster.flood.kube import each
+from muster.flood.targets.kube import each
 
 DRIVER, LIMIT = "ebs.csi.aws.com", 39
 CSI_NODES = "/apis/storage.k8s.io/v1/csinodes"

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from loadtest.cluster.load import PODS, Load, node_name
-from muster.flood.kube import each
+from muster.flood.targets.kube import each
 from shared.kubernetes.client.client import ApiError
 from shared.kubernetes.objects.structs import Meta
 from shared.kubernetes.writing.bodies import binding

@@ -22,7 +22,7 @@ from typing import Any
 
 import msgspec
 
-from muster.flood.kube import api_writes, each
+from muster.flood.targets.kube import api_writes, each
 from shared.kubernetes.client.client import ApiError, KubeClient
 from shared.kubernetes.client.credentials import Credentials
 from shared.kubernetes.objects.structs import Change, Meta

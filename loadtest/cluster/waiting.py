@@ -13,7 +13,7 @@ from pathlib import Path
 from loadtest.cluster.contestants import Contestant
 from loadtest.cluster.load import PODS, Load, pod_body, pod_names
 from loadtest.cluster.measure import LIMIT_S, Figures, Sizes, end, figure, of_each, ready
-from muster.flood.kube import each
+from muster.flood.targets.kube import each
 from tests.support.kube_server import KubeServers
 from tests.support.server_process import ServerProcess
 

@@ -23,8 +23,8 @@ from shared.events.observed import PodsSeen
 from shared.machine.runtime import HEARTBEAT_MS
 from shared.model.cluster_objects import Namespace
 from shared.model.columns import split
-from shared.model.default_spread import Spreader, Spreaders
 from shared.model.objects import PodSpec
+from shared.model.pod_rules.default_spread import Spreader, Spreaders
 from shared.model.profile import Profile
 from shared.model.world import World
 from shared.ports.bus import Bus

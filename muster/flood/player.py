@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from muster.flood.book import Book, Sample
 from muster.flood.plan import Action, AddPods, Plan
-from muster.flood.target import Target
+from muster.flood.targets.target import Target
 
 LOOK_S = 0.005
 SAMPLE_MS = 100.0

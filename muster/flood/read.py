@@ -203,7 +203,8 @@ def _mix(step: Fields, templates: Mapping[str, Template]) -> tuple[tuple[Templat
     return tuple((templates[name], weight) for name, weight in chosen.items())
 
 
-def _create_pods(step: Fields, templates: Mapping[str, Template]) -> Step:
+def _pods(step: Fields, templates: Mapping[str, Template]) -> CreatePods:
+    """Return what pods and gangs have in common."""
     return CreatePods(
         _count(step),
         _mix(step, templates),
@@ -211,22 +212,19 @@ def _create_pods(step: Fields, templates: Mapping[str, Template]) -> Step:
         _arrivals(step),
         is_measured=step.flag("collectMetrics", True),
         stays=step.flag("skipWaitToCompletion"),
-        is_distinct=step.flag("distinct"),
         runs_for_ms=duration_ms(step, "runsFor", 0),
-        replaces=step.flag("replace"),
     )
+
+
+def _create_pods(step: Fields, templates: Mapping[str, Template]) -> Step:
+    pods = _pods(step, templates)
+    return replace(pods, is_distinct=step.flag("distinct"), replaces=step.flag("replace"))
 
 
 def _create_gangs(step: Fields, templates: Mapping[str, Template]) -> Step:
     size = _count(step, "size")
-    return CreatePods(
-        _count(step),
-        _mix(step, templates),
-        step.text("namespace", "default"),
-        _arrivals(step),
-        is_measured=step.flag("collectMetrics", True),
-        stays=step.flag("skipWaitToCompletion"),
-        runs_for_ms=duration_ms(step, "runsFor", 0),
+    return replace(
+        _pods(step, templates),
         gang_size=size,
         min_count=step.integer("minCount", size, 1, size),
         timeout_ms=duration_ms(step, "timeout", 300_000),

@@ -1,4 +1,4 @@
-"""Follows the owners of a process: what their cores are told and decide, and how long turns take.
+"""Follows the owners of a process: the inputs and decisions of their cores, and the time of turns.
 
 An owner is followed from its claim on, so what it folds before is not counted. Steps that are not
 recorded in the end, because the bus failed, are counted.

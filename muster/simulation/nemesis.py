@@ -20,8 +20,8 @@ from shared.events.permit import HoldAsked
 from shared.machine.crash import CrashPoint
 from shared.machine.reset import renamed
 from shared.model.columns import split
-from shared.model.default_spread import Spreader
 from shared.model.ids import BINDING, INGEST, PERMIT, START, JournalName, placement
+from shared.model.pod_rules.default_spread import Spreader
 from shared.model.world import Arrival
 from shared.simulated.backup import BUSY, Backup, back_up, restore
 from shared.simulated.cluster import SimCluster

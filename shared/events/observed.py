@@ -30,7 +30,7 @@ class PodsSeen(Event, frozen=True, gc=False):
     `gang` is the group's key ("namespace/name"), empty for none. `ordered_ms` is one arrival time
     for all. `gated` pods wait until they are seen again without gates; `terminating` ones have a
     deletionTimestamp. `owner` is the controller (KIND/NAME) if it is of a kind used by default
-    spreading (shared/model/default_spread.py).
+    spreading (shared/model/pod_rules/default_spread.py).
     """
 
     spec: PodSpec

@@ -4,7 +4,7 @@ from shared.events.base import Event
 from shared.events.placement import Shown
 from shared.events.queueing import Members
 from shared.model.ids import AttemptId, GangId, placement
-from shared.model.rule_counts import SignatureCounts
+from shared.model.pod_rules.rule_counts import SignatureCounts
 
 
 class OfferAsked(Event, frozen=True, gc=False):

@@ -15,8 +15,8 @@ from shared.model.ids import (
     SignatureId,
 )
 from shared.model.objects import PodSpec
+from shared.model.pod_rules.rule_counts import SignatureCounts
 from shared.model.post_filter import FIRST, around
-from shared.model.rule_counts import SignatureCounts
 from shared.model.victims import Nominee
 from shared.model.volumes import Choice
 

@@ -18,7 +18,7 @@ from shared.model.cluster_objects import (
     StorageClass,
 )
 from shared.model.objects import Requirement, Selector
-from shared.model.selectors import holds
+from shared.model.pod_rules.selectors import holds
 from shared.ports.cluster import VolumeRequest
 
 T = TypeVar("T", bound=ClusterObject)

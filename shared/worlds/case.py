@@ -16,8 +16,8 @@ from shared.kubernetes.objects.default_spread import SPREADING, spreader_of
 from shared.kubernetes.objects.fields import Fields
 from shared.kubernetes.objects.volume_objects import READERS, storage_object
 from shared.model.cluster_objects import StorageObject
-from shared.model.default_spread import Spreaders
 from shared.model.objects import GPU, Budget, Node
+from shared.model.pod_rules.default_spread import Spreaders
 from shared.model.profile import Configuration
 from shared.worlds.arrivals import Pod, uid_of
 from shared.worlds.controllers import Expansion

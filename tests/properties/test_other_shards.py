@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from shared.model.objects import HOSTNAME, Node
-from shared.model.rule_counts import SignatureCounts, added
+from shared.model.pod_rules.rule_counts import SignatureCounts, added
 from shared.scheduling.cycle.inter_pod_rules import counted, know_others, rules_of
 from shared.scheduling.cycle.signature import Signature
 from shared.scheduling.table.table import NodeTable

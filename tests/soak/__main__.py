@@ -22,7 +22,7 @@ from rich.console import Console
 from rich.table import Table
 
 from loadtest.cluster.load import PODS, Load
-from muster.flood.kube import each
+from muster.flood.targets.kube import each
 from tests.live.checker.cluster_state import NODES as NODES_KEY
 from tests.live.checker.cluster_state import PODS as PODS_KEY
 from tests.live.checker.cluster_state import WORKLOADS as WORKLOADS_KEY

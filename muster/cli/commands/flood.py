@@ -25,7 +25,7 @@ from muster.flood.plan import Plan, plan_of
 from muster.flood.player import Player
 from muster.flood.read import read_workload
 from muster.flood.summary import FloodSummary
-from muster.flood.target import Target
+from muster.flood.targets.target import Target
 from muster.flood.text import lines_of
 from shared.adapters.run_files import writing
 from shared.model.text import counted
@@ -184,13 +184,13 @@ def _opened(options: Options, plan: Plan, scheduler: str) -> AbstractAsyncContex
     """Return the target. Each loads what it needs: a client takes as long as a small flood."""
     folder, shards = options.folder, options.placements
     if options.target == IN_PROCESS:
-        from muster.flood.in_process import in_process
+        from muster.flood.targets.in_process import in_process
 
         return in_process(plan, folder, shards, options.config, options.sim)
     if options.bus:
-        from muster.flood.kafka import over_kafka
+        from muster.flood.targets.kafka import over_kafka
 
         return over_kafka(plan, options.bus, folder, shards, options.settings, options.sim)
-    from muster.flood.kube import live
+    from muster.flood.targets.kube import live
 
     return live(plan, options.target, NAMES[scheduler])

@@ -13,7 +13,7 @@ from services.ingest.core.state import GangRecord, IngestState, Labels, LabelSet
 from shared.events.ingest import SignatureDefined, SignatureRetired
 from shared.model.ids import NO_GANG, GangId, SignatureId
 from shared.model.objects import Budget, PodSpec
-from shared.model.selectors import holds
+from shared.model.pod_rules.selectors import holds
 
 _encoder = msgspec.msgpack.Encoder(order="deterministic")
 

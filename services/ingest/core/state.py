@@ -12,9 +12,9 @@ from shared.events.ingest import ListAsked
 from shared.machine.core import MachineState
 from shared.machine.saved import Derived, Ordered
 from shared.model.cluster_objects import ClusterObject
-from shared.model.default_spread import Spreaders
 from shared.model.ids import EffectId, GangId, NodeId, SignatureId
 from shared.model.objects import Budget, Gang, Node, Selector
+from shared.model.pod_rules.default_spread import Spreaders
 from shared.scheduling.api.custom.queue import QueuePlugins
 
 OVERFLOW = -1

@@ -18,8 +18,8 @@ from shared.machine.core import MachineState
 from shared.machine.saved import Derived
 from shared.model.ids import AttemptId, GangId, JournalName, NodeId, PodId, SignatureId
 from shared.model.objects import PodSpec
+from shared.model.pod_rules.rule_counts import SignatureCounts
 from shared.model.podset import PodSet
-from shared.model.rule_counts import SignatureCounts
 
 Key = tuple[GangId, AttemptId]
 """(gang, attempt)"""

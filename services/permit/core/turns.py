@@ -12,7 +12,7 @@ from shared.events.permit import CountsAsked, RulesChanged, TurnGranted
 from shared.events.placement import CountsChanged, RulesCounted, TurnAsked, TurnEnded
 from shared.model.columns import as_numbers, pack
 from shared.model.ids import SignatureId
-from shared.model.rule_counts import added
+from shared.model.pod_rules.rule_counts import added
 
 
 def on_turn_asked(state: PermitState, event: TurnAsked) -> None:
@@ -57,7 +57,7 @@ def on_turn_ended(state: PermitState, event: TurnEnded) -> None:
 
 
 def on_counts_changed(state: PermitState, event: CountsChanged) -> None:
-    """Note that other shards must learn of it."""
+    """Remember the change until the other shards know of it."""
     _note_changed(state, event.shard)
 
 
@@ -67,7 +67,7 @@ def _note_changed(state: PermitState, shard: int) -> None:
 
 
 def on_rules_changed(state: PermitState, event: RulesChanged) -> None:
-    """Note that other shards were told."""
+    """Forget a change that the other shards know of now."""
     state.changed_shards.remove(event.shard)
 
 

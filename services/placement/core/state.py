@@ -40,8 +40,8 @@ from shared.model.ids import (
     SignatureId,
 )
 from shared.model.objects import Node, PodSpec
+from shared.model.pod_rules.rule_counts import RuleCount
 from shared.model.profile import V1_35, Profile
-from shared.model.rule_counts import RuleCount
 from shared.model.volumes import Choice
 from shared.scheduling.cycle.kernel import Kernel
 from shared.scheduling.cycle.sampling import NodeTree

@@ -16,7 +16,7 @@ from shared.model.objects import (
     Taint,
     Toleration,
 )
-from shared.model.selectors import holds
+from shared.model.pod_rules.selectors import holds
 
 EFFECTS = (NO_SCHEDULE, NO_EXECUTE, PREFER_NO_SCHEDULE)
 OPERATORS = ("In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt")

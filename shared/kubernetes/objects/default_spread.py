@@ -1,11 +1,11 @@
 """Services and controllers of manifests and cases, by which pods without constraints of their own
-are spread (the rule is in shared/model/default_spread.py).
+are spread (the rule is in shared/model/pod_rules/default_spread.py).
 """
 
 from shared.kubernetes.objects.affinity import label_selector
 from shared.kubernetes.objects.fields import Fields
 from shared.model import cluster_objects as model
-from shared.model.default_spread import CONTROLLERS, Spreader, owner_of
+from shared.model.pod_rules.default_spread import CONTROLLERS, Spreader, owner_of
 
 SERVICE = "Service"
 SPREADING = (SERVICE, *CONTROLLERS)

@@ -22,8 +22,8 @@ from shared.kubernetes.objects.pod_templates import (
 )
 from shared.kubernetes.objects.structs import NOTHING, PodMeta, RawPodSpec
 from shared.kubernetes.watching.lenient_pods import GROUPS, take_out
-from shared.model.default_spread import owner_of
 from shared.model.objects import PodSpec
+from shared.model.pod_rules.default_spread import owner_of
 from shared.scheduling.api.custom.plugin import metadata_read, shown
 
 LOOKUPS = 100_000

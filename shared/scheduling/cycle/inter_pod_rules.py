@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from shared.model.objects import PodSpec
-from shared.model.rule_counts import RuleCount
+from shared.model.pod_rules.rule_counts import RuleCount
 from shared.scheduling.cycle.one_node import BatchNode, OneNode, one_node
 from shared.scheduling.cycle.score_classes import StaticResult
 from shared.scheduling.cycle.signature import Signature

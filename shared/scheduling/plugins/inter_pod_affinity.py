@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from shared.model.objects import HOSTNAME, PodSpec
-from shared.model.rule_counts import (
+from shared.model.pod_rules.rule_counts import (
     AFFINITY,
     ANTI_AFFINITY,
     ATTRACTED,

@@ -12,8 +12,8 @@ from typing import NamedTuple
 import numpy as np
 
 from shared.model.objects import HOSTNAME, PodSpec, SpreadConstraint
-from shared.model.rule_counts import HARD_SPREAD, NO_NODE_COUNTED, SOFT_SPREAD, RuleCount
-from shared.model.selectors import holds
+from shared.model.pod_rules.rule_counts import HARD_SPREAD, NO_NODE_COUNTED, SOFT_SPREAD, RuleCount
+from shared.model.pod_rules.selectors import holds
 from shared.scheduling.plugins.node_affinity import NodeAffinity
 from shared.scheduling.plugins.taint_toleration import TaintToleration
 from shared.scheduling.table.counters import Counts, spread_counter

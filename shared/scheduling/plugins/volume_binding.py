@@ -13,7 +13,7 @@ from shared.model.cluster_objects import (
     PersistentVolumeClaim,
 )
 from shared.model.objects import PodSpec, Requirement, SelectorTerm
-from shared.model.selectors import holds
+from shared.model.pod_rules.selectors import holds
 from shared.model.volumes import Choice, ClaimUse
 from shared.scheduling.plugins.node_affinity import term_matches
 from shared.scheduling.table.layout import Mask

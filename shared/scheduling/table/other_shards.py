@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from shared.model.rule_counts import RuleCount
+from shared.model.pod_rules.rule_counts import RuleCount
 
 
 class OtherShards:

@@ -4,7 +4,7 @@ from collections.abc import Hashable, Iterable, Mapping
 from typing import Generic, NamedTuple, TypeVar
 
 from shared.model.objects import PodSpec, PodTerm, Selector
-from shared.model.selectors import holds
+from shared.model.pod_rules.selectors import holds
 
 NamespaceLabels = Mapping[str, tuple[tuple[str, str], ...]]
 T = TypeVar("T", bound=Hashable)

@@ -255,7 +255,7 @@ def test_a_change_in_volume_events_is_noticed(bug, oracle, tmp_path, capsys):
     assert wrong(given, made, oracle)
 
 
-RULE = "shared.model.default_spread"
+RULE = "shared.model.pod_rules.default_spread"
 SPREAD_BUGS = (
     Bug("services-forgotten", RULE, ("wanted.update(selector)", "pass")),
     Bug("controller-forgotten", RULE, ("every.update(requirements)", "pass")),

@@ -6,10 +6,10 @@ from typing import Any
 
 from muster.cli.service_options import of_this_version
 from muster.flood.book import Book
-from muster.flood.in_process import in_process
 from muster.flood.plan import plan_of
 from muster.flood.player import Player
 from muster.flood.read import read_workload
+from muster.flood.targets.in_process import in_process
 from shared.simulated.config import SimConfig
 
 BARRIER = {"opcode": "barrier"}

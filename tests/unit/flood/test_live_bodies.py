@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from muster.flood.live_bodies import LABEL, Bodies, path_of, priority_class
 from muster.flood.plan import AddPods
+from muster.flood.targets.live_bodies import LABEL, Bodies, path_of, priority_class
 from muster.flood.workload import Arrivals, CreatePods, Template
 from shared.model.objects import CPU, GPU, MEMORY, Gang, Node, PodSpec, Taint
 

@@ -4,7 +4,12 @@ from services.permit.core.core import PermitCore
 from shared.events.permit import CountsAsked, RulesChanged, TurnGranted
 from shared.events.placement import CountsChanged, RulesCounted, TurnAsked, TurnEnded
 from shared.model.columns import pack
-from shared.model.rule_counts import ANTI_AFFINITY, HARD_SPREAD, RuleCount, SignatureCounts
+from shared.model.pod_rules.rule_counts import (
+    ANTI_AFFINITY,
+    HARD_SPREAD,
+    RuleCount,
+    SignatureCounts,
+)
 from tests.support.steps import Steps
 
 

@@ -13,7 +13,7 @@ from shared.events.placement import (
 )
 from shared.model.columns import pack, unpack
 from shared.model.objects import HOSTNAME, PodTerm, PreferredPodTerm, Requirement, SpreadConstraint
-from shared.model.rule_counts import (
+from shared.model.pod_rules.rule_counts import (
     AFFINITY,
     ANTI_AFFINITY,
     HARD_SPREAD,

@@ -19,7 +19,7 @@ from services.ingest.core.pods.identity import (
 )
 from services.ingest.core.state import IngestState, LabelSet
 from shared.model.cluster_objects import ClusterObject, Service
-from shared.model.default_spread import Spreader, Spreaders, name_of, selects
+from shared.model.pod_rules.default_spread import Spreader, Spreaders, name_of, selects
 
 FEW = 16  # up to this many Services, each is matched with all label sets of a namespace
 

@@ -21,7 +21,7 @@ from shared.events.permit import CountsAsked, RulesChanged, TurnGranted
 from shared.events.placement import CountsChanged, RulesCounted, TurnAsked, TurnEnded
 from shared.model.columns import as_numbers, pack
 from shared.model.ids import SignatureId
-from shared.model.rule_counts import SignatureCounts
+from shared.model.pod_rules.rule_counts import SignatureCounts
 from shared.scheduling.cycle.inter_pod_rules import counted, know_others
 
 
@@ -96,7 +96,7 @@ def on_turn_ended(state: PlacementState, _event: TurnEnded) -> None:
 
 
 def on_counts_changed(state: PlacementState, _event: CountsChanged) -> None:
-    """Note that permit was told."""
+    """Forget the change, which permit knows of now."""
     state.counts_changed = False
 
 

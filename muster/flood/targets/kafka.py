@@ -12,7 +12,7 @@ from muster.app.journals import all_journals, partitions
 from muster.cli.addresses.bus import parse_bus
 from muster.cli.errors import Fault
 from muster.flood.plan import Plan
-from muster.flood.simulated import Simulated
+from muster.flood.targets.simulated import Simulated
 from shared.bus.kafka.bus import KafkaBus
 from shared.model.ids import INGEST
 from shared.model.world import World

@@ -15,8 +15,8 @@ import msgspec
 
 from muster.cli.errors import Fault
 from muster.flood.book import Seen
-from muster.flood.live_bodies import LABEL, Bodies, Body, paths_of, priority_class
 from muster.flood.plan import Action, AddNodes, AddPods, FailNodes, Plan, RemovePods
+from muster.flood.targets.live_bodies import LABEL, Bodies, Body, paths_of, priority_class
 from shared.kubernetes.client.client import KubeClient
 from shared.kubernetes.client.credentials import Credentials
 from shared.kubernetes.objects.structs import Change, Meta

@@ -12,7 +12,7 @@ from muster.app.journals import all_journals
 from muster.app.mesh import Mesh
 from muster.app.runner import check_mesh
 from muster.flood.plan import Plan
-from muster.flood.simulated import Simulated
+from muster.flood.targets.simulated import Simulated
 from shared.machine.snapshots import SnapshotPolicy
 from shared.model.world import World
 from shared.simulated.cluster import SimCluster

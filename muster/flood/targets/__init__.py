@@ -1,0 +1,1 @@
+"""Where a flood is played: a simulated cluster, in this process or over Kafka, or a live one."""

@@ -1,0 +1,1 @@
+"""Rules between pods: what selects pods, default spread, and what rules count on shards."""
