@@ -1,6 +1,7 @@
 """Nodes and their shards, budgets, gangs, lists and doubts about them, the cluster's identity."""
 
 import pytest
+from msgspec import structs
 
 from services.ingest.core import nodes as routing
 from services.ingest.core.state import WrongCluster
@@ -65,6 +66,16 @@ def test_with_too_few_zones_the_name_decides_and_stays():
     steps.when(NodesSeen((node("new", "c"),)))
     steps.when(NodesSeen((node("n0", "c"),)))
     assert {name: shard for name, shard in shards_of(steps).items() if name != "new"} == before
+
+
+def test_journals_with_other_facts_than_follow_now_are_refused():
+    """Another version wrote them: its shards have other facts than this ingest."""
+    steps = ingest(placements=3)
+    steps.core.evolve(steps.state, nodes("a"))
+    sent = steps.state.outbox[0]
+    other = structs.replace(sent, shard=(sent.shard + 1) % 3)
+    with pytest.raises(AssertionError, match="'muster reset' begins anew"):
+        steps.core.evolve(steps.state, other)
 
 
 def test_a_recreated_node_goes_to_the_shard_of_its_name():
