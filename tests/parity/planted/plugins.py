@@ -191,7 +191,7 @@ BUGS = (
     _bug(
         "skew-from-nothing",
         "pod_topology_spread",
-        "int(sums[one.there].min()) if one.enough and one.there.any() else 0",
+        "_lowest(one, sums) if one.enough else 0",
         "0",
         first=(242, 283),
     ),
@@ -205,7 +205,7 @@ BUGS = (
     _bug(
         "min-domains-forgotten",
         "pod_topology_spread",
-        "int(np.count_nonzero(there)) >= rule.min_domains",
+        "int(np.count_nonzero(there)) + more >= rule.min_domains",
         "True",
         first=(334, 403),
     ),
