@@ -12,6 +12,7 @@ from typing import Any, cast
 
 from msgspec import Struct
 
+from muster.metrics.batches import PODS, why_dispatch_ended
 from muster.metrics.histogram import Histogram, exponential
 from services.queueing.core.inputs.own_events import FLUSH, IMPROVED
 from services.queueing.core.preemption.asks import MADE_ROOM_FOR
@@ -39,7 +40,6 @@ ACTIVE, BACKOFF, PARKED = "active", "backoff", "unschedulable"
 ATTEMPT_S = exponential(0.001, 2, 15)
 SLI_S = exponential(0.01, 2, 20)
 ATTEMPTS = exponential(1, 2, 5)
-PODS = exponential(1, 2, 16)
 ATTEMPTS_SHOWN = 15
 """A label of the SLI has the number of attempts up to this one."""
 ADDED, UPDATED, DELETED = "UnschedulablePodAdd", "UnschedulablePodUpdate", "AssignedPodDelete"
@@ -57,7 +57,7 @@ class Wait(Struct, gc=False):
 
 class Attempts:
     """The counts. Those of results are by result and profile, those of queues by queue and event,
-    and the SLI is by attempts.
+    the SLI is by attempts, and `ended` counts dispatches by why they have no more pods.
     """
 
     def __init__(self) -> None:
@@ -70,6 +70,7 @@ class Attempts:
         self.sli_s: dict[str, Histogram] = defaultdict(partial(Histogram, SLI_S))
         self.attempts = Histogram(ATTEMPTS)
         self.batches = Histogram(PODS)
+        self.ended: Counter[str] = Counter()
         self.preemptions = 0
         self._began_ms: dict[PodId, int] = {}
         self._waits: dict[PodId, Wait] = {}
@@ -127,6 +128,7 @@ class Attempts:
 
     def _dispatched(self, state: QueueingState, event: Dispatched) -> None:
         self.batches.add(size(event.ids))
+        self.ended[why_dispatch_ended(state, event)] += 1
         began = dict.fromkeys(as_numbers(event.ids), state.now_ms)
         if event.urgent:  # leftovers of another shard continue their attempt
             began |= {pod: self._began_ms[pod] for pod in began.keys() & self._began_ms.keys()}

@@ -118,9 +118,25 @@ class ServiceCollector(Collector):
             (),
             {(): followed.attempts.batches},
         )
-        placed = {(journal,): one for journal, one in followed.placed.items()}
+        yield _counter(
+            "muster_batch_ended",
+            "Dispatches to a shard, by why no more equal pods went with them",
+            ("reason",),
+            {(reason,): count for reason, count in followed.attempts.ended.items()},
+        )
+        placed = {(journal,): one.pods for journal, one in followed.searches.items()}
         yield _histogram(
             "muster_search_pods", "Pods that each search for a node placed", ("journal",), placed
+        )
+        yield _counter(
+            "muster_search_ended",
+            "Searches for a node, by why they placed no more pods",
+            ("journal", "reason"),
+            {
+                (journal, reason): count
+                for journal, one in followed.searches.items()
+                for reason, count in one.ended.items()
+            },
         )
         lag = GaugeMetricFamily(
             "muster_reader_lag_records",

@@ -7,10 +7,10 @@ recorded in the end, because the bus failed, are counted.
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from muster.metrics.attempts import PODS, Attempts
+from muster.metrics.attempts import Attempts
+from muster.metrics.batches import Searches
 from muster.metrics.histogram import Histogram, exponential
 from shared.events.base import Event
-from shared.events.placement import Reserved
 from shared.events.preemption import EvictAsked
 from shared.machine.core import Core
 from shared.machine.runtime import Owner
@@ -59,8 +59,8 @@ class FollowedCore(Core[Any]):
 
 
 class Followed:
-    """What the owners of this process have done since they were followed. `placed`: pods of each
-    search for a node, by shard's journal.
+    """What the owners of this process have done since they were followed. `searches`: by shard's
+    journal.
     """
 
     def __init__(self) -> None:
@@ -68,7 +68,7 @@ class Followed:
         self.attempts = Attempts()
         self.victims = Histogram(VICTIMS)
         self.turns_s: dict[JournalName, Histogram] = {}
-        self.placed: dict[JournalName, Histogram] = {}
+        self.searches: dict[JournalName, Searches] = {}
 
     def attach(self, owner: Owner[Any]) -> None:
         """Follow an owner that has just claimed its journal."""
@@ -78,8 +78,7 @@ class Followed:
             case "queueing":
                 handlers = self.attempts.handlers
             case "placement":
-                placed = self.placed.setdefault(journal, Histogram(PODS))
-                handlers = {Reserved: lambda _state, event: placed.add(size(event.ids))}
+                handlers = self.searches.setdefault(journal, Searches()).handlers
             case "preemption":
                 handlers = {EvictAsked: self._evicts}
             case _:

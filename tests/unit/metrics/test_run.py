@@ -95,3 +95,11 @@ def test_each_pod_was_added_once(played):
         for queue in ("active", "unschedulable")
     ]
     assert sum(count or 0 for count in added) == summary.pods
+
+
+def test_each_dispatch_and_each_search_ended_once(played):
+    _summary, registry = played
+    dispatches = total(registry, "muster_batch_size_count")
+    assert total(registry, "muster_batch_ended_total") == dispatches > 0
+    searches = total(registry, "muster_search_pods_count")
+    assert total(registry, "muster_search_ended_total") == searches > 0
