@@ -111,6 +111,7 @@ class LiveRunner:
         journals = all_journals(self.mesh.placements)
         mesh = asyncio.create_task(self.mesh.serve(journals, self._caught_up))
         began_s = loop.time()
+        standing = Standing()
         try:
             while not stopped.is_set():
                 check_mesh(mesh)
@@ -121,12 +122,14 @@ class LiveRunner:
                     async with asyncio.timeout(TICK_S):
                         await stopped.wait()
             self._reasons_due_s = 0.0
-            return self._standing(loop.time() - began_s)
+            standing = self._standing(loop.time() - began_s)
         finally:
             mesh.cancel()
             await asyncio.gather(mesh, return_exceptions=True)
             await asyncio.gather(*(owner.close() for owner in self.mesh.owners()))
             await self.cluster.close()
+        standing.requests = self._requests()
+        return standing
 
     async def _caught_up(self) -> None:
         """Wait until a resumed run has read the changes since it ended: decided before that, it
@@ -149,14 +152,7 @@ class LiveRunner:
         first_s, first = self._marks[0]
         rate = (bound - first) / (seconds - first_s) if seconds > first_s else 0.0
         standing = Standing(seconds, bound=bound, bound_per_s=rate)
-        counts, events = self.cluster.writes.counts, self.cluster.events.counts
-        standing.requests = {
-            "busy": counts.busy,
-            "unknown": counts.unknown,
-            "events_sent": events.sent,
-            "events_dropped": events.dropped + events.failed,
-            "snapshots_bad": sum(owner.stats.snapshots_bad for owner in self.mesh.owners()),
-        }
+        standing.requests = self._requests()
         standing.left_out = self.cluster.left_out.counts()
         standing.plugin_failures = failures()
         member = self.mesh.members.get("queueing/0")
@@ -164,6 +160,16 @@ class LiveRunner:
             _count(standing, member.owner.state)
             standing.reasons = self._why(member.owner.state)
         return standing
+
+    def _requests(self) -> dict[str, int]:
+        counts, events = self.cluster.writes.counts, self.cluster.events.counts
+        return {
+            "busy": counts.busy,
+            "unknown": counts.unknown,
+            "events_sent": events.sent,
+            "events_dropped": events.dropped + events.failed,
+            "snapshots_bad": sum(owner.stats.snapshots_bad for owner in self.mesh.owners()),
+        }
 
     def _why(self, state: QueueingState) -> list[tuple[int, str]]:
         """Return why pods wait, cached for a short time."""

@@ -39,6 +39,7 @@ from shared.kubernetes.watching.resources import (
 )
 from shared.kubernetes.watching.watch import SILENT_S, ResourceWatch, Source
 from shared.kubernetes.writing.events import KubeEvents
+from shared.kubernetes.writing.write_concurrency import WriteWindow
 from shared.kubernetes.writing.writes import KubeWrites
 from shared.model.api_outcome import Answer
 from shared.ports.cluster import (
@@ -88,8 +89,9 @@ class KubeCluster:
         self._groups = Groups()
         self._disrupted = DisruptedPods(client)
         self._schedulers = frozenset(schedulers)
-        self.events = KubeEvents(client, (*schedulers, "muster")[0])
-        self.writes = KubeWrites(client, self.events)
+        window = WriteWindow()
+        self.events = KubeEvents(client, (*schedulers, "muster")[0], window)
+        self.writes = KubeWrites(client, self.events, window)
         self._sources = {
             "nodes": Source(NODES_PATH, timeout_s=QUIET_S),
             "budgets": Source(BUDGETS_PATH, timeout_s=QUIET_S),

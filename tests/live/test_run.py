@@ -52,7 +52,9 @@ def run(servers: KubeServers, tmp_path: Path) -> Running:
     return muster_run(servers.kubeconfig, tmp_path, "-o", "json")
 
 
-def test_a_thousand_pods_are_bound_once_and_fit(servers: KubeServers, tmp_path):
+def test_a_thousand_pods_are_bound_once_and_fit_and_have_their_events(
+    servers: KubeServers, tmp_path
+):
     api = servers.api
     for number in range(1000):
         api.create(PODS, pod(f"pod-{number}")).ok()
@@ -61,8 +63,11 @@ def test_a_thousand_pods_are_bound_once_and_fit(servers: KubeServers, tmp_path):
         until("all bound", lambda: list(nodes_of(api).values()).count("") == 1)
         assert nodes_of(api)["theirs"] == ""
         out = muster.stop()
-    assert result_of(out)["bound"] == 1000
-    assert result_of(out)["pending"] == 0
+    result = result_of(out)
+    assert (result["bound"], result["pending"]) == (1000, 0)
+    assert (result["events_sent"], result["events_dropped"]) == (1000, 0)
+    told = api.items("/api/v1/namespaces/default/events?fieldSelector=reason%3DScheduled")
+    assert len({event["involvedObject"]["uid"] for event in told}) == 1000
 
 
 def test_a_run_ends_when_its_folder_is_renamed_and_continues_there(servers: KubeServers, tmp_path):

@@ -1,41 +1,64 @@
-"""Events for people (`kubectl describe pod`), in kube-scheduler's words: a lossy lane of its own.
+"""Events for people (`kubectl describe pod`), in kube-scheduler's words, in a lane of their own.
 
-A bind never waits for it: a limited number is sent each second, a few at a time. An event that does
-not fit into the queue is dropped and counted. An event that repeats becomes a series.
+A bind never waits for them. They wait in a long queue, and are written a few at a time while the
+API server has room, else at a low rate. An event that repeats becomes a series.
 """
 
 import asyncio
 import logging
 import os
 import time
-from collections import deque
-from collections.abc import Callable
+from contextlib import suppress
 from hashlib import blake2b
 from math import inf
 from typing import Any
 
 import msgspec
 
-from shared.kubernetes.client.client import KubeClient
-from shared.model.text import quoted
+from shared.kubernetes.client.client import KubeClient, Response
+from shared.kubernetes.client.http_wire import NotSent
+from shared.kubernetes.writing.answers import TOO_MANY
+from shared.kubernetes.writing.event_queue import EventQueue, Lane, Waiting
+from shared.kubernetes.writing.write_concurrency import WriteWindow
+from shared.model.text import counted, quoted
 from shared.ports.cluster import PodRef
 
 PER_S = 100.0
 BURST = 10.0
-"""Binds of a flood go first: an event costs the server as much as a bind."""
-WAITING_MAX = 300
+"""The rate while the server is busy with binds: an event costs it as much as a bind."""
 SENDERS = 16
 """Enough for `PER_S` while answers take less than 160 ms."""
+ROOM_OUT = 4
+"""So many at a time are written without a rate while there is room: a bind that comes then finds
+few requests before it.
+"""
+ROOM_SHARE = 0.125
+"""There is room while other writes fill less than this share of their window."""
 CROWDED_S = 0.2
+REST_S = 1.0
+"""After a request that failed."""
+TRIES_MAX = 12
+"""client-go's maxTriesPerEvent. Requests that the server certainly did not take do not count."""
+CLOSE_S = 5.0
+"""How long the end of a process waits for events: other processes may wait for its Lease."""
 NAME_MAX = 253
 SERIES_S = 1_800.0
 """A repeated event is written after this time (client-go's refreshTime); until then it is only
 counted.
 """
 KNOWN_MAX = 30_000
+MERGE = "application/merge-patch+json"
 NOTE_BYTES_MAX = 1024
 CUT = " ..."
 EXISTS = 409
+SERVER_ERROR = 500
+SCHEDULED, FAILED, PREEMPTED = "Scheduled", "FailedScheduling", "Preempted"
+KINDS = {
+    SCHEDULED: ("Normal", "Binding"),
+    FAILED: ("Warning", "Scheduling"),
+    PREEMPTED: ("Normal", "Preempting"),
+}
+"""Type and action by reason."""
 
 log = logging.getLogger("muster.kube")
 
@@ -52,34 +75,28 @@ class EventCounts(msgspec.Struct):
 class _Series(msgspec.Struct):
     """A written event: its name, how often it happened since, and when it was last written."""
 
-    path: str
+    name: str
     count: int
     written_s: float
 
 
-class _Waiting(msgspec.Struct):
-    """An event to send: POST a new one, or PATCH a series."""
-
-    method: str
-    path: str
-    body: dict[str, Any]
-
-
 class KubeEvents:
-    """The recorder of one process. `controller` is the reporting controller's name."""
+    """The recorder of one process. `controller` is the reporting controller's name, `window` that
+    of the other writes, which go first.
+    """
 
-    def __init__(self, client: KubeClient, controller: str) -> None:
+    def __init__(self, client: KubeClient, controller: str, window: WriteWindow) -> None:
         """Start without events."""
-        self._client, self.controller = client, controller
+        self._client, self.controller, self._window = client, controller, window
         self._instance = f"{controller}-{os.uname().nodename}"
         self.counts = EventCounts()
-        self._waiting: deque[_Waiting] = deque()
-        # Sent when nothing else waits.
-        self._before: deque[_Waiting] = deque()
+        self._queue = EventQueue()
         self._scheduled: dict[str, bool] = {}
         self._known: dict[tuple[str, str, str], _Series] = {}
         self._senders: list[asyncio.Task[None]] = []
-        self._arrived = asyncio.Event()
+        self._is_closing = False
+        # Set when an event comes, and when an answer makes room for the next.
+        self._changed = asyncio.Event()
         self._turn = asyncio.Lock()
         self._tokens, self._filled_s = BURST, -inf
         # The server asked for none before then.
@@ -87,42 +104,41 @@ class KubeEvents:
         # Requests in flight.
         self.out = 0
         self._number = time.time_ns()
-        self._should_wait: Callable[[], bool] = bool
-
-    def wait_while(self, should_wait: Callable[[], bool]) -> None:
-        """Hold events back while the function returns True."""
-        self._should_wait = should_wait
 
     async def close(self) -> None:
-        """Stop; drop the waiting events."""
+        """Write what waits, for up to `CLOSE_S` and as long as the server takes it; drop the rest.
+        Idempotent.
+        """
+        self._is_closing = True
+        self._changed.set()
         senders, self._senders = self._senders, []
+        if senders:
+            await asyncio.wait(senders, timeout=CLOSE_S)
+        left = self._queue.clear() + self.out
         for sender in senders:
             sender.cancel()
         await asyncio.gather(*senders, return_exceptions=True)
-        self.counts.dropped += len(self._waiting) + len(self._before)
-        self._waiting.clear()
-        self._before.clear()
+        self.counts.dropped += left
+        if left:
+            log.warning("%s not written before the end", counted(left, "event"))
 
     def scheduled(self, pod: PodRef, node: str) -> None:
         """Report a bind of ours."""
-        note = f"Successfully assigned {pod.namespace}/{pod.name} to {node}"
-        if self._send_event(pod, "Normal", "Scheduled", "Binding", note):
+        if self._put_scheduled(Lane.BINDS, pod, node, time.time_ns()):
             self._remember(pod.uid)
 
     def scheduled_before(self, pod: PodRef, node: str, at_ms: int) -> None:
         """Report a bind of an earlier process, which may have ended before it reported it."""
         if pod.uid in self._scheduled:
             return
-        if len(self._before) >= WAITING_MAX:
-            self.counts.dropped += 1
-            return
-        self._remember(pod.uid)
+        if self._put_scheduled(Lane.EARLIER_BINDS, pod, node, at_ms * 1_000_000):
+            self._remember(pod.uid)
+
+    def _put_scheduled(self, lane: Lane, pod: PodRef, node: str, at_ns: int) -> bool:
+        # A pod is scheduled once, whichever process reports it after whatever faults: so its name
+        # is fixed.
         name = _name(pod, _number_of(pod.uid))
-        note = f"Successfully assigned {pod.namespace}/{pod.name} to {node}"
-        body = self._event(name, pod, "Normal", "Scheduled", "Binding", note)
-        body["eventTime"] = _time(at_ms * 1_000_000)
-        self._before.append(_Waiting("POST", _path(pod.namespace), body))
-        self._wake()
+        return self._put(Waiting(lane, SCHEDULED, pod, node, at_ns, name))
 
     def _remember(self, uid: str) -> None:
         if len(self._scheduled) >= KNOWN_MAX:
@@ -131,138 +147,162 @@ class KubeEvents:
 
     def failed(self, pod: PodRef, message: str) -> None:
         """Report that a pod cannot be scheduled, and why."""
-        self._send_event(pod, "Warning", "FailedScheduling", "Scheduling", message)
+        self._tell(FAILED, pod, message)
 
     def preempted(self, victim: PodRef, by: PodRef, node: str) -> None:
         """Report that a victim is evicted, and for which pod."""
         note = f"Preempted by pod {by.uid} on node {node}"
         if victim.is_beyond_budget:
             note += ", beyond its PodDisruptionBudget"
-        self._send_event(victim, "Normal", "Preempted", "Preempting", note, by)
+        self._tell(PREEMPTED, victim, note, by)
 
-    def _send_event(
-        self,
-        pod: PodRef,
-        kind: str,
-        reason: str,
-        action: str,
-        note: str,
-        related: PodRef | None = None,
-    ) -> bool:
-        """Queue an event; return whether it will be sent."""
+    def _tell(self, reason: str, pod: PodRef, note: str, by: PodRef | None = None) -> None:
         key = (pod.uid, reason, note)
         known = self._known.get(key)
         if known is not None:
-            self._repeat(known)
-            return True
-        if len(self._waiting) >= WAITING_MAX:
+            self._repeat(known, reason, pod)
+            return
+        self._number += 1
+        name = _name(pod, self._number)
+        if self._put(Waiting(Lane.TROUBLE, reason, pod, note, time.time_ns(), name, by)):
+            if len(self._known) >= KNOWN_MAX:
+                self._known.clear()
+            self._known[key] = _Series(name, 1, time.monotonic())
+
+    def _repeat(self, known: _Series, reason: str, pod: PodRef) -> None:
+        known.count += 1
+        now_s = time.monotonic()
+        if now_s - known.written_s < SERIES_S:
+            self.counts.repeated += 1
+            return
+        known.written_s = now_s
+        name, count = known.name, known.count
+        self._put(Waiting(Lane.TROUBLE, reason, pod, "", time.time_ns(), name, repeats=count))
+
+    def _put(self, event: Waiting) -> bool:
+        """Queue an event; return whether it is kept."""
+        if not self._queue.put(event):
             self.counts.dropped += 1
             return False
-        if len(self._known) >= KNOWN_MAX:
-            self._known.clear()
-        self._number += 1
-        # A pod is scheduled once, whichever process reports it after whatever faults: so its name
-        # is fixed.
-        number = _number_of(pod.uid) if reason == "Scheduled" else self._number
-        name = _name(pod, number)
-        path = _path(pod.namespace)
-        if reason != "Scheduled":
-            self._known[key] = _Series(f"{path}/{name}", 1, time.monotonic())
-        body = self._event(name, pod, kind, reason, action, note)
-        if related is not None:
-            body["related"] = _reference(related)
-        self._put(_Waiting("POST", path, body))
+        self._changed.set()
+        if not self._senders:
+            loop = asyncio.get_running_loop()
+            self._senders = [loop.create_task(self._send()) for _ in range(SENDERS)]
         return True
 
-    def _event(
-        self, name: str, pod: PodRef, kind: str, reason: str, action: str, note: str
-    ) -> dict[str, Any]:
-        return {
+    async def _send(self) -> None:
+        while True:
+            async with self._turn:
+                if not await self._is_time():
+                    return
+                event = self._queue.pop()
+            self.out += 1
+            try:
+                await self._send_one(event)
+            finally:
+                self.out -= 1
+                self._changed.set()
+
+    async def _is_time(self) -> bool:
+        """Wait until the next event may be sent; return False when none will be. One sender waits
+        here, the others wait for its place or for answers.
+        """
+        while True:
+            now_s = _now_s()
+            if self._is_closing:
+                # A server that takes no events now would keep this process.
+                return bool(self._queue) and now_s >= self._rests_until_s
+            if not self._queue:
+                await self._wait(None)
+                continue
+            window = self._window
+            if now_s < self._rests_until_s or window.is_crowded or self.out >= window.width:
+                await self._wait(CROWDED_S)
+                continue
+            if self.out < ROOM_OUT and window.out < window.width * ROOM_SHARE:
+                return True
+            self._tokens = min(BURST, self._tokens + (now_s - self._filled_s) * PER_S)
+            self._filled_s = now_s
+            if self._tokens >= 1.0:
+                self._tokens -= 1.0
+                return True
+            await self._wait(1.0 / PER_S)
+
+    async def _wait(self, at_most_s: float | None) -> None:
+        """Wait for a change of the queue or of what is in flight."""
+        self._changed.clear()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(at_most_s):
+                await self._changed.wait()
+
+    async def _send_one(self, event: Waiting) -> None:
+        path = f"/apis/events.k8s.io/v1/namespaces/{event.pod.namespace}/events"
+        try:
+            if event.repeats:
+                series = {"count": event.repeats, "lastObservedTime": _time(event.at_ns)}
+                body, kind = msgspec.json.encode({"series": series}), MERGE
+                path = f"{path}/{event.name}"
+                response = await self._client.request("PATCH", path, body, kind)
+            else:
+                body = msgspec.json.encode(self._body(event))
+                response = await self._client.request("POST", path, body)
+        except NotSent as error:
+            self._try_again(event, REST_S, error, was_taken=False)
+        except (OSError, TimeoutError) as error:
+            self._try_again(event, REST_S, error)
+        else:
+            self._answered(event, response)
+
+    def _answered(self, event: Waiting, response: Response) -> None:
+        if response.ok:
+            self.counts.sent += 1
+        elif response.status == EXISTS and not event.repeats:
+            self.counts.repeated += 1
+        elif response.status == TOO_MANY or response.status >= SERVER_ERROR:
+            was_taken = response.status != TOO_MANY
+            rest_s = response.retry_after_s or REST_S
+            self._try_again(event, rest_s, response.status, was_taken=was_taken)
+        else:
+            self.counts.failed += 1
+            if self.counts.failed == 1:
+                message = quoted(response.message())
+                log.warning("an event was refused: %d %s", response.status, message)
+
+    def _try_again(
+        self, event: Waiting, rest_s: float, why: object, was_taken: bool = True
+    ) -> None:
+        """Put an event back for later, or give it up. Its name is fixed, so the server has it once
+        at most.
+        """
+        self._rests_until_s = _now_s() + rest_s
+        event.tries += was_taken
+        if event.tries < TRIES_MAX:
+            self._queue.put_back(event)
+            return
+        self.counts.failed += 1
+        log.debug("an event was lost: %s", why)
+
+    def _body(self, event: Waiting) -> dict[str, Any]:
+        pod, note = event.pod, event.note
+        if event.reason == SCHEDULED:
+            note = f"Successfully assigned {pod.namespace}/{pod.name} to {note}"
+        kind, action = KINDS[event.reason]
+        body = {
             "apiVersion": "events.k8s.io/v1",
             "kind": "Event",
-            "metadata": {"name": name, "namespace": pod.namespace},
-            "eventTime": _now(),
+            "metadata": {"name": event.name, "namespace": pod.namespace},
+            "eventTime": _time(event.at_ns),
             "type": kind,
-            "reason": reason,
+            "reason": event.reason,
             "action": action,
             "note": cut(note),
             "reportingController": self.controller,
             "reportingInstance": self._instance,
             "regarding": _reference(pod),
         }
-
-    def _repeat(self, known: _Series) -> None:
-        known.count += 1
-        now_s = time.monotonic()
-        if now_s - known.written_s < SERIES_S or len(self._waiting) >= WAITING_MAX:
-            self.counts.repeated += 1
-            return
-        known.written_s = now_s
-        body = {"series": {"count": known.count, "lastObservedTime": _now()}}
-        self._put(_Waiting("PATCH", known.path, body))
-
-    def _put(self, waiting: _Waiting) -> None:
-        self._waiting.append(waiting)
-        self._wake()
-
-    def _wake(self) -> None:
-        self._arrived.set()
-        if not self._senders:
-            loop = asyncio.get_running_loop()
-            self._senders = [loop.create_task(self._send()) for _ in range(SENDERS)]
-
-    async def _send(self) -> None:
-        while True:
-            async with self._turn:
-                waiting = await self._next()
-            self.out += 1
-            try:
-                await self._send_one(waiting)
-            except (OSError, TimeoutError) as error:
-                self.counts.failed += 1
-                log.debug("an event was lost: %s", error)
-            finally:
-                self.out -= 1
-
-    async def _next(self) -> _Waiting:
-        """Return the next event to send. One sender waits here, the others wait for its place or
-        for answers.
-        """
-        while not (self._waiting or self._before):
-            self._arrived.clear()
-            await self._arrived.wait()
-        await self._pace()
-        return (self._waiting or self._before).popleft()
-
-    async def _send_one(self, waiting: _Waiting) -> None:
-        kind = "application/merge-patch+json" if waiting.method == "PATCH" else "application/json"
-        body = msgspec.json.encode(waiting.body)
-        response = await self._client.request(waiting.method, waiting.path, body, kind)
-        if response.ok:
-            self.counts.sent += 1
-            return
-        if response.status == EXISTS and waiting.method == "POST":
-            self.counts.repeated += 1
-            return
-        self.counts.failed += 1
-        if self.counts.failed == 1:
-            log.warning("an event was refused: %d %s", response.status, quoted(response.message()))
-        if response.retry_after_s:
-            self._rests_until_s = _now_s() + response.retry_after_s
-
-    async def _pace(self) -> None:
-        """Limit the rate, after a first burst, and wait while other requests need the server."""
-        while True:
-            now_s = _now_s()
-            if self._should_wait() or now_s < self._rests_until_s:
-                await asyncio.sleep(CROWDED_S)
-                continue
-            self._tokens = min(BURST, self._tokens + (now_s - self._filled_s) * PER_S)
-            self._filled_s = now_s
-            if self._tokens >= 1.0:
-                self._tokens -= 1.0
-                return
-            await asyncio.sleep((1.0 - self._tokens) / PER_S)
+        if event.by is not None:
+            body["related"] = _reference(event.by)
+        return body
 
 
 def _now_s() -> float:
@@ -298,14 +338,6 @@ def _reference(pod: PodRef) -> dict[str, str]:
         "name": pod.name,
         "uid": pod.uid,
     }
-
-
-def _path(namespace: str) -> str:
-    return f"/apis/events.k8s.io/v1/namespaces/{namespace}/events"
-
-
-def _now() -> str:
-    return _time(time.time_ns())
 
 
 def _time(time_ns: int) -> str:

@@ -73,12 +73,11 @@ class Counts(msgspec.Struct):
 class KubeWrites:
     """All writes of one process; they share one window."""
 
-    def __init__(self, client: KubeClient, events: KubeEvents) -> None:
-        """Send nothing yet."""
-        self._client, self._events = client, events
-        self.window = WriteWindow()
-        # Events are outside of the window: they must not crowd it where it is narrow for binds.
-        events.wait_while(lambda: self.window.is_crowded or events.out >= self.window.width)
+    def __init__(self, client: KubeClient, events: KubeEvents, window: WriteWindow) -> None:
+        """Send nothing yet. Events are outside of the window: they must not crowd it where it is
+        narrow for binds.
+        """
+        self._client, self._events, self.window = client, events, window
         self.counts = Counts()
         self._refusals: dict[str, bool] = {}
         self._unsure = UnconfirmedBinds(self._read_one)

@@ -1,6 +1,7 @@
 """Events have kube-scheduler's text, never delay a bind, and are counted when they are lost."""
 
 import asyncio
+from collections.abc import Coroutine
 from typing import Any, cast
 
 import msgspec
@@ -9,10 +10,12 @@ from aiohttp import web
 
 from muster.app.virtual_time import VirtualLoop
 from shared.kubernetes.client.client import Response
+from shared.kubernetes.client.http_wire import NotSent
 from shared.kubernetes.cluster import KubeCluster
+from shared.kubernetes.writing import event_queue, unconfirmed_binds
 from shared.kubernetes.writing import events as kube_events
-from shared.kubernetes.writing import unconfirmed_binds
 from shared.kubernetes.writing.events import KubeEvents
+from shared.kubernetes.writing.write_concurrency import WriteWindow
 from shared.model.api_outcome import Answer
 from shared.ports.cluster import PastBind, PodRef
 from tests.unit.kubernetes.fake_api import FakeApi, status
@@ -223,7 +226,8 @@ async def test_events_never_hold_up_a_bind_and_lost_ones_are_counted(
     async def hang(_request: web.Request) -> None:
         await stuck.wait()
 
-    count = kube_events.WAITING_MAX + 50
+    monkeypatch.setattr(event_queue, "KEPT_MAX", 300)
+    count = event_queue.KEPT_MAX + 50
     api.faults.extend([("events", hang)] * kube_events.SENDERS)
     for number in range(count):
         api.pod(f"pod-{number}")
@@ -242,31 +246,160 @@ def test_long_messages_are_cut_as_kube_scheduler_does(length):
 
 
 class SlowClient:
-    """A server that accepts every event after a delay."""
+    """A server that answers every event after a delay, with the next of `answers` or 201."""
 
     def __init__(self, answer_s: float) -> None:
         self.answer_s = answer_s
+        self.answers: list[Response | Exception] = []
+        self.asked = 0
 
     async def request(self, *_: Any) -> Response:
+        self.asked += 1
+        answer = self.answers.pop(0) if self.answers else Response(201, b"")
         await asyncio.sleep(self.answer_s)
-        return Response(201, b"")
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+
+def recorder(client: SlowClient, writes_out: int = 0) -> KubeEvents:
+    """Return a recorder beside so many other writes in flight."""
+    window = WriteWindow()
+    window.out = writes_out
+    return KubeEvents(cast(Any, client), "muster", window)
+
+
+def in_virtual_time(awaitable: Coroutine[Any, Any, None]) -> None:
+    with asyncio.Runner(loop_factory=VirtualLoop) as runner:
+        runner.run(awaitable)
+
+
+def bind_all(events: KubeEvents, count: int) -> None:
+    for number in range(count):
+        events.scheduled(PodRef(f"uid-{number}", "default", f"pod-{number}"), "node-0")
 
 
 @pytest.mark.parametrize("answer_s", [0.03, 0.1, 0.15])
 def test_slow_answers_cost_no_event_below_the_rate(answer_s: float):
     per_s, seconds = 95, 30
-    events = KubeEvents(cast(Any, SlowClient(answer_s)), "muster")
+    events = recorder(SlowClient(answer_s), writes_out=64)
 
     async def offer() -> None:
         for number in range(per_s * seconds):
             events.scheduled(PodRef(f"uid-{number}", "default", f"pod-{number}"), "node-0")
             await asyncio.sleep(1 / per_s)
         await asyncio.sleep(1)
+        assert events.counts.sent == per_s * seconds
         await events.close()
 
-    with asyncio.Runner(loop_factory=VirtualLoop) as runner:
-        runner.run(offer())
-    assert (events.counts.sent, events.counts.dropped) == (per_s * seconds, 0)
+    in_virtual_time(offer())
+
+
+def test_a_floods_events_are_kept_and_written_when_its_binds_are_over():
+    events = recorder(SlowClient(0.004), writes_out=64)
+
+    async def flood() -> None:
+        bind_all(events, 5_000)
+        await asyncio.sleep(1)
+        assert events.counts.sent <= kube_events.PER_S + kube_events.BURST
+        events._window.out = 0
+        await asyncio.sleep(6)
+        assert (events.counts.sent, events.counts.dropped) == (5_000, 0)
+        await events.close()
+
+    in_virtual_time(flood())
+
+
+def test_few_events_are_in_flight_when_a_bind_may_come():
+    client = SlowClient(0.1)
+    events = recorder(client)
+
+    async def flood() -> None:
+        events._tokens, events._filled_s = 0.0, asyncio.get_running_loop().time()
+        bind_all(events, 100)
+        await asyncio.sleep(0.005)
+        assert client.asked == kube_events.ROOM_OUT
+        await events.close()
+
+    in_virtual_time(flood())
+
+
+def test_the_end_waits_for_events(caplog):
+    events = recorder(SlowClient(0.004), writes_out=64)
+
+    async def end() -> None:
+        bind_all(events, 5_000)
+        await events.close()
+        assert (events.counts.sent, events.counts.dropped) == (5_000, 0)
+        await events.close()
+
+    in_virtual_time(end())
+    assert not caplog.messages
+
+
+def test_the_end_waits_for_few_seconds_and_says_how_many_events_are_lost(caplog):
+    events = recorder(SlowClient(1.0), writes_out=64)
+
+    async def end() -> None:
+        bind_all(events, 5_000)
+        loop = asyncio.get_running_loop()
+        began_s = loop.time()
+        await events.close()
+        assert loop.time() - began_s <= kube_events.CLOSE_S + 0.01
+        assert events.counts.sent + events.counts.dropped == 5_000
+
+    in_virtual_time(end())
+    assert caplog.messages == [f"{events.counts.dropped:,} events not written before the end"]
+
+
+@pytest.mark.parametrize("answer", [NotSent("gone"), Response(429, b"", 1.0), Response(503, b"")])
+def test_the_end_does_not_wait_for_a_server_that_takes_no_events(answer: Response | Exception):
+    client = SlowClient(0.01)
+    client.answers = [answer] * 100
+    events = recorder(client)
+
+    async def end() -> None:
+        bind_all(events, 100)
+        loop = asyncio.get_running_loop()
+        began_s = loop.time()
+        await events.close()
+        assert loop.time() - began_s < 0.1
+        assert events.counts.dropped == 100
+
+    in_virtual_time(end())
+
+
+def test_events_wait_while_the_server_is_away():
+    client = SlowClient(0.01)
+    client.answers = [NotSent("gone")] * 1_000
+    events = recorder(client)
+
+    async def outage() -> None:
+        bind_all(events, 10)
+        await asyncio.sleep(600)
+        assert (events.counts.sent, events.counts.failed, events.counts.dropped) == (10, 0, 0)
+        await events.close()
+
+    in_virtual_time(outage())
+
+
+@pytest.mark.parametrize("answer", [TimeoutError(), ConnectionError("lost"), Response(500, b"")])
+def test_an_event_that_the_server_fails_to_take_is_given_up_after_some_tries(
+    answer: Response | Exception,
+):
+    client = SlowClient(0.01)
+    client.answers = [answer] * kube_events.TRIES_MAX
+    events = recorder(client)
+
+    async def poison() -> None:
+        bind_all(events, 1)
+        await asyncio.sleep(kube_events.TRIES_MAX * 2)
+        bind_all(events, 3)
+        await asyncio.sleep(1)
+        assert (events.counts.sent, events.counts.failed) == (3, 1)
+        await events.close()
+
+    in_virtual_time(poison())
 
 
 def posted(api: FakeApi) -> int:
@@ -293,29 +426,31 @@ async def test_events_are_as_few_at_a_time_as_binds(cluster: KubeCluster, api: F
     await posted_events(api, 5)
 
 
-async def test_a_server_that_wants_no_events_gets_none(cluster: KubeCluster, api: FakeApi):
+async def test_a_server_that_wants_no_events_gets_them_later(cluster: KubeCluster, api: FakeApi):
     async def refuse(_request: web.Request) -> web.Response:
         return status(429, "too many requests", **{"Retry-After": "1"})
 
     api.faults.append(("events", refuse))
     cluster.events.failed(PodRef("uid-0", "default", "pod-0"), "why")
     async with asyncio.timeout(5):
-        while not cluster.events.counts.failed:  # noqa: ASYNC110
+        while not posted(api) or cluster.events.out:  # noqa: ASYNC110
             await asyncio.sleep(0.01)
     for number in range(1, 6):
         cluster.events.failed(PodRef(f"uid-{number}", "default", f"pod-{number}"), "why")
-    async with asyncio.timeout(5):
-        while not posted(api):  # noqa: ASYNC110
-            await asyncio.sleep(0.01)
     await asyncio.sleep(0.3)
     assert posted(api) == 1
-    await posted_events(api, 5)
+    names = [event["regarding"]["name"] for event in await posted_events(api, 6)]
+    assert sorted(names) == [f"pod-{number}" for number in range(6)]
+    assert (cluster.events.counts.failed, cluster.events.counts.dropped) == (0, 0)
 
 
-async def test_the_rate_of_events_is_bounded(cluster: KubeCluster, api: FakeApi, monkeypatch):
+async def test_the_rate_of_events_beside_binds_is_bounded(
+    cluster: KubeCluster, api: FakeApi, monkeypatch
+):
     monkeypatch.setattr(kube_events, "PER_S", 50.0)
     monkeypatch.setattr(kube_events, "BURST", 5.0)
     cluster.events._tokens = 5.0
+    cluster.writes.window.out = 64
     for number in range(15):
         cluster.events.scheduled(PodRef(f"uid-{number}", "default", f"pod-{number}"), "node-0")
     began_s = asyncio.get_running_loop().time()
