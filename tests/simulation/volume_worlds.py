@@ -11,10 +11,10 @@ from muster.simulation.scenario import CONFIG, Scenario, make_scenario
 from muster.simulation.worlds import BALLAST, make_world
 from shared.model.cluster_objects import (
     ClaimRef,
+    ClusterObject,
     PersistentVolume,
     PersistentVolumeClaim,
     StorageClass,
-    StorageObject,
 )
 from shared.model.columns import split
 from shared.model.objects import Requirement, SelectorTerm
@@ -33,7 +33,7 @@ def make_volume_scenario(seed: int, placements: int = 1, for_gangs: bool = False
     """
     world = make_volume_world(seed, for_gangs)
     if placements > 1:
-        world = _for_several(world)
+        world = for_several_shards(world)
     made = make_scenario(seed, world, placements)
     return dataclasses.replace(made, config={**CONFIG, "ingest": {"volumes": True}})
 
@@ -41,13 +41,8 @@ def make_volume_scenario(seed: int, placements: int = 1, for_gangs: bool = False
 def make_volume_world(seed: int, for_gangs: bool = False) -> World:
     """Return `make_world`'s world, with volumes added."""
     world, rng = make_world(seed), random.Random(f"{seed}/volumes")
-    objects: list[StorageObject] = [
-        StorageClass(uid="made", name="made", provisioner="disk", waits_for_consumer=True),
-        StorageClass(
-            uid="there", name="there", provisioner=NO_PROVISIONER, waits_for_consumer=True
-        ),
-    ]
-    objects += [_volume(number, rng) for number in range(VOLUMES)]
+    objects: list[ClusterObject] = [*storage_classes()]
+    objects += [volume(number, rng) for number in range(VOLUMES)]
     arrivals = []
     for number, arrival in enumerate(world.arrivals):
         if for_gangs and arrival.pods.gang:
@@ -55,12 +50,23 @@ def make_volume_world(seed: int, for_gangs: bool = False) -> World:
         elif arrival.pods.names.startswith(BALLAST) or rng.random() > WITH_VOLUMES:
             arrivals.append(arrival)
         else:
-            arrivals.append(_with_claim(arrival, number, rng, objects))
+            arrivals.append(with_claim(arrival, number, rng, objects))
     named = replace(world, name=f"volumes-{seed}", arrivals=tuple(arrivals))
     return replace(named, objects=tuple(objects))
 
 
-def _for_several(world: World) -> World:
+def storage_classes() -> list[StorageClass]:
+    """Return a class whose volumes are made, and one whose volumes must be there. Both wait for
+    their first consumer.
+    """
+    provisioners = (("made", "disk"), ("there", NO_PROVISIONER))
+    return [
+        StorageClass(uid=name, name=name, provisioner=one, waits_for_consumer=True)
+        for name, one in provisioners
+    ]
+
+
+def for_several_shards(world: World) -> World:
     """Remove ReadWriteOncePod claims: several shards refuse them."""
     objects = [
         replace(one, access_modes=("ReadWriteOnce",))
@@ -71,7 +77,8 @@ def _for_several(world: World) -> World:
     return replace(world, objects=tuple(objects))
 
 
-def _volume(number: int, rng: random.Random) -> PersistentVolume:
+def volume(number: int, rng: random.Random) -> PersistentVolume:
+    """Return a free volume, which some zones may not reach."""
     zone = SelectorTerm((Requirement("zone", "In", (rng.choice("abc"),)),))
     return PersistentVolume(
         uid=f"pv-{number}",
@@ -85,7 +92,7 @@ def _volume(number: int, rng: random.Random) -> PersistentVolume:
 
 
 def _members(
-    arrival: Arrival, number: int, rng: random.Random, objects: list[StorageObject]
+    arrival: Arrival, number: int, rng: random.Random, objects: list[ClusterObject]
 ) -> list[Arrival]:
     """Give the first few members of a gang that arrived at once an unbound claim each."""
     found, pods = [], arrival.pods
@@ -114,8 +121,8 @@ def _waiting(name: str, namespace: str, storage_class: str) -> PersistentVolumeC
     )
 
 
-def _with_claim(
-    arrival: Arrival, number: int, rng: random.Random, objects: list[StorageObject]
+def with_claim(
+    arrival: Arrival, number: int, rng: random.Random, objects: list[ClusterObject]
 ) -> Arrival:
     """Give all pods of an arrival one claim; a gang's claim is bound."""
     pods, name = arrival.pods, f"c-{number}"
