@@ -1,0 +1,1 @@
+"""`python -m loadtest.batching`: what batches save, beside single cycles."""
