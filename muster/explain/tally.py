@@ -40,15 +40,22 @@ from shared.ports.bus import Bus
 
 class PodFacts(Struct):
     """One pod in the journals. Times are those of the records, ms. `answered_ms`: bound, or told
-    why it waits, for the first time.
+    why it waits, for the first time. `device_masks`: of a pod with GPUs, by the nodes that were
+    reserved for it; shards' journals are read in turn, so the newest one read need not count.
     """
 
     uid: str
     seen_ms: int
     bound_ms: int = -1
     answered_ms: int = -1
-    device_mask: int = 0
+    node: int = 0
+    device_masks: dict[int, int] = {}
     gang: GangId = NO_GANG
+
+    @property
+    def device_mask(self) -> int:
+        """Return the devices on the node that the pod has; 0 if none are known."""
+        return self.device_masks.get(self.node, 0)
 
 
 class Tally:
@@ -192,10 +199,10 @@ class Tally:
 
     def _devices(self, event: Reserved | GangHeld) -> None:
         if event.devices:
-            pairs = zip(unpack(event.ids).tolist(), unpack(event.devices).tolist(), strict=True)
-            for number, mask in pairs:
+            columns = (unpack(one).tolist() for one in (event.ids, event.nodes, event.devices))
+            for number, node, mask in zip(*columns, strict=True):
                 if number in self.pods:
-                    self.pods[number].device_mask = mask
+                    self.pods[number].device_masks[node] = mask
 
     def _refused(self, event: Refused) -> None:
         self.refusals += len(unpack(event.ids))
@@ -213,8 +220,12 @@ class Tally:
 
     def _bound(self, event: Bound) -> None:
         self.last_bound_ms = max(self.last_bound_ms, self._now_ms)
-        for number in unpack(event.ids).tolist():
+        columns = unpack(event.ids).tolist(), unpack(event.nodes).tolist()
+        for number, node in zip(*columns, strict=True):
             pod = self.pods.get(number)
-            if pod is not None and pod.bound_ms < 0:
+            if pod is None:
+                continue
+            pod.node = node
+            if pod.bound_ms < 0:
                 pod.bound_ms = self._now_ms
                 self._answered(number)

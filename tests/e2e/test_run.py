@@ -130,13 +130,14 @@ def test_the_main_job(tmp_path, openb, shards):
 
 @pytest.mark.slow
 @pytest.mark.xdist_group("main-job")
-def test_one_and_three_shards_bind_the_same_within_a_hundredth(tmp_path, openb):
+def test_three_shards_bind_nearly_what_one_binds(tmp_path, openb):
+    """docs/reference/differences.md has the loss for each number of shards."""
     one, three = (
         finished(muster("run", openb, "--plain", "-p", shards, *keep(tmp_path / shards)))
         for shards in ("1", "3")
     )
     for of in (lambda r: r["bound"], lambda r: r["gpu_milli"]["allocated"]):
-        assert abs(of(one) - of(three)) <= of(one) / 100
+        assert of(three) >= 0.93 * of(one)
 
 
 @pytest.mark.slow

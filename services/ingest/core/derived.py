@@ -5,7 +5,6 @@ step.
 import numpy as np
 
 from services.ingest.core.images import check_images
-from services.ingest.core.nodes import count_node
 from services.ingest.core.pods.default_spread import check_spread, replace_spreader
 from services.ingest.core.queue_plugins import choose_plugins
 from services.ingest.core.signatures import index_labels
@@ -20,7 +19,7 @@ def derive(state: IngestState) -> IngestState:
         index_labels(state, labels)
     for known in state.node_by_id.values():
         state.nodes[known.node.uid] = known
-        count_node(state, known.node, known.shard, 1)
+        state.shard_nodes[known.shard] += 1
     state.gang_keys = {known.id: key for key, known in state.gangs.items()}
     for one in state.objects.values():
         replace_spreader(state, None, one)

@@ -1,7 +1,8 @@
-"""Nodes: keyed by uid, routed to a shard permanently, found by name from pods.
+"""Nodes: keyed by uid, routed to a shard by a hash of the name, found by name from pods.
 
-A node created again under its name goes to the shard that had the name: only that shard knows the
-binds to the old node, which name it by name and may land on the new one.
+So every shard has nodes of every zone, and one turn places many pods that are spread by zone. A
+node created again under its name goes to the same shard: only that shard knows the binds to the old
+node, which name it by name and may land on the new one.
 """
 
 from hashlib import blake2b
@@ -19,9 +20,7 @@ from shared.model.columns import pack
 from shared.model.ids import NodeId
 from shared.model.objects import Node
 
-ZONE = "topology.kubernetes.io/zone"
 NODES_PER_EVENT = 2_000
-LEFT_REMEMBERED_MAX = 65_536
 SHARD_BITS = 10
 SHARD_MASK = (1 << SHARD_BITS) - 1
 """`node_names` packs a node's id and shard into one number, so that pods find both at once."""
@@ -31,7 +30,6 @@ def update_nodes(state: IngestState, nodes: list[Node]) -> None:
     """Add and change nodes; unchanged ones are not published again."""
     fresh = [node for node in nodes if node.uid not in state.nodes]
     _replace(state, fresh)
-    _map_zones(state, fresh)
     published: dict[int, list[NodeRecord]] = {}
     added: list[NodeRecord] = []
     images: list[int] = []
@@ -47,11 +45,9 @@ def update_nodes(state: IngestState, nodes: list[Node]) -> None:
         else:
             if known.node.images != node.images:
                 images += count(state, known.node, -1) + count(state, node, 1)
-            count_node(state, known.node, known.shard, -1)
             if state.config.wakes:
                 note(state, *node_changes(known.node, node))
             known.node = node
-            count_node(state, node, known.shard, 1)
         published.setdefault(known.shard, []).append(known)
     if state.images and (images or added):
         publish_counts(state, images)
@@ -87,14 +83,12 @@ def remove_nodes(state: IngestState, uids: list[str]) -> None:
         if known is None:
             continue
         del state.node_by_id[known.id]
-        count_node(state, known.node, known.shard, -1)
+        state.shard_nodes[known.shard] -= 1
         if state.node_names[known.node.name] >> SHARD_BITS == known.id:
             del state.node_names[known.node.name]
         published.setdefault(known.shard, []).append(known.id)
         images += count(state, known.node, -1)
         lost.append(known)
-        if len(state.shard_nodes) > 1:
-            _remember_left(state, known)
     if lost:
         note(state, NODE_DELETE)
     for shard in sorted(published):
@@ -103,13 +97,6 @@ def remove_nodes(state: IngestState, uids: list[str]) -> None:
         publish_counts(state, images)
     for known in lost:
         _orphan(state, known)
-
-
-def _remember_left(state: IngestState, known: NodeRecord) -> None:
-    left = state.left_shards
-    left[known.node.name] = known.shard
-    if len(left) > LEFT_REMEMBERED_MAX:
-        del left[next(iter(left))]
 
 
 def waiting_code(state: IngestState, name: str) -> int:
@@ -132,53 +119,14 @@ def _add(state: IngestState, node: Node) -> NodeRecord:
     state.nodes[node.uid] = known
     state.node_by_id[known.id] = known
     state.node_names[node.name] = known.id << SHARD_BITS | known.shard
-    count_node(state, node, known.shard, 1)
+    state.shard_nodes[known.shard] += 1
     return known
-
-
-def count_node(state: IngestState, node: Node, shard: int, change: int) -> None:
-    """Count a node that was added (1) or deleted (-1), by shard and by zone."""
-    state.shard_nodes[shard] += change
-    zone = node.labels.get(ZONE, "")
-    left = state.zone_nodes.get(zone, 0) + change
-    if left:
-        state.zone_nodes[zone] = left
-    else:
-        del state.zone_nodes[zone]
-
-
-def _map_zones(state: IngestState, fresh: list[Node]) -> None:
-    """Assign shards to new zones, the largest first, each to the shard with the fewest nodes.
-
-    Zones count only once there are at least as many as shards; until then names are hashed.
-    """
-    counts: dict[str, int] = {}
-    for node in fresh:
-        zone = node.labels.get(ZONE, "")
-        if zone:
-            counts[zone] = counts.get(zone, 0) + 1
-    zones = {zone for zone in state.zone_nodes if zone} | counts.keys()
-    if len(zones) < len(state.shard_nodes):
-        return
-    load = list(state.shard_nodes)
-    unmapped = sorted((-n, zone) for zone, n in counts.items() if zone not in state.zone_shards)
-    for negative, zone in unmapped:
-        shard = load.index(min(load))
-        state.zone_shards[zone] = shard
-        load[shard] -= negative
 
 
 def _route(state: IngestState, node: Node) -> int:
     shards = len(state.shard_nodes)
     if shards == 1:
         return 0
-    left = state.left_shards.pop(node.name, None)
-    if left is not None:
-        return left
-    zone = node.labels.get(ZONE, "")
-    found = state.zone_shards.get(zone) if zone else None
-    if found is not None:
-        return found
     digest = blake2b(node.name.encode(), digest_size=8).digest()
     return int.from_bytes(digest, "little") % shards
 

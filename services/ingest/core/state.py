@@ -141,9 +141,6 @@ class IngestState(MachineState):
     images: dict[int, ImageRecord] = field(default_factory=dict)  # by number
     waiting: dict[str, UnknownNode] = field(default_factory=dict)
     next_waiting: int = OVERFLOW - 1
-    zone_shards: dict[str, int] = field(default_factory=dict)
-    # Name -> shard of deleted nodes, oldest first.
-    left_shards: Ordered[dict[str, int]] = field(default_factory=dict)
     budgets: Ordered[dict[str, BudgetRecord]] = field(default_factory=dict)  # oldest first
     gangs: dict[str, GangRecord] = field(default_factory=dict)
     objects: dict[str, ClusterObject] = field(default_factory=dict)
@@ -165,7 +162,6 @@ class IngestState(MachineState):
     labelsets: Derived[dict[tuple[str, Labels, str], LabelSet]] = field(default_factory=dict)
     labelsets_in: Derived[dict[str, dict[int, LabelSet]]] = field(default_factory=dict)
     nodes: Derived[dict[str, NodeRecord]] = field(default_factory=dict)
-    zone_nodes: Derived[dict[str, int]] = field(default_factory=dict)
     shard_nodes: Derived[list[int]] = field(default_factory=list)
     gang_keys: Derived[dict[GangId, str]] = field(default_factory=dict)
     spreaders: Derived[Spreaders] = field(default_factory=Spreaders)  # of the objects

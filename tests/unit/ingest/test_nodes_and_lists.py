@@ -3,7 +3,6 @@
 import pytest
 from msgspec import structs
 
-from services.ingest.core import nodes as routing
 from services.ingest.core.state import WrongCluster
 from shared.events.base import Configured
 from shared.events.ingest import (
@@ -30,42 +29,35 @@ from shared.events.observed import (
     WatchAdvanced,
     WorldOpened,
 )
-from shared.model.columns import join, unpack
+from shared.model.columns import unpack
 from shared.model.objects import Budget, Gang, Requirement
 from tests.unit.ingest.inputs import gone, ids, ingest, listed, names, node, nodes, one, pods
-
-
-def zoned(*zones: str) -> NodesSeen:
-    return NodesSeen(tuple(node(f"n{i}", zone) for i, zone in enumerate(zones)))
 
 
 def shards_of(steps) -> dict[str, int]:
     return {held.node.name: held.shard for held in steps.state.nodes.values()}
 
 
-def test_listed_nodes_are_routed_by_zone_when_there_are_enough_zones():
+def test_a_node_is_routed_by_its_name_and_stays():
     steps = ingest(placements=3)
-    decided = steps.when(*listed("nodes", zoned(*"aaaabbbccd"), count=10))
-    assert names(decided) == ["NodesSet", "NodesSet", "NodesSet", "ListApplied"]
-    by_zone: dict[str, set[int]] = {}
-    for held in steps.state.nodes.values():
-        by_zone.setdefault(held.node.labels[_ZONE], set()).add(held.shard)
-    assert by_zone == {"a": {0}, "b": {1}, "c": {2}, "d": {2}}
-    later = steps.when(NodesSeen((node("late", "b"),)))
-    assert later[0].shard == 1
-
-
-_ZONE = "topology.kubernetes.io/zone"
-
-
-def test_with_too_few_zones_the_name_decides_and_stays():
-    steps = ingest(placements=3)
-    steps.when(zoned(*"aabb"))
+    steps.when(nodes(*"abcdefgh"))
     before = shards_of(steps)
-    assert before == shards_of(_fresh(*"aabb"))
-    steps.when(NodesSeen((node("new", "c"),)))
-    steps.when(NodesSeen((node("n0", "c"),)))
-    assert {name: shard for name, shard in shards_of(steps).items() if name != "new"} == before
+    assert set(before.values()) == {0, 1, 2}
+    other = ingest(placements=3)
+    other.when(nodes(*"hgfedcba"))
+    assert shards_of(other) == before
+    steps.when(NodesSeen((node("a", "zone"),)))
+    assert shards_of(steps) == before
+
+
+def test_journals_in_which_nodes_went_to_other_shards_are_refused():
+    steps = ingest(placements=3)
+    core, state = steps.core, steps.state
+    core.evolve(state, nodes("a"))
+    (sent,) = [event for event in state.outbox if isinstance(event, NodesSet)]
+    other = structs.replace(sent, shard=(sent.shard + 1) % 3)
+    with pytest.raises(AssertionError, match="'muster reset' begins anew"):
+        core.evolve(state, other)
 
 
 def test_journals_with_other_facts_than_follow_now_are_refused():
@@ -81,30 +73,12 @@ def test_journals_with_other_facts_than_follow_now_are_refused():
 def test_a_recreated_node_goes_to_the_shard_of_its_name():
     """Only that shard knows the binds to the old node that are under way."""
     steps = ingest(placements=3)
-    steps.when(*listed("nodes", zoned(*"abc"), count=3))
+    steps.when(nodes("a", "b", "c"))
     before = shards_of(steps)
-    others = dict(zip("abc", "bca", strict=True))
-    gone = [(held.node.name, held.node.labels[_ZONE]) for held in steps.state.nodes.values()]
-    steps.when(NodesDeletedSeen(join(f"uid-{name}" for name, _zone in gone)))
+    steps.when(NodesDeletedSeen("uid-a\nuid-b\nuid-c"))
     steps.reload()
-    steps.when(*(NodesSeen((node(name, others[zone], uid=f"{name}-2"),)) for name, zone in gone))
+    steps.when(*(NodesSeen((node(name, uid=f"{name}-2"),)) for name in "abc"))
     assert shards_of(steps) == before
-    assert not steps.state.left_shards
-
-
-def test_a_bounded_number_of_deleted_names_is_remembered(monkeypatch):
-    monkeypatch.setattr(routing, "LEFT_REMEMBERED_MAX", 2)
-    steps = ingest(placements=3)
-    steps.when(nodes("a", "b", "c"), NodesDeletedSeen("uid-a\nuid-b\nuid-c"))
-    assert list(steps.state.left_shards) == ["b", "c"]
-    steps.when(nodes("b"), NodesDeletedSeen("uid-b"))
-    assert list(steps.state.left_shards) == ["c", "b"]
-
-
-def _fresh(*zones):
-    steps = ingest(placements=3)
-    steps.when(zoned(*zones))
-    return steps
 
 
 def test_unchanged_nodes_are_not_recorded_again():
