@@ -137,7 +137,7 @@ def test_three_shards_bind_nearly_what_one_binds(tmp_path, openb):
         for shards in ("1", "3")
     )
     for of in (lambda r: r["bound"], lambda r: r["gpu_milli"]["allocated"]):
-        assert of(three) >= 0.93 * of(one)
+        assert of(three) >= 0.95 * of(one)
 
 
 @pytest.mark.slow

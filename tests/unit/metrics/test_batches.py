@@ -20,7 +20,7 @@ from tests.unit.placement.test_volumes import HOST, claim, with_claims
 from tests.unit.queueing.inputs import bound, digest, pending, queue, refused, reserved, tried
 
 FEW = tuple(range(1, 11))
-MANY = tuple(range(1, 1_501))
+MANY = tuple(range(1, 151))
 
 
 def counted(shards: int = 1, **options: Any) -> tuple[Any, Attempts]:
@@ -56,7 +56,7 @@ def test_a_dispatch_is_cut_where_other_shards_take_the_rest():
 
 def test_a_dispatch_is_cut_by_the_room_of_the_shard():
     steps, counts = counted(shards=2)
-    steps.given(digest(0, 600), digest(1, 0)).when(pending(1, *MANY))
+    steps.given(digest(0, 100), digest(1, 0)).when(pending(1, *MANY))
     assert counts.ended["shards"] >= 1
 
 
