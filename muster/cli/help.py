@@ -42,6 +42,12 @@ EXAMPLES = {
         muster flood examples/floods/deployments.yaml --target kubeconfig --rival kube-scheduler
         muster flood --compare a.json b.json --html both.html
     """,
+    "muster extender": """
+        muster extender --kubeconfig ~/.kube/config
+        # Beside kube-scheduler in its pod, with the profile and a plugin of your own
+        muster extender --kubeconfig in-cluster \\
+          --config examples/plugins/scheduler-config.yaml --plugin examples/plugins/off_spot.py
+    """,
     "muster replay": """
         muster replay
         # One journal, from its newest snapshot

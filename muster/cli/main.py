@@ -16,6 +16,7 @@ from muster import __version__
 from muster.cli import logs
 from muster.cli import shared_options as options
 from muster.cli.errors import EXIT_USAGE, UsageFault, exit_code, one_of
+from muster.cli.extender_command import extender
 from muster.cli.flood_command import flood
 from muster.cli.help import Commands
 from muster.cli.shared_options import FILE, OUTPUTS
@@ -328,6 +329,7 @@ def simulate(
 
 
 app.add_command(flood)
+app.add_command(extender)
 
 
 @app.command()

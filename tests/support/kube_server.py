@@ -158,13 +158,15 @@ class KubeServers:
         return self._start(name, command, f"https://127.0.0.1:{self.at.ports[name]}/healthz")
 
     def start_scheduler(
-        self, names: Sequence[str] = ("default-scheduler",), *, qps: int = 10_000
+        self, names: Sequence[str] = ("default-scheduler",), *, qps: int = 10_000, **more: object
     ) -> ServerProcess:
-        """Start kube-scheduler with a default profile for each scheduler name."""
+        """Start kube-scheduler with a default profile for each scheduler name. `more` are other
+        fields of its configuration.
+        """
         name = "kube-scheduler"
         config = self._config_of(name, credentials.SCHEDULER)
         path = self.folder / "scheduler.yaml"
-        text = json.dumps(commands.scheduler_config(config, names, qps))
+        text = json.dumps(commands.scheduler_config(config, names, qps) | more)
         path.write_text(text, encoding="utf-8")
         command = commands.scheduler_command(self.at, self.options, path)
         return self._start(name, command, f"https://127.0.0.1:{self.at.ports[name]}/readyz")

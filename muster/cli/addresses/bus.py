@@ -131,11 +131,14 @@ def _kafka(address: str) -> "KafkaSettings":
 
 def parse_metrics(text: str) -> tuple[str, int] | None:
     """Return host and port of the metrics; None for no metrics. Raises UsageFault."""
-    if text == "0":
-        return None
+    return None if text == "0" else parse_address("--metrics-port", text)
+
+
+def parse_address(option: str, text: str) -> tuple[str, int]:
+    """Return host and port to listen on. Raises UsageFault naming the option."""
     host, colon, port = text.rpartition(":")
     if not _is_host(f"{host if colon else LOOPBACK}:{port}"):
-        raise UsageFault(f"--metrics-port {text}: must be PORT (on {LOOPBACK}) or HOST:PORT")
+        raise UsageFault(f"{option} {text}: must be PORT (on {LOOPBACK}) or HOST:PORT")
     return host.strip("[]") or LOOPBACK, int(port)
 
 

@@ -43,27 +43,31 @@ class Permission(NamedTuple):
         return f"{self.verb} {self.resource}{sub}{'.' + self.group if self.group else ''}"
 
 
-_ASKED_BY_BOTH = (
+_READ_BY_BOTH = (
     Permission("get", "", "namespaces", name="kube-system"),
     Permission("get", "", "pods"),
+)
+_ASKED_BY_BOTH = (
+    *_READ_BY_BOTH,
     Permission("patch", "", "pods", "status"),
     *(Permission(verb, "events.k8s.io", "events") for verb in ("create", "patch")),
 )
 """Ingest tells the pods that it refuses why, and reads the uids of those that a budget names."""
 
-NEEDED = {
-    "ingest": (
-        *(Permission(verb, "", "pods") for verb in ("list", "watch")),
-        *(Permission(verb, "", "nodes") for verb in ("list", "watch")),
-        *(Permission(verb, "policy", "poddisruptionbudgets") for verb in ("list", "watch")),
-        *(Permission(verb, "scheduling.k8s.io", GROUPS) for verb in ("list", "watch")),
-        *(
-            Permission(verb, kind.group, kind.resource)
-            for kind in OTHER_KINDS
-            for verb in ("list", "watch")
-        ),
-        *_ASKED_BY_BOTH,
+_WATCHED = (
+    *(Permission(verb, "", "pods") for verb in ("list", "watch")),
+    *(Permission(verb, "", "nodes") for verb in ("list", "watch")),
+    *(Permission(verb, "policy", "poddisruptionbudgets") for verb in ("list", "watch")),
+    *(Permission(verb, "scheduling.k8s.io", GROUPS) for verb in ("list", "watch")),
+    *(
+        Permission(verb, kind.group, kind.resource)
+        for kind in OTHER_KINDS
+        for verb in ("list", "watch")
     ),
+)
+
+NEEDED = {
+    "ingest": (*_WATCHED, *_ASKED_BY_BOTH),
     "binding": (
         Permission("delete", "", "pods"),
         Permission("create", "", "pods", "binding"),
@@ -71,8 +75,11 @@ NEEDED = {
         *(Permission(verb, "", "persistentvolumeclaims") for verb in ("get", "patch")),
         *_ASKED_BY_BOTH,
     ),
+    "extender": (*_WATCHED, *_READ_BY_BOTH),
 }
-"""The permissions of each service that talks to the cluster; the other services need none."""
+"""The permissions of each service that talks to the cluster; the other services need none. `muster
+extender` only reads, unless kube-scheduler asks it to bind.
+"""
 
 
 def of_election(election: Election) -> list[Permission]:

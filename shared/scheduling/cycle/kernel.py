@@ -158,23 +158,23 @@ class Kernel:
         if table.size == 0:
             return None
         nominated_pods = _nominated_in_table(table, nominated_pods)
-        static_result, local, takes, rules = _evaluate(table, sig, nominated_pods)
-        among = np.zeros(table.size, np.bool_)
-        among[rows] = takes[rows]
-        np.putmask(local, ~among, INFEASIBLE)
-        counts = static_result.counts(among)
-        if not sum(counts):
+        totals, among = _totals_among(table, sig, nominated_pods, rows)
+        feasible = int(np.count_nonzero(among))
+        if not feasible:
             return None
-        totals = static_result.totals(local, static_result.class_scores(counts))
-        if rules is not None:
-            for _, weight, normalised in rules.scores(table.counters.now(), among):
-                totals += (weight * normalised).astype(totals.dtype)
         added = np.zeros(table.size, np.int64)
         added[rows] = more
         sums = np.where(among, totals + added, LOWEST)
         row = int(sums.argmax())
         mask = one_node(table, row, nominated_pods).pick_devices(sig)
-        return Pick(row, int(totals[row]), mask, sum(counts), -1), int(added[row])
+        return Pick(row, int(totals[row]), mask, feasible, -1), int(added[row])
+
+    def totals_among(self, table: NodeTable, sig: Signature, rows: I64) -> I64:
+        """Return the totals of these rows in a cycle among them, -1 where the pod does not fit."""
+        if table.size == 0:
+            return NO_ROWS
+        totals, among = _totals_among(table, sig, None, rows)
+        return np.where(among, totals, -1)[rows].astype(np.int64)
 
     def place_on(
         self, table: NodeTable, sig: Signature, row: int, nominated_pods: NominatedPods | None
@@ -316,6 +316,21 @@ def _evaluate(
         refused = refused_with(table, rules, table.counters.now(), nominated_pods)
         takes &= ~refused
     return static_result, local, takes, rules
+
+
+def _totals_among(
+    table: NodeTable, sig: Signature, nominated_pods: NominatedPods | None, rows: I64
+) -> tuple[Totals, Mask]:
+    """Return the totals of a cycle among these rows, and those of them on which the pod fits."""
+    static_result, local, takes, rules = _evaluate(table, sig, nominated_pods)
+    among = np.zeros(table.size, np.bool_)
+    among[rows] = takes[rows]
+    np.putmask(local, ~among, INFEASIBLE)
+    totals = static_result.totals(local, static_result.class_scores(static_result.counts(among)))
+    if rules is not None and among.any():
+        for _, weight, normalised in rules.scores(table.counters.now(), among):
+            totals += (weight * normalised).astype(totals.dtype)
+    return totals, among
 
 
 def _cycles(

@@ -218,15 +218,10 @@ def resolvable_rows(
     return np.flatnonzero(found)
 
 
-def explain(
-    table: NodeTable,
-    sig: Signature,
-    nominated_pods: NominatedPods | None = None,
-    found: I64 | None = None,
-) -> list[NodeReport]:
-    """Return every node, in tie order: the refusing plugin with its reason, or the scores by
-    plugin; of feasible nodes only those of the rows `found`, if given.
-    """
+def refused_nodes(
+    table: NodeTable, sig: Signature, nominated_pods: NominatedPods | None = None
+) -> dict[int, NodeReport]:
+    """Return the report of each node that refuses the pod, by row."""
     refused: dict[int, NodeReport] = {}
     for name, refusals, first, resolvable in _first_refusals(table, sig, nominated_pods):
         for row in np.flatnonzero(first).tolist():
@@ -240,6 +235,19 @@ def explain(
                 (),
                 -1,
             )
+    return refused
+
+
+def explain(
+    table: NodeTable,
+    sig: Signature,
+    nominated_pods: NominatedPods | None = None,
+    found: I64 | None = None,
+) -> list[NodeReport]:
+    """Return every node, in tie order: the refusing plugin with its reason, or the scores by
+    plugin; of feasible nodes only those of the rows `found`, if given.
+    """
+    refused = refused_nodes(table, sig, nominated_pods)
     feasible = np.ones(table.size, np.bool_)
     feasible[list(refused)] = False
     if found is not None:

@@ -48,6 +48,7 @@ def loaded(*words: str) -> tuple[int, set[str], set[str]]:
         ("get runs", DATA, ""),
         ("run nowhere", JOURNALS | WORLDS | WIRE, ANY),
         ("flood --help", ALWAYS, ""),
+        ("extender --help", ALWAYS, ""),
         ("flood nowhere", JOURNALS | WORLDS | WIRE, ANY),
         ("serve ingest --bus nowhere", JOURNALS | WORLDS | WIRE, ANY),
         ("cluster nowhere --listen nowhere", WORLDS, ""),

@@ -72,11 +72,11 @@ def granted(text: str) -> set[str]:
     }
 
 
-def asked(groups_as: str) -> set[str]:
+def asked(groups_as: str, *services: str) -> set[str]:
     return {
         str(one._replace(resource=groups_as) if one.resource == GROUPS else one)
-        for permissions in NEEDED.values()
-        for one in permissions
+        for service in services or NEEDED
+        for one in NEEDED[service]
     }
 
 
@@ -85,6 +85,11 @@ def test_the_role_that_is_handed_out_is_what_is_asked_for():
     assert granted(text) == asked(WORKLOADS)
     later = re.sub("^#(?=- apiGroups|  resources|  verbs)", "", text, flags=re.MULTILINE)
     assert granted(later) == asked(WORKLOADS) | asked(POD_GROUPS), "with the rule for later servers"
+
+
+def test_the_role_of_the_extender_reads_and_binds():
+    text = RBAC.with_name("rbac-extender.yaml").read_text(encoding="utf-8")
+    assert granted(text) == asked(WORKLOADS, "extender") | {"create pods/binding"}
 
 
 async def test_without_the_review_permission_requests_are_tried(cluster: KubeCluster, api: FakeApi):

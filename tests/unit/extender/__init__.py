@@ -1,0 +1,1 @@
+"""The extender that kube-scheduler asks."""
