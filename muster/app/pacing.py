@@ -12,8 +12,8 @@ from shared.model.ids import service_of
 
 SOON, LATER = 5, 20
 LINGER_MS: dict[str, dict[str, int]] = {
-    "queueing": {"binding": SOON},
-    "placement": {"ingest": SOON, "binding": SOON},
+    "queueing": {"binding": LATER},
+    "placement": {"ingest": SOON, "binding": LATER},
     "permit": {"ingest": LATER, "queueing": 8, "placement": 8, "binding": LATER},
     "preemption": {"ingest": LATER, "queueing": 11, "placement": 11, "binding": LATER},
     "binding": {"ingest": SOON, "queueing": SOON},
@@ -54,6 +54,11 @@ ONE_PROCESS = Pace(turns_ms=2, outcomes_ms=4)
 """A round of turns takes about 1.2 ms. Back to back, rounds of two or three pods would keep the
 processor busy, and every stall of the loop would leave a queue. Outcomes of binds go with the next
 round and its commit; no pod waits for them.
+"""
+
+LIVE = replace(ONE_PROCESS, outcomes_ms=10)
+"""On an API server a bind takes several milliseconds, so its outcome seldom comes with the round
+that decided it: it goes with the round of the next pod.
 """
 
 VIRTUAL = replace(ONE_PROCESS, rest_ms=3_600_000)

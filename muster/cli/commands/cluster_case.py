@@ -40,6 +40,10 @@ class _Documents:
     def reject(self, what: str, field: str, rule: str) -> None:
         """Every object of JSON can be kept."""
 
+    def is_urgent(self) -> bool:
+        """Return False: nothing waits for a list."""
+        return False
+
     def drain(self) -> list[Event]:
         """Return nothing: no service asks."""
         return []

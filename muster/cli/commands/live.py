@@ -15,6 +15,7 @@ from muster.app.journals import all_journals
 from muster.app.leader_election import Candidate, election_of, identity_in
 from muster.app.live import LiveRunner, Standing, line_of
 from muster.app.mesh import Mesh
+from muster.app.pacing import LIVE
 from muster.cli.addresses.kube import kube_cluster, kube_config, open_kube
 from muster.cli.display import JsonLines, LiveDisplay
 from muster.cli.errors import Fault, UsageFault
@@ -86,6 +87,7 @@ def run_live(options: LiveOptions, output: str) -> None:
                 cluster,
                 placements=options.placements,
                 config=config,
+                pace=LIVE,
                 is_alone=True,
                 policy=SnapshotPolicy(every_ms=SNAPSHOT_MS, cut=options.cut_journals),
                 extender_calls=extender_calls_of(profiles, cluster),

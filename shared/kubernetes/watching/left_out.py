@@ -65,6 +65,7 @@ class NotingReader:
         """Wrap a reader."""
         self.kind, self.item = reader.kind, reader.item
         self.reject, self.forget = reader.reject, reader.forget
+        self.is_urgent = reader.is_urgent
         self._reader, self._left_out = reader, left_out
 
     def seen(self, item: Any) -> None:

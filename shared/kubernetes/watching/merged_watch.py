@@ -6,6 +6,7 @@ twice.
 """
 
 import asyncio
+import time
 from collections.abc import AsyncIterator, Mapping
 
 from shared.events.base import Event
@@ -13,11 +14,21 @@ from shared.kubernetes.watching.resources import Reader
 from shared.kubernetes.watching.watch import ResourceWatch
 from shared.ports.cluster import Watched
 
-PACE_S = 0.02
-"""The time between the starts of two deliveries. The API server sends each change by itself; each
-would cost the services a round of turns, and equal pods are cheaper together. Where API server and
-mesh share a machine, the processor time saved here goes to the server. A change after a pause is
-delivered at once.
+LEAST_S, PACE_S = 0.002, 0.02
+"""The shortest and the longest time between two deliveries while anything urgent waits. The API
+server sends each change by itself; each would cost the services a round of turns, and equal pods
+are cheaper together. A change after a pause is delivered at once.
+"""
+TIMES_USED = 4.0
+"""The time between two deliveries, in terms of the processor time that this process used meanwhile:
+beyond a quarter of a core, pods wait for company. Where API server and mesh share a machine, the
+processor time saved goes to the server.
+"""
+BURST = 12
+"""After a delivery of so many stream chunks the next one waits for `PACE_S`."""
+OWN_S = 0.05
+"""The longest time that changes wait if all of them show what our schedulers did: they go with the
+next pod.
 """
 AHEAD = 64
 """The number of stream chunks that may wait for the consumer."""
@@ -38,6 +49,10 @@ class MergedWatch:
         self._pieces = 0
         self._arrived, self._room = asyncio.Event(), asyncio.Event()
         self._is_handed_over = True
+        # When the last delivery began: loop time, and processor time of this process.
+        self._began_s = self._began_used_s = -OWN_S
+        self._is_burst = False
+        self._later: asyncio.TimerHandle | None = None
         # For each watch: how many chunks it has received, and how many looks ago the last one
         # came.
         self._looks = dict.fromkeys(watches, (0, 0))
@@ -45,27 +60,36 @@ class MergedWatch:
     async def run(self) -> AsyncIterator[Watched]:
         """Yield deliveries until cancelled. Raises Gone, Restored."""
         loop = asyncio.get_running_loop()
-        tasks = [loop.create_task(self._follow(watch)) for watch, _ in self._watches.values()]
+        tasks = [loop.create_task(self._follow(*one)) for one in self._watches.values()]
         for task in tasks:
             task.add_done_callback(lambda _: self._arrived.set())
         try:
             while True:
-                await self._arrived.wait()
-                self._arrived.clear()
+                await self._until_due()
                 for task in tasks:
                     if task.done():
                         task.result()
                 watched = self._drain()
                 if watched is not None:
-                    began_s = loop.time()
+                    self._began_s, self._began_used_s = loop.time(), time.process_time()
                     self._is_handed_over = False
                     yield watched
                     self._is_handed_over = True
-                    await asyncio.sleep(max(0.0, began_s + PACE_S - loop.time()))
         finally:
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _until_due(self) -> None:
+        """Wait for a change, and until it is time to deliver it."""
+        await self._arrived.wait()
+        loop = asyncio.get_running_loop()
+        # The turns that the last delivery caused come first: they tell what a delivery costs.
+        await asyncio.sleep(max(0.0, self._began_s + LEAST_S - loop.time()))
+        used_s = time.process_time() - self._began_used_s
+        pace_s = PACE_S if self._is_burst else min(PACE_S, used_s * TIMES_USED)
+        await asyncio.sleep(max(0.0, self._began_s + pace_s - loop.time()))
+        self._arrived.clear()
 
     def has_caught_up(self, newest: int) -> bool:
         """Return whether everything up to this revision was delivered. Called every LOOK_S."""
@@ -78,18 +102,26 @@ class MergedWatch:
             has_delivered.append(watch.confirmed >= newest or is_quiet)
         return self._is_handed_over and not self._pieces and all(has_delivered)
 
-    async def _follow(self, watch: ResourceWatch) -> None:
+    async def _follow(self, watch: ResourceWatch, reader: Reader) -> None:
+        loop = asyncio.get_running_loop()
         async for _ in watch.run():
             self._pieces += 1
-            self._arrived.set()
-            if self._pieces >= AHEAD:
+            is_full = self._pieces >= AHEAD
+            if reader.is_urgent() or is_full:
+                self._arrived.set()
+            elif self._later is None:
+                self._later = loop.call_at(self._began_s + OWN_S, self._arrived.set)
+            if is_full:
                 self._room.clear()
                 await self._room.wait()
 
     def _drain(self) -> Watched | None:
         """Return everything that waits as one delivery, or None when there is nothing new."""
-        self._pieces = 0
+        self._is_burst, self._pieces = self._pieces >= BURST, 0
         self._room.set()
+        if self._later is not None:
+            self._later.cancel()
+            self._later = None
         # A reader holds exactly what its watch has confirmed.
         events: list[Event] = [
             event for _, reader in self._watches.values() for event in reader.drain()

@@ -69,6 +69,7 @@ class Pods:
         self._events: list[Event] = []
         self._reported: dict[str, _Reported] = {}
         self._started: dict[str, int] = {}
+        self._is_urgent = False
 
     def forget(self) -> None:
         """Report everything again: what was gathered or reported may have been lost."""
@@ -135,7 +136,9 @@ class Pods:
         if has_own_claims(spec.volumes):
             volumes = volumes_of_pod(spec.volumes, meta.name, meta.uid)
             spec, gang_key = msgspec.structs.replace(spec, volumes=volumes), meta.uid
-        if not self._schedulers or pod.spec.schedulerName in self._schedulers:
+        is_ours = not self._schedulers or pod.spec.schedulerName in self._schedulers
+        self._is_urgent |= not (node and is_ours) or terminating
+        if is_ours:
             named_spec = named(spec, meta.namespace, meta.name)
             spec, gang_key = named_spec, gang_key if named_spec is spec else meta.uid
         like = (known.number, labels.number, meta.namespace, gang, terminating, owner)
@@ -165,14 +168,20 @@ class Pods:
         self._refused.pop(uid, None)
         self._refusals.forget(uid)
         self._gone.append(uid)
+        self._is_urgent = True
 
     def reject(self, what: str, field: str, rule: str) -> None:
         """Reject an object, in the order of arrival."""
         self._events.append(InputRejected(what, field, rule))
 
+    def is_urgent(self) -> bool:
+        """Return whether anything gathered is more than a pod of ours that has got a node."""
+        return self._is_urgent
+
     def drain(self) -> list[Event]:
         """Return the gathered events; for each pod they are in the order of its changes."""
         self._flush()
+        self._is_urgent = False
         events, self._events = self._events, []
         return events
 

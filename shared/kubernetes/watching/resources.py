@@ -54,6 +54,12 @@ class Reader(Protocol):
         """Reject an object that could not be decoded."""
         ...
 
+    def is_urgent(self) -> bool:
+        """Return whether anything read since the last `drain` may move a pod: all but the binds
+        and starts of our schedulers' pods.
+        """
+        ...
+
     def drain(self) -> list[Event]:
         """Return the events of the objects read since the last call, in order."""
         ...
@@ -72,7 +78,7 @@ class PodReader:
         """Wrap the gathered pods."""
         self._pods = pods
         self.gone, self.reject = pods.gone, pods.reject
-        self.drain, self.forget = pods.drain, pods.forget
+        self.is_urgent, self.drain, self.forget = pods.is_urgent, pods.drain, pods.forget
 
     def seen(self, item: RawPod) -> None:
         """Read a pod that was added or changed."""
@@ -127,6 +133,10 @@ class ObjectReader(Generic[Item]):
         """Reject an object that cannot be used, in the order of arrival."""
         self._events.append(InputRejected(what, field, rule))
 
+    def is_urgent(self) -> bool:
+        """Return whether anything was read since the last `drain`."""
+        return bool(self._events or self._values)
+
     def drain(self) -> list[Event]:
         """Return the events of the objects read since the last call, in order."""
         self._flush()
@@ -177,6 +187,10 @@ class GroupReader:
     def reject(self, what: str, field: str, rule: str) -> None:
         """Reject an object."""
         self._events.append(InputRejected(what, field, rule))
+
+    def is_urgent(self) -> bool:
+        """Return whether anything was read since the last `drain`."""
+        return bool(self._events)
 
     def drain(self) -> list[Event]:
         """Return the events of the objects read since the last call, in order."""

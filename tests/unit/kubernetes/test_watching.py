@@ -1,6 +1,7 @@
 """Lists and watches of a live API: no change is missed, and none is reported needlessly."""
 
 import asyncio
+import time
 from collections.abc import Callable
 
 import pytest
@@ -164,20 +165,90 @@ async def test_the_joint_revision_waits_for_the_slowest(watch: Watch, api: FakeA
     await watch.until(lambda: watch.revision == api.revision)
 
 
-async def test_simultaneous_changes_are_reported_in_one_event(
-    watch: Watch, api: FakeApi, monkeypatch
-):
-    monkeypatch.setattr(merged_watch, "PACE_S", 0.3)
+async def seen_together(watch: Watch, api: FakeApi) -> list[int]:
+    """Return how many pods each delivery has while one comes every 20 ms after a first one."""
     api.pod("first")
     await watch.until(lambda: watch.names() == ["first"])
 
     async def create() -> None:
         for number in range(5):
+            await asyncio.sleep(0.02)
             api.pod(f"pod-{number}")
-            await asyncio.sleep(0.01)
 
     await asyncio.gather(create(), watch.until(lambda: len(watch.names()) == 6))
-    assert [len(split(event.names)) for event in watch.of(PodsSeen)] == [1, 5]
+    return [len(split(event.names)) for event in watch.of(PodsSeen)]
+
+
+async def test_changes_are_reported_together_while_the_process_is_busy(
+    watch: Watch, api: FakeApi, monkeypatch
+):
+    monkeypatch.setattr(merged_watch, "PACE_S", 0.3)
+    monkeypatch.setattr(time, "process_time", lambda: 100 * time.monotonic())
+    assert await seen_together(watch, api) == [1, 5]
+
+
+async def test_changes_are_reported_at_once_while_the_process_is_idle(
+    watch: Watch, api: FakeApi, monkeypatch
+):
+    monkeypatch.setattr(merged_watch, "PACE_S", 0.3)
+    monkeypatch.setattr(time, "process_time", lambda: 0.0)
+    assert await seen_together(watch, api) == [1, 1, 1, 1, 1, 1]
+
+
+async def test_changes_after_a_burst_are_reported_together(watch: Watch, api: FakeApi, monkeypatch):
+    monkeypatch.setattr(merged_watch, "PACE_S", 0.3)
+    monkeypatch.setattr(merged_watch, "BURST", 1)
+    monkeypatch.setattr(time, "process_time", lambda: 0.0)
+    assert await seen_together(watch, api) == [1, 5]
+
+
+async def test_our_own_binds_are_reported_with_the_next_pod(
+    watch: Watch, api: FakeApi, monkeypatch
+):
+    monkeypatch.setattr(merged_watch, "OWN_S", 3.0)
+    api.pod("a")
+    await watch.until(lambda: watch.names() == ["a"])
+    known = len(watch.deliveries)
+
+    async def change() -> None:
+        api.pod("a", nodeName="node-0")
+        await asyncio.sleep(0.2)
+        api.pod("b")
+
+    await asyncio.gather(change(), watch.until(lambda: "b" in watch.names()))
+    assert watch.names() == ["a", "a", "b"]
+    assert len(watch.deliveries) == known + 1
+
+
+async def test_our_own_binds_do_not_wait_for_ever(watch: Watch, api: FakeApi):
+    api.pod("a")
+    await watch.until(lambda: watch.names() == ["a"])
+    api.pod("a", nodeName="node-0")
+    async with asyncio.timeout(1):
+        await watch.until(lambda: watch.names() == ["a", "a"])
+
+
+@pytest.mark.parametrize("change", ["their bind", "deletion", "termination", "node"])
+async def test_what_others_do_is_reported_soon(
+    watch: Watch, api: FakeApi, monkeypatch, change: str
+):
+    monkeypatch.setattr(merged_watch, "OWN_S", 3.0)
+    api.pod("a")
+    await watch.until(lambda: watch.names() == ["a"])
+    known = len(watch.events)
+
+    match change:
+        case "their bind":
+            api.pod("b", nodeName="node-0", schedulerName="somebody-else")
+        case "deletion":
+            api.delete("pods", "a")
+        case "termination":
+            api.pod("b", nodeName="node-0")
+            api.put("pods", "b", metadata={"deletionTimestamp": "2026-01-01T00:00:00Z"})
+        case _:
+            api.put("nodes", "node-0", status=NODE)
+    async with asyncio.timeout(1):
+        await watch.until(lambda: len(watch.events) > known)
 
 
 async def test_a_slow_consumer_is_read_ahead_for_only_a_little(

@@ -17,6 +17,7 @@ class Watch:
 
     def __init__(self, cluster: KubeCluster, since: int, marks: Marks = NO_MARKS) -> None:
         self.events: list[Event] = []
+        self.deliveries: list[Watched] = []
         self.revision, self.marks = since, dict(marks)
         self._stream: AsyncIterator[Watched] = cluster.watch(since, marks)
 
@@ -28,6 +29,7 @@ class Watch:
                 self.revision = watched.revision
                 self.marks |= watched.marks
                 self.events.extend(watched.events)
+                self.deliveries.append(watched)
 
     def of(self, kind: type[Event]) -> list:
         return [event for event in self.events if isinstance(event, kind)]
