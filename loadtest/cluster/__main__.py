@@ -15,7 +15,8 @@ import click
 from rich.console import Console
 from rich.table import Table
 
-from loadtest.cluster.contestants import BARE, CONTESTANTS
+from loadtest.cluster.batching import batching
+from loadtest.cluster.contestants import BARE, BATCHING, CONTESTANTS, SINGLE
 from loadtest.cluster.lists import lists
 from loadtest.cluster.measure import Figures, Sizes
 from loadtest.cluster.shapes import SHAPES, shapes
@@ -27,6 +28,7 @@ from tests.support.kube_server import INSTALL_COMMAND, missing_parts
 WIDTH = 150
 CASES: dict[str, Callable[[Sizes], Figures]] = {
     "backlog": backlog,
+    "batching": batching,
     "creating": creating,
     "startup": startup,
     "latency": latency,
@@ -83,7 +85,7 @@ def bench(
     wrong = [name for name in chosen if name not in CASES]
     if wrong:
         _refuse(f"{wrong[0]}: must be one of {', '.join(CASES)}")
-    known = [BARE, *(one.name for one in CONTESTANTS)]
+    known = [BARE, *(one.name for one in (*CONTESTANTS, SINGLE, BATCHING))]
     if set(only) - set(known):
         _refuse(f"--only: must be one of {', '.join(known)}")
     if set(shape) - {one.name for one in SHAPES}:

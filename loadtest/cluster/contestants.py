@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -58,6 +59,20 @@ def _muster(servers: KubeServers) -> ServerProcess:
 KUBE_SCHEDULER = Contestant("kube-scheduler", "default-scheduler", _kube_scheduler)
 MUSTER = Contestant("muster", "muster", _muster)
 CONTESTANTS = (KUBE_SCHEDULER, MUSTER)
+
+
+def _batching(is_on: bool, servers: KubeServers) -> ServerProcess:
+    args = {"name": "PodTopologySpread", "args": {"defaultingType": "List"}}
+    gate = f"OpportunisticBatching={str(is_on).lower()}"
+    profile = {"schedulerName": "default-scheduler", "pluginConfig": [args]}
+    return servers.start_scheduler(gates=[gate], profiles=[profile])
+
+
+SINGLE, BATCHING = (
+    Contestant(f"kube-scheduler, {what}", "default-scheduler", partial(_batching, is_on))
+    for what, is_on in (("single cycles", False), ("batching", True))
+)
+"""kube-scheduler without its default spreading, with which it forms no batch of any pod."""
 
 
 class Binder:

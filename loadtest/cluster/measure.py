@@ -4,7 +4,7 @@ import asyncio
 import os
 import sys
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -72,10 +72,12 @@ def on_fresh_cluster(
         return runner.run(go(servers))
 
 
-def of_each(sizes: Sizes, measure: Measure) -> Figures:
+def of_each(
+    sizes: Sizes, measure: Measure, contestants: Sequence[Contestant] = CONTESTANTS
+) -> Figures:
     """Return the figures of every scheduler, each on its own cluster."""
     figures: Figures = []
-    for one in CONTESTANTS:
+    for one in contestants:
         if sizes.has(one.name):
             figures += _of(one, sizes, measure)
     return figures

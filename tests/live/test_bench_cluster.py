@@ -68,6 +68,15 @@ def test_shapes_are_measured_of_both():
     assert found["muster", f"{name}: of 0.6 x bare"] == pytest.approx(own / 0.6 / bare, abs=0.01)
 
 
+def test_batches_are_measured_beside_those_of_kube_scheduler():
+    found = figures("batching")
+    whos = ("kube-scheduler, single cycles", "kube-scheduler, batching", "muster")
+    assert {who for who, _ in found} == {*whos}
+    for who in whos:
+        assert found[who, "bound"] > 0
+        assert found[who, "CPU of its own"] > 0
+
+
 def test_both_ways_to_list_find_every_pod():
     found = figures("lists")
     for who in ("paged list", "watch-list"):

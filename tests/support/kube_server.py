@@ -158,17 +158,23 @@ class KubeServers:
         return self._start(name, command, f"https://127.0.0.1:{self.at.ports[name]}/healthz")
 
     def start_scheduler(
-        self, names: Sequence[str] = ("default-scheduler",), *, qps: int = 10_000, **more: object
+        self,
+        names: Sequence[str] = ("default-scheduler",),
+        *,
+        qps: int = 10_000,
+        gates: Sequence[str] = (),
+        **more: object,
     ) -> ServerProcess:
         """Start kube-scheduler with a default profile for each scheduler name. `more` are other
-        fields of its configuration.
+        fields of its configuration, `gates` feature gates besides those of all servers.
         """
         name = "kube-scheduler"
         config = self._config_of(name, credentials.SCHEDULER)
         path = self.folder / "scheduler.yaml"
         text = json.dumps(commands.scheduler_config(config, names, qps) | more)
         path.write_text(text, encoding="utf-8")
-        command = commands.scheduler_command(self.at, self.options, path)
+        options = replace(self.options, feature_gates=(*self.options.feature_gates, *gates))
+        command = commands.scheduler_command(self.at, options, path)
         return self._start(name, command, f"https://127.0.0.1:{self.at.ports[name]}/readyz")
 
     def start_kwok(self, *, lease_duration_s: int = 40) -> ServerProcess:
