@@ -95,7 +95,7 @@ class _Patience:
 
     def __init__(self, view: ClusterView) -> None:
         self._view = view
-        # Pod -> number of deliveries at its last refusal.
+        # Pod -> news at its last refusal.
         self._refused: dict[str, int] = {}
 
     async def wait(self, pod: Raw, ask: Callable[[], Answer]) -> Answer:
@@ -105,18 +105,18 @@ class _Patience:
             return found
         uid, view = pod_in(pod).metadata.uid, self._view
         looks = 0
-        if view.deliveries == self._refused.get(uid, view.deliveries):
+        if view.news == self._refused.get(uid, view.news):
             looks = round(LATE_S / LOOK_S)
-        asked = view.deliveries
+        asked = view.news
         for _look in range(looks):
             await asyncio.sleep(LOOK_S)
-            if view.deliveries != asked:
-                asked, found = view.deliveries, ask()
+            if view.news != asked:
+                asked, found = view.news, ask()
                 if not found.may_be_late():
                     return found
         if len(self._refused) >= REFUSED_MAX:
             self._refused.clear()
-        self._refused[uid] = view.deliveries
+        self._refused[uid] = view.news
         return found
 
 

@@ -20,7 +20,7 @@ from services.placement.core.books.charges import compiled
 from services.placement.core.core import PlacementCore
 from shared.events.base import Configured, Event
 from shared.events.ingest import ListAsked
-from shared.events.observed import ListEnded, PodsDeletedSeen, PodsSeen
+from shared.events.observed import ListEnded, PodsDeletedSeen, PodsSeen, WatchAdvanced
 from shared.kubernetes.objects.pod_volumes import has_own_claims, volumes_of_pod
 from shared.kubernetes.objects.structs import RawPod
 from shared.kubernetes.watching.templates import Templates
@@ -52,7 +52,7 @@ class ClusterView:
         self._ingest_core.evolve(self.ingest, Configured(config))
         self._placement_core.evolve(self.placement, Configured(config))
         self.assumed: dict[str, PodsSeen] = {}
-        self.deliveries = 0  # of observations
+        self.news = 0  # observations so far that showed something
         self._profiles = [one.name for one in profiles]
         self._templates = Templates()
         self._asked: dict[bytes, SignatureId] = {}
@@ -64,10 +64,10 @@ class ClusterView:
 
     def observe(self, events: Iterable[Event], now_ms: int) -> None:
         """Apply observations of the cluster."""
-        self.deliveries += 1
         self.ingest.now_ms = self.placement.now_ms = now_ms
         for event in events:
             self._evolve(event)
+            self.news += not isinstance(event, WatchAdvanced)
             match event:
                 case PodsSeen() | PodsDeletedSeen():  # on a node, or gone: no assumption any more
                     for uid in split(event.uids):

@@ -12,6 +12,7 @@ import pytest
 from muster.extender import server
 from muster.extender.binds import Binder
 from muster.extender.server import served as serving
+from shared.events.observed import WatchAdvanced
 from shared.kubernetes.client.client import KubeClient
 from shared.kubernetes.client.credentials import Credentials
 from tests.support.server_process import free_ports
@@ -207,3 +208,18 @@ async def test_a_pod_that_is_refused_again_after_news_does_not_wait(monkeypatch)
         monkeypatch.setattr(server, "LATE_S", 600.0)
         async with asyncio.timeout(60), session.post("/filter", json=FULL) as second:
             assert (await second.json())["NodeNames"] == []
+
+
+async def test_a_bookmark_is_no_news(monkeypatch):
+    """kube-scheduler's own write of the pod's condition moves the watch on, and shows nothing."""
+    world = cluster()
+    async with asking(world) as session:
+        monkeypatch.setattr(server, "LATE_S", 0.02)
+        async with session.post("/filter", json=FULL) as first:
+            assert (await first.json())["NodeNames"] == []
+        world.view.observe([WatchAdvanced(1_000)], 0)
+        monkeypatch.setattr(server, "LATE_S", 30.0)
+        answering = asyncio.create_task(session.post("/filter", json=FULL))
+        await asyncio.sleep(0.1)
+        world.deletes("v")
+        assert (await (await answering).json())["NodeNames"] == ["a"]
