@@ -11,7 +11,7 @@ from muster.checker.filters.inter_pod_rules import (
     keeps_to_hosts,
     reads_widely,
 )
-from muster.checker.filters.volumes import Volumes
+from muster.checker.filters.volumes import Name, Volumes
 from muster.checker.inputs.journals import Problem
 from shared.events.placement import ShardDigest
 from shared.events.preemption import DryRunAsked, GangDryRunAsked
@@ -51,6 +51,7 @@ class InTurn:
     spec: PodSpec
     node: Node
     standing: list[Standing]
+    claims: set[Name]  # for one pod
 
 
 @dataclass
@@ -102,14 +103,18 @@ class Ledger:
         return Around(spec, Neighbours(standing, self.namespaces, self.is_divided))
 
     def is_wide(self, spec: PodSpec) -> bool:
-        """Return whether the pod needs a turn: it has rules that read the pods of several nodes, or
-        such rules of others may count it.
+        """Return whether the pod needs a turn: it has rules that read the pods of several nodes,
+        among them claims for one pod, or such rules of others may count it.
         """
         if not self.is_divided:
             return False
         owners = (one for sig, one in self.specs.items() if sig not in self.retired)
-        return not keeps_to_hosts(spec) or any(
-            reads_widely(owner, spec, self.namespaces) for owner in owners if owner.has_rules
+        return (
+            not keeps_to_hosts(spec)
+            or bool(self.volumes.exclusive(spec))
+            or any(
+                reads_widely(owner, spec, self.namespaces) for owner in owners if owner.has_rules
+            )
         )
 
     def standing(self) -> list[Standing]:

@@ -261,8 +261,10 @@ def _check_room(
     if ledger.is_wide(spec):
         if not ledger.turn:
             ledger.blame("turns", step.position, f"pod {pod} with wide rules reserved without one")
-        standing = ledger.standing()
-        ledger.in_turns.append(InTurn(ledger.turn, step.position, pod, spec, where, standing))
+        standing, claims = ledger.standing(), ledger.volumes.exclusive(spec)
+        ledger.in_turns.append(
+            InTurn(ledger.turn, step.position, pod, spec, where, standing, claims)
+        )
     around = None if ledger.turn else ledger.around(spec)
     if around is not None:
         reason = around.obstacle(where)

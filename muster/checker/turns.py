@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 from muster.checker.books import InTurn, Ledger
 from muster.checker.filters.inter_pod_rules import Around, Neighbours
+from muster.checker.filters.volumes import users
 
 
 def check(shards: Sequence[Ledger]) -> None:
@@ -25,7 +26,11 @@ def _check_one(shard: Ledger, others: Sequence[Ledger], one: InTurn) -> None:
         if one.turn not in other.counted:
             shard.blame("turns", one.position, f"{text}: {other.journal} has not counted")
             return
-        standing += other.counted[one.turn]
+        counted = other.counted[one.turn]
+        pods = ((pod, spec) for _node, load in counted for pod, spec in load.pods.items())
+        for claim in users(one.claims, pods) if one.claims else ():
+            shard.blame("one-pod-per-claim", one.position, f"{text}: {claim}")
+        standing += counted
     obstacle = Around(one.spec, Neighbours(standing, shard.namespaces)).obstacle(one.node)
     if obstacle is not None:
         shard.blame("inter-pod-rules", one.position, f"{text}: {obstacle}")

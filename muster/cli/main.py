@@ -324,7 +324,7 @@ def simulate(
     if chosen is not None:
         from muster.cli.profiles import warn_of_one_shard
 
-        warn_of_one_shard(chosen, None, placements)
+        warn_of_one_shard(chosen, placements)
     return simulate_world(chosen, seed, placements)
 
 

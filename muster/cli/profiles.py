@@ -23,7 +23,6 @@ from shared.model.volumes import ClaimUse
 from shared.model.world import World
 from shared.ports.bind_plugin import BindPlugin
 from shared.scheduling.api.custom.plugin import PLUGINS, registered
-from shared.scheduling.plugins import volume_restrictions
 from shared.scheduling.plugins.volume_restrictions import ONE_POD
 
 PLUGIN = "PodTopologySpread"
@@ -185,20 +184,20 @@ def require_profiles(world: World, config: Configuration | None) -> None:
             )
 
 
-def warn_of_one_shard(world: World, config: Configuration | None, placements: int) -> None:
+def warn_of_one_shard(world: World, placements: int) -> None:
     """Log a warning that names the pods which so many shards cannot decide about."""
-    if placements > 1 and (found := needs_one_shard(world, config)):
+    if placements > 1 and (found := needs_one_shard(world)):
         first = ", ".join(found[:NAMED_MAX]) + (", ..." if len(found) > NAMED_MAX else "")
         log.warning(
             "%s will wait for ever: no one of %d shards can decide about gangs with rules wider "
-            "than a node, and claims for one pod; --placements 1 can: %s",
+            "than a node; --placements 1 can: %s",
             counted(len(found), "pod"),
             placements,
             first,
         )
 
 
-def needs_one_shard(world: World, config: Configuration | None) -> list[str]:
+def needs_one_shard(world: World) -> list[str]:
     """Return the names of pods without a node that no shard of several can decide about
     (services/placement/core/placing/unsupported.py).
     """
@@ -207,19 +206,12 @@ def needs_one_shard(world: World, config: Configuration | None) -> list[str]:
         for one in world.objects
         if isinstance(one, PersistentVolumeClaim) and ONE_POD in one.access_modes
     }
-    ignoring = (
-        {one.name for one in config.profiles if volume_restrictions.NAME not in one.filters}
-        if config is not None
-        else set()
-    )
     found: list[str] = []
     for arrival in world.arrivals:
         pods, spec = arrival.pods, arrival.pods.spec
-        if not (spec.spread or spec.pod_affinity or spec.pod_anti_affinity or spec.volumes):
-            continue  # most pods, fast
+        if not pods.gang or pods.nodes:
+            continue
         claims = {(pods.namespace, one.name) for one in spec.volumes if isinstance(one, ClaimUse)}
-        shares_none = bool(claims & exclusive) and spec.scheduler not in ignoring
-        is_ruled_gang = bool(pods.gang) and spec.has_cross_node_rules
-        if not pods.nodes and (is_ruled_gang or shares_none):
+        if spec.has_cross_node_rules or claims & exclusive:
             found += (f"{pods.namespace}/{name}" for name in split(pods.names))
     return found

@@ -14,7 +14,7 @@ from shared.model.objects import PREFER_NO_SCHEDULE, Node, Taint
 from shared.model.world import Arrival, World
 from shared.simulated.cluster import SimCluster
 from tests.simulation.ruled_worlds import make_ruled_world, make_spread_scenario
-from tests.simulation.volume_worlds import for_several_shards, storage_classes, volume, with_claim
+from tests.simulation.volume_worlds import storage_classes, volume, with_claim
 
 NODES = 12
 WITH_CLAIMS = 0.15  # of the arrivals
@@ -28,9 +28,9 @@ CHANGED_UNTIL_S = 18.0
 DELETED_MAX = 6
 
 
-def make_mixed_world(seed: int, placements: int) -> World:
-    """Return the world for so many shards; only one shard keeps ReadWriteOncePod claims. In each
-    second world all pods spread by default, so that several shards hold no gang.
+def make_mixed_world(seed: int) -> World:
+    """Return a world. In each second one all pods spread by default, so that several shards hold
+    no gang.
     """
     rng = random.Random(f"{seed}/mixed")
     world = make_spread_scenario(seed).world if seed % 2 else make_ruled_world(seed)
@@ -45,14 +45,13 @@ def make_mixed_world(seed: int, placements: int) -> World:
         arrivals.append(with_claim(at_once, number, rng, objects) if has_claim else at_once)
     pieces = [piece for arrival in arrivals for piece in _cut(arrival, rng)]
     pieces.sort(key=lambda piece: (piece.at_ms, rng.random()))
-    mixed = replace(
+    return replace(
         world,
         name=f"mixed-{seed}",
         nodes=tuple(_tainted(node, rng) for node in world.nodes[:NODES]),
         arrivals=tuple(pieces),
         objects=tuple(objects),
     )
-    return mixed if placements == 1 else for_several_shards(mixed)
 
 
 def _tainted(node: Node, rng: random.Random) -> Node:

@@ -63,7 +63,7 @@ class Played(NamedTuple):
 def play(seed: int, placements: int, queueing: dict[str, Any], placing: dict[str, Any]) -> Played:
     """Play a world on virtual time."""
     loop, log = VirtualLoop(), MemoryLog()
-    cluster = SimCluster(make_mixed_world(seed, placements), SimConfig(seed=seed, grace_ms=300))
+    cluster = SimCluster(make_mixed_world(seed), SimConfig(seed=seed, grace_ms=300))
     waits = {"backoff_initial_ms": 200, "backoff_max_ms": 6_000, "gang_preemption": True}
     mesh = Mesh(
         bus_of=lambda _journal: MemoryBus(log),

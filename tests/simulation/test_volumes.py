@@ -75,7 +75,7 @@ WITH_SEVERAL = (
         "granted-twice",
         BINDING + "promises",
         ("    if why:\n", "    if False:\n"),
-        first=(18,),
+        first=(2,),
     ),
     Bug(
         "one-node-or-two",
@@ -93,6 +93,18 @@ WITH_SEVERAL = (
         "end-of-promises-not-published",
         BINDING + "promises",
         ("        state.promises_over.append((promise.number, world))\n", "        pass\n"),
+        first=(0,),
+    ),
+    Bug(
+        "users-on-other-shards-not-counted",
+        "shared.scheduling.plugins.volume_restrictions",
+        ("others.find(rule_counts.IN_USE, 0, name).total > 0", "False"),
+        first=(0,),
+    ),
+    Bug(
+        "claims-without-turns",
+        PLACEMENT + "books.wide_rules",
+        (" or bool(claims_for_one_pod(state, sig))", ""),
         first=(0,),
     ),
 )

@@ -32,8 +32,6 @@ def make_volume_scenario(seed: int, placements: int = 1, for_gangs: bool = False
     too.
     """
     world = make_volume_world(seed, for_gangs)
-    if placements > 1:
-        world = for_several_shards(world)
     made = make_scenario(seed, world, placements)
     return dataclasses.replace(made, config={**CONFIG, "ingest": {"volumes": True}})
 
@@ -64,17 +62,6 @@ def storage_classes() -> list[StorageClass]:
         StorageClass(uid=name, name=name, provisioner=one, waits_for_consumer=True)
         for name, one in provisioners
     ]
-
-
-def for_several_shards(world: World) -> World:
-    """Remove ReadWriteOncePod claims: several shards refuse them."""
-    objects = [
-        replace(one, access_modes=("ReadWriteOnce",))
-        if isinstance(one, PersistentVolumeClaim)
-        else one
-        for one in world.objects
-    ]
-    return replace(world, objects=tuple(objects))
 
 
 def volume(number: int, rng: random.Random) -> PersistentVolume:

@@ -4,7 +4,7 @@ It reads a shard's inputs and decisions, and the final state of each claim in th
 not know which volume matches a claim.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Set
 from dataclasses import dataclass, field
 
 from muster.checker.inputs.history import ClusterHistory
@@ -59,14 +59,23 @@ class Volumes:
 
     def shared(self, spec: PodSpec, standing: Iterable[tuple[int, PodSpec]]) -> Iterator[str]:
         """Yield ReadWriteOncePod claims of the pod that another pod uses."""
-        exclusive = {
+        exclusive = self.exclusive(spec)
+        return users(exclusive, standing) if exclusive else iter(())
+
+    def exclusive(self, spec: PodSpec) -> set[Name]:
+        """Return the ReadWriteOncePod claims of a pod."""
+        return {
             name
             for name in claims_of(spec, spec.namespace)
             if (claim := self.claims.get(name)) is not None and ONE_POD in claim.access_modes
         }
-        for pod, other in standing if exclusive else ():
-            for name in sorted(exclusive.intersection(claims_of(other, other.namespace))):
-                yield f"claim {'/'.join(name)} is that of pod {pod}"
+
+
+def users(claims: Set[Name], standing: Iterable[tuple[int, PodSpec]]) -> Iterator[str]:
+    """Yield which of the claims the pods use."""
+    for pod, spec in standing:
+        for name in sorted(claims & set(claims_of(spec, spec.namespace))):
+            yield f"claim {'/'.join(name)} is that of pod {pod}"
 
 
 @dataclass

@@ -145,7 +145,7 @@ def run(options: Options, output: str, metrics: tuple[str, int] | None = None) -
     new_run(folder, options.meta())
     for rejected in options.chosen.world.rejected:
         print(one_line(f"{rejected.what}: {rejected.rule}"), file=sys.stderr)
-    warn_of_one_shard(options.chosen.world, options.profiles, options.placements)
+    warn_of_one_shard(options.chosen.world, options.placements)
     is_json = output == "json"
     if options.span_s and not is_json:
         print(_announced(options), file=sys.stderr)

@@ -10,6 +10,7 @@ HARD_SPREAD, SOFT_SPREAD = "hard spread", "soft spread"
 AFFINITY, ANTI_AFFINITY = "affinity", "anti-affinity"
 KEPT_AWAY = "kept away"  # by the anti-affinity of pods on nodes, all terms of a key together
 ATTRACTED = "attracted"  # by preferred terms, its own and those of pods on nodes: weights
+IN_USE = "claim in use"  # the nodes whose pods use the claim that the key names
 
 NO_NODE_COUNTED = -1
 

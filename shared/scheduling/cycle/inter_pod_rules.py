@@ -49,12 +49,15 @@ class VolumeRules:
     plugin and message of a PreFilter that rejects the pod, if one does.
     """
 
-    def __init__(self, table: NodeTable, spec: PodSpec, filters: tuple[str, ...]) -> None:
+    def __init__(
+        self, table: NodeTable, spec: PodSpec, filters: tuple[str, ...], others: OtherShards
+    ) -> None:
         self.rejected: tuple[str, str] | None = None
         self._applying: set[str] = set()
+        self._counts_claims = bool(spec.volumes) and volume_restrictions.NAME in filters
         if not spec.volumes:
             return
-        self._restrictions = VolumeRestrictions(table, spec)
+        self._restrictions = VolumeRestrictions(table, spec, others)
         self._limits = NodeVolumeLimits(table, spec)
         self._binding = VolumeBinding(table, spec)
         self._zone = VolumeZone(table, spec)
@@ -77,6 +80,10 @@ class VolumeRules:
     def apply(self) -> bool:
         """Return whether one of the plugins may refuse a node."""
         return bool(self._applying)
+
+    def counted(self, counts: Counts) -> list[RuleCount]:
+        """Return where the pod's claims are in use on the nodes of this table."""
+        return self._restrictions.counted(counts) if self._counts_claims else []
 
     def refusals(
         self, plugin: str, counts: Counts, before: Counts
@@ -110,7 +117,7 @@ class Rules:
             self.spread = Spread(table, sig.spec, sig.constraints, needs_all_keys, sig.others)
         weight = profile.hard_pod_affinity_weight
         self.affinity = Affinity(table, sig.spec, weight, sig.others)
-        self.volumes = VolumeRules(table, sig.spec, sig.plugins.inter_pod_plugins)
+        self.volumes = VolumeRules(table, sig.spec, sig.plugins.inter_pod_plugins, sig.others)
         self._filters = sig.plugins.inter_pod_plugins
         self._spread_weight = profile.weight(pod_topology_spread.NAME)
         self._affinity_weight = profile.weight(inter_pod_affinity.NAME)
@@ -132,7 +139,7 @@ class Rules:
     def counted(self, counts: Counts) -> tuple[RuleCount, ...]:
         """Return what the rules count on the nodes of this table, for other shards."""
         spread = [] if self.spread is None else self.spread.counted(counts)
-        return (*spread, *self.affinity.counted(counts))
+        return (*spread, *self.affinity.counted(counts), *self.volumes.counted(counts))
 
     def refusals(self, counts: Counts, before: Counts | None = None) -> Iterator[Rule]:
         """Yield the refusals by plugin and reason, in kube-scheduler's order. `before`: the counts

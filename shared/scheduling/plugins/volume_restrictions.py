@@ -5,9 +5,12 @@ from collections.abc import Iterator
 import numpy as np
 
 from shared.model.objects import PodSpec
+from shared.model.pod_rules import rule_counts
+from shared.model.pod_rules.rule_counts import RuleCount
 from shared.model.volumes import AWS, GCE, ISCSI, RBD, ClaimUse, Disk
 from shared.scheduling.table.counters import Counts
 from shared.scheduling.table.layout import Mask
+from shared.scheduling.table.other_shards import NO_OTHERS, OtherShards
 from shared.scheduling.table.table import NodeTable
 from shared.scheduling.volumes.volume_uses import Use, Uses, same_disk
 
@@ -24,9 +27,12 @@ GUARDED = (AWS, GCE, ISCSI, RBD)
 class VolumeRestrictions:
     """The rule for one pod; `rejects`: its PreFilter's message if it rejects the pod."""
 
-    def __init__(self, table: NodeTable, spec: PodSpec) -> None:
+    def __init__(self, table: NodeTable, spec: PodSpec, others: OtherShards = NO_OTHERS) -> None:
         self.rejects: str | None = None
+        self._others = others
+        self._named = sorted({one.name for one in spec.volumes if isinstance(one, ClaimUse)})
         namespace, storage = spec.namespace, table.storage
+        self._namespace = namespace
         self._disks: list[Use] = []
         self._claims: set[str] = set()
         for volume in spec.volumes:
@@ -40,7 +46,6 @@ class VolumeRestrictions:
                     return
                 if ONE_POD in claim.access_modes:
                     self._claims.add(volume.name)
-        self._namespace = namespace
 
     @property
     def apply(self) -> bool:
@@ -67,9 +72,24 @@ class VolumeRestrictions:
         yield IN_USE, ~taken & (in_use > 0), True
 
     def _in_use(self, counts: Counts) -> int:
-        """Return how many of the claims are in use."""
-        uses = ((self._namespace, ClaimUse(name)) for name in sorted(self._claims))
-        return sum(any(use in counts.uses(row) for row in counts.rows_using(use)) for use in uses)
+        """Return how many of the claims are in use, on any shard."""
+        others = self._others
+        elsewhere = sum(others.find(rule_counts.IN_USE, 0, name).total > 0 for name in self._claims)
+        return elsewhere + sum(self._users(counts, name) > 0 for name in self._claims)
+
+    def _users(self, counts: Counts, name: str) -> int:
+        """Return the number of nodes whose pods use a claim."""
+        use = self._namespace, ClaimUse(name)
+        return sum(use in counts.uses(row) for row in counts.rows_using(use))
+
+    def counted(self, counts: Counts) -> list[RuleCount]:
+        """Return on how many nodes of this table each claim of the pod is in use; of any mode, as
+        this shard may not know a new claim yet.
+        """
+        return [
+            RuleCount(rule_counts.IN_USE, 0, name, total=self._users(counts, name))
+            for name in self._named
+        ]
 
 
 def _conflicts(wanted: Use, uses: Uses) -> bool:

@@ -2,13 +2,10 @@
 
 from typing import Any
 
-import msgspec
 import pytest
 import yaml
 
 from muster.cli.profiles import needs_one_shard
-from shared.model.profile import Configuration, Profile
-from shared.scheduling.plugins import volume_restrictions
 from shared.worlds.manifests import manifests_world
 from tests.support.kube_objects import deployment, node, pod
 
@@ -55,10 +52,10 @@ def apart(key: str) -> dict[str, Any]:
 def needing(tmp_path):
     """Return the pods of a world that need a single shard."""
 
-    def found(*objects, config=None):
+    def found(*objects):
         path = tmp_path / "in.yaml"
         path.write_text(yaml.safe_dump_all([node("n"), *objects]))
-        return needs_one_shard(manifests_world([path]), config)
+        return needs_one_shard(manifests_world([path]))
 
     return found
 
@@ -70,19 +67,11 @@ def needing(tmp_path):
         ([apart("zone")], []),
         ([GANG, pod("m", workloadRef=REF, **AWAY)], ["default/m"]),
         ([GANG, pod("m", workloadRef=REF)], []),
-        ([CLAIM, pod("p", volumes=[VOLUME])], ["default/p"]),
-        ([CLAIM, pod("p", volumes=[VOLUME], nodeName="n")], []),
+        ([CLAIM, pod("p", volumes=[VOLUME])], []),
+        ([GANG, CLAIM, pod("m", workloadRef=REF, volumes=[VOLUME])], ["default/m"]),
+        ([GANG, CLAIM, pod("m", workloadRef=REF, volumes=[VOLUME], nodeName="n")], []),
         ([pod("p")], []),
     ],
 )
 def test_pods_are_named_whose_rules_reach_further_than_a_shard_sees(needing, objects, names):
     assert needing(*objects) == names
-
-
-def test_a_profile_that_does_not_look_at_claims_decides_about_them(needing):
-    usual = Profile()
-    filters = tuple(one for one in usual.filters if one != volume_restrictions.NAME)
-    config = Configuration(profiles=(msgspec.structs.replace(usual, filters=filters),))
-    claimed = [CLAIM, pod("p", volumes=[VOLUME])]
-    assert needing(*claimed, config=config) == []
-    assert needing(*claimed, config=Configuration(profiles=(usual,))) == ["default/p"]

@@ -7,10 +7,19 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from services.placement.core.placing.unsupported import CLAIM_NEEDS_ONE_SHARD
 from shared.events.binding import BindFailed
 from shared.events.ingest import StorageGone, StorageSet
-from shared.events.placement import Improved, Refused, Reserved, VolumesBound, VolumesFailed
+from shared.events.permit import CountsAsked, TurnGranted
+from shared.events.placement import (
+    CountsChanged,
+    Improved,
+    Refused,
+    Reserved,
+    RulesCounted,
+    TurnAsked,
+    VolumesBound,
+    VolumesFailed,
+)
 from shared.model.cluster_objects import (
     ClaimRef,
     CSINode,
@@ -21,7 +30,10 @@ from shared.model.cluster_objects import (
     StorageObject,
 )
 from shared.model.columns import pack, unpack
+from shared.model.ids import SignatureId
 from shared.model.objects import PodSpec, Requirement, SelectorTerm
+from shared.model.pod_rules import rule_counts
+from shared.model.pod_rules.rule_counts import RuleCount, SignatureCounts, added
 from shared.model.volumes import Choice, ClaimUse
 from shared.scheduling.plugins.volume_restrictions import IN_USE
 from tests.unit.placement.shard import Shard, node, placed, spec
@@ -109,11 +121,49 @@ def test_limits_count_what_the_pods_of_a_node_use():
     assert woken(shard.reload().gone(1).run()) == [2]
 
 
-def test_a_claim_for_one_pod_needs_a_shard_that_sees_all_pods():
-    alone = claim(access_modes=("ReadWriteOncePod",))
-    for placements, found in ((1, []), (3, [((CLAIM_NEEDS_ONE_SHARD, 2),)])):
-        shard = shard_of(alone, volume(), placements=placements).sig(1, with_claims("c"))
-        assert reasons(shard.dispatch(1, 1).run()) == found
+ALONE = claim(access_modes=("ReadWriteOncePod",))
+
+
+def in_use_elsewhere(nodes: int, turn: int = 1) -> TurnGranted:
+    """Return the grant of a turn; pods of so many nodes of other shards use the claim."""
+    count = RuleCount(rule_counts.IN_USE, 0, "c", total=nodes)
+    return TurnGranted(turn, 0, pack([1]), (SignatureCounts(SignatureId(1), (count,)),))
+
+
+def test_a_claim_for_one_pod_waits_for_a_turn_and_the_users_on_other_shards():
+    shard = shard_of(ALONE, volume(), placements=3).sig(1, with_claims("c"))
+    decided = shard.dispatch(1, 1, 2).run()
+    assert [event for event in decided if isinstance(event, TurnAsked)]
+    assert placed(decided) == []
+    shard = shard.reload().given(in_use_elsewhere(1))
+    assert reasons(shard.run()) == [((IN_USE, 2),)]
+    shard = shard.dispatch(1, 3, 4)
+    shard.run()
+    decided = shard.given(in_use_elsewhere(0, turn=2)).run()
+    assert [pod for pod, _node in placed(decided)] == [3]
+    assert reasons(decided) == [((IN_USE, 2),)]
+
+
+@pytest.mark.parametrize("node_of", [1, 9])
+def test_users_of_a_claim_are_counted_for_turns_of_other_shards(node_of):
+    """Node 9 is not known yet, and neither is the claim."""
+    objects = [volume()] if node_of == 9 else [ALONE, volume()]
+    shard = shard_of(*objects, placements=3).sig(1, with_claims("c"))
+    shard = shard.assigned((1, 1, node_of))
+    shard.run()
+    (counted,) = [
+        event
+        for event in shard.given(CountsAsked(1, 1, pack([1]))).run()
+        if isinstance(event, RulesCounted)
+    ]
+    (found,) = added([counted.counts])
+    assert [one.total for one in found.counts if one.rule == rule_counts.IN_USE] == [1]
+
+
+def test_a_claim_given_back_wakes_pods_of_other_shards():
+    shard = shard_of(ALONE, volume(), placements=3).sig(1, with_claims("c")).assigned((1, 1, 1))
+    shard.run()
+    assert [event for event in shard.gone(1).run() if isinstance(event, CountsChanged)]
 
 
 # ------------------------------------------------------------------- volumes that it chooses

@@ -80,9 +80,10 @@ def _charge_one(
     at = state.table.row_of(node)
     assert at is not None, f"signature {sig}: charged to node {node}, which is not there"
     state.table.charge_one(state.sigs[sig], at, mask, sign)
-    if state.sigs[sig].counted:
-        if state.refused:
-            state.improved_nodes.add(node)  # pods with affinity may fit now
+    one = state.sigs[sig]
+    if one.counted and state.refused:
+        state.improved_nodes.add(node)  # pods with affinity may fit now
+    if one.counted or one.uses:
         note_moved(state, sig)
     level(state, state.specs[sig].priority, node)[node] += sign
     _add_up(state, sig, sign)
@@ -171,8 +172,10 @@ def _charge(
     rows = table_rows(state, nodes)
     assert rows.min() >= 0, f"signature {sig}: charged to nodes that are not there: {nodes}"
     state.table.charge(state.sigs[sig], rows, masks, sign)
-    if state.sigs[sig].counted:
+    one = state.sigs[sig]
+    if one.counted:
         mark_improved(state, nodes)
+    if one.counted or one.uses:
         note_moved(state, sig)
     priority = state.specs[sig].priority
     if count == 1:

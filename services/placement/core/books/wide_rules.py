@@ -1,7 +1,11 @@
-"""Wide rules: they read the pods of several nodes, and so of other shards (placing/turns.py)."""
+"""Wide rules: they read the pods of several nodes, and so of other shards (placing/turns.py).
+
+A ReadWriteOncePod claim is such a rule: one pod on any node may use it.
+"""
 
 from services.placement.core.state import PlacementState
 from shared.model.ids import SignatureId
+from shared.scheduling.plugins.volume_restrictions import ONE_POD
 
 
 def is_wide(state: PlacementState, sig: SignatureId) -> bool:
@@ -10,12 +14,22 @@ def is_wide(state: PlacementState, sig: SignatureId) -> bool:
     """
     if state.shards == 1 or sig not in state.sigs:
         return False
-    return state.table.counters.is_wide(state.sigs[sig])
+    return state.table.counters.is_wide(state.sigs[sig]) or bool(claims_for_one_pod(state, sig))
+
+
+def claims_for_one_pod(state: PlacementState, sig: SignatureId) -> set[str]:
+    """Return the names of the pod's ReadWriteOncePod claims."""
+    spec, known = state.specs[sig], state.storage.claims
+    found = (known.get((spec.namespace, one.name)) for one in spec.volumes)
+    return {one.name for one in found if one is not None and ONE_POD in one.access_modes}
 
 
 def note_moved(state: PlacementState, sig: SignatureId) -> None:
     """Note that a pod of this signature came or left: rules that count it may allow others now."""
-    if state.shards == 1 or not state.table.counters.moves_across_nodes(state.sigs[sig]):
+    if state.shards == 1:
+        return
+    is_counted = state.table.counters.moves_across_nodes(state.sigs[sig])
+    if not is_counted and not claims_for_one_pod(state, sig):
         return
     if state.refused:
         state.rules_moved = True

@@ -15,13 +15,14 @@ With one shard there are no turns.
 
 from services.placement.core.books.wide_rules import is_wide
 from services.placement.core.placing.dispatches import admit_task
+from services.placement.core.placing.unsupported import used_by_strays
 from services.placement.core.placing.work_queue import Task
 from services.placement.core.state import PlacementState
 from shared.events.permit import CountsAsked, RulesChanged, TurnGranted
 from shared.events.placement import CountsChanged, RulesCounted, TurnAsked, TurnEnded
 from shared.model.columns import as_numbers, pack
 from shared.model.ids import SignatureId
-from shared.model.pod_rules.rule_counts import SignatureCounts
+from shared.model.pod_rules.rule_counts import IN_USE, RuleCount, SignatureCounts
 from shared.scheduling.cycle.inter_pod_rules import counted, know_others
 
 
@@ -53,8 +54,13 @@ def on_counts_asked(state: PlacementState, event: CountsAsked) -> None:
 def decide_counts(state: PlacementState, event: CountsAsked) -> RulesCounted:
     """Return what the rules of the signatures count here."""
     sigs = [SignatureId(sig) for sig in as_numbers(event.sigs) if sig in state.sigs]
-    found = tuple(SignatureCounts(sig, counted(state.table, state.sigs[sig])) for sig in sigs)
-    return RulesCounted(state.shard, event.turn, found)
+    return RulesCounted(state.shard, event.turn, tuple(_counts(state, sig) for sig in sigs))
+
+
+def _counts(state: PlacementState, sig: SignatureId) -> SignatureCounts:
+    strays = sorted(used_by_strays(state, sig)) if state.strays else []
+    on_withheld_nodes = (RuleCount(IN_USE, 0, name, total=1) for name in strays)
+    return SignatureCounts(sig, (*counted(state.table, state.sigs[sig]), *on_withheld_nodes))
 
 
 def on_rules_counted(state: PlacementState, event: RulesCounted) -> None:

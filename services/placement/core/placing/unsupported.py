@@ -2,35 +2,22 @@
 
 import numpy as np
 
-from services.placement.core.books.wide_rules import is_wide
+from services.placement.core.books.wide_rules import claims_for_one_pod, is_wide
 from services.placement.core.state import PlacementState
 from services.placement.core.transitions import State
-from shared.model.cluster_objects import PersistentVolumeClaim
 from shared.model.ids import SignatureId
-from shared.scheduling.plugins import volume_restrictions
-from shared.scheduling.plugins.volume_restrictions import IN_USE, ONE_POD
+from shared.scheduling.plugins.volume_restrictions import IN_USE
 
 NEEDS_ONE_SHARD = (
     "node(s) of several placement partitions (gangs with rules wider than a node need a single one)"
-)
-CLAIM_NEEDS_ONE_SHARD = (
-    "node(s) of several placement partitions (claims for one pod alone need a single one)"
 )
 
 
 def unsupported_reason(state: PlacementState, sig: SignatureId) -> str:
     """Return the reason that holds for every node; empty if the shard can decide."""
-    spec = state.specs[sig]
-    if not spec.volumes:
+    if not state.strays or not state.specs[sig].volumes:
         return ""
-    filters = state.sigs[sig].plugins.inter_pod_plugins
-    claims = _claims(state, sig)
-    is_for_one = any(ONE_POD in claim.access_modes for claim in claims)
-    if state.shards > 1 and is_for_one and volume_restrictions.NAME in filters:
-        return CLAIM_NEEDS_ONE_SHARD
-    if is_for_one and state.strays and _is_used_by_strays(state, claims):
-        return IN_USE
-    return ""
+    return IN_USE if claims_for_one_pod(state, sig) & used_by_strays(state, sig) else ""
 
 
 def unsupported_in_gangs(state: PlacementState, sig: SignatureId) -> str:
@@ -38,21 +25,15 @@ def unsupported_in_gangs(state: PlacementState, sig: SignatureId) -> str:
     return NEEDS_ONE_SHARD if is_wide(state, sig) else unsupported_reason(state, sig)
 
 
-def _is_used_by_strays(state: PlacementState, claims: list[PersistentVolumeClaim]) -> bool:
-    """Return whether a pod on a withheld node uses one of these ReadWriteOncePod claims: it is
-    charged to no node, so the plugin cannot see it.
+def used_by_strays(state: PlacementState, sig: SignatureId) -> set[str]:
+    """Return which claims of the signature a pod on a withheld node uses: it is charged to no node,
+    so the plugin cannot see it.
     """
-    exclusive = {(one.namespace, one.name) for one in claims if ONE_POD in one.access_modes}
-    ledger = state.ledger
-    for sig in np.unique(ledger.sig[ledger.kind == State.STRAY]).tolist():
-        spec = state.specs.get(sig)
-        if spec is not None and exclusive & {(spec.namespace, one.name) for one in spec.volumes}:
-            return True
-    return False
-
-
-def _claims(state: PlacementState, sig: SignatureId) -> list[PersistentVolumeClaim]:
-    """Return the existing claims of its pods."""
-    spec, known = state.specs[sig], state.storage.claims
-    found = (known.get((spec.namespace, one.name)) for one in spec.volumes)
-    return [one for one in found if one is not None]
+    wanted, ledger = state.specs[sig], state.ledger
+    names = {one.name for one in wanted.volumes}
+    found: set[str] = set()
+    for other in np.unique(ledger.sig[ledger.kind == State.STRAY]).tolist():
+        spec = state.specs.get(other)
+        if spec is not None and spec.namespace == wanted.namespace:
+            found |= names & {one.name for one in spec.volumes}
+    return found
