@@ -36,7 +36,7 @@ WORLD ?= examples/manifests
 T ?= tests
 PYTEST_WORKERS ?= 2
 
-.PHONY: help run test check parity seeds lint tidy format bench bench-workloads bench-plugins bench-cluster soak schemas manifests image docs venv servers cluster lock clean
+.PHONY: help run test check parity seeds lint tidy format bench bench-workloads bench-scale bench-plugins bench-cluster soak schemas manifests image docs venv servers cluster lock clean
 
 help: ## Show this list
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 22
@@ -78,6 +78,9 @@ bench: $(RUN_STAMP) ## Measure the speed table (ARGS=...)
 
 bench-workloads: $(RUN_STAMP) ## Play scheduler_perf's workloads in one process (ARGS=--help)
 	@$(BIN)/python -m loadtest.workloads $(ARGS)
+
+bench-scale: $(RUN_STAMP) ## Measure floods on up to 100,000 nodes (ARGS=--help)
+	@$(BIN)/python -m loadtest.scale $(ARGS)
 
 bench-plugins: $(RUN_STAMP) ## Measure plugins node by node beside the same with columns
 	@$(BIN)/python -m loadtest.plugins
