@@ -14,7 +14,7 @@ from shared.kubernetes.watching.resources import Reader
 from shared.kubernetes.watching.watch import ResourceWatch
 from shared.ports.cluster import Watched
 
-LEAST_S, PACE_S = 0.002, 0.02
+LEAST_S, MOST_S = 0.002, 0.01
 """The shortest and the longest time between two deliveries while anything urgent waits. The API
 server sends each change by itself; each would cost the services a round of turns, and equal pods
 are cheaper together. A change after a pause is delivered at once.
@@ -24,8 +24,8 @@ TIMES_USED = 4.0
 beyond a quarter of a core, pods wait for company. Where API server and mesh share a machine, the
 processor time saved goes to the server.
 """
-BURST = 12
-"""After a delivery of so many stream chunks the next one waits for `PACE_S`."""
+BURST, BURST_S = 12, 0.02
+"""After a delivery of so many stream chunks the next one waits for so long."""
 OWN_S = 0.05
 """The longest time that changes wait if all of them show what our schedulers did: they go with the
 next pod.
@@ -87,7 +87,7 @@ class MergedWatch:
         # The turns that the last delivery caused come first: they tell what a delivery costs.
         await asyncio.sleep(max(0.0, self._began_s + LEAST_S - loop.time()))
         used_s = time.process_time() - self._began_used_s
-        pace_s = PACE_S if self._is_burst else min(PACE_S, used_s * TIMES_USED)
+        pace_s = BURST_S if self._is_burst else min(MOST_S, used_s * TIMES_USED)
         await asyncio.sleep(max(0.0, self._began_s + pace_s - loop.time()))
         self._arrived.clear()
 

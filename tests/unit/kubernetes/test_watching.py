@@ -182,7 +182,7 @@ async def seen_together(watch: Watch, api: FakeApi) -> list[int]:
 async def test_changes_are_reported_together_while_the_process_is_busy(
     watch: Watch, api: FakeApi, monkeypatch
 ):
-    monkeypatch.setattr(merged_watch, "PACE_S", 0.3)
+    monkeypatch.setattr(merged_watch, "MOST_S", 0.3)
     monkeypatch.setattr(time, "process_time", lambda: 100 * time.monotonic())
     assert await seen_together(watch, api) == [1, 5]
 
@@ -190,13 +190,13 @@ async def test_changes_are_reported_together_while_the_process_is_busy(
 async def test_changes_are_reported_at_once_while_the_process_is_idle(
     watch: Watch, api: FakeApi, monkeypatch
 ):
-    monkeypatch.setattr(merged_watch, "PACE_S", 0.3)
+    monkeypatch.setattr(merged_watch, "MOST_S", 0.3)
     monkeypatch.setattr(time, "process_time", lambda: 0.0)
     assert await seen_together(watch, api) == [1, 1, 1, 1, 1, 1]
 
 
 async def test_changes_after_a_burst_are_reported_together(watch: Watch, api: FakeApi, monkeypatch):
-    monkeypatch.setattr(merged_watch, "PACE_S", 0.3)
+    monkeypatch.setattr(merged_watch, "BURST_S", 0.3)
     monkeypatch.setattr(merged_watch, "BURST", 1)
     monkeypatch.setattr(time, "process_time", lambda: 0.0)
     assert await seen_together(watch, api) == [1, 5]
