@@ -19,7 +19,7 @@ from rich.console import Console
 from rich.table import Table
 
 HERE = Path(__file__).parent
-IDENTICAL = "flood:pods=1000000,nodes=100000,cpu-milli=100"
+IDENTICAL = "flood:pods=1000000,nodes=100000"
 OPENB = "flood:pods=100000,nodes=100000,gpu-nodes=20000,shapes=openb"
 RULED = ("spread", "zone-affinity", "preferred-affinity")
 CASES: dict[str, tuple[str, ...]] = {
