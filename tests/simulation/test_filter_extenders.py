@@ -170,7 +170,7 @@ BUGS = (
         "refused-nodes-for-other-pods",
         f"{CORE}.extenders.retries",
         ("np.isin(state.table.ids[rows], nodes)] if nodes else rows", "np.isin(rows, [])]"),
-        first=(4,),
+        first=(15,),
     ),
     Bug(
         "an-error-is-a-refusal",

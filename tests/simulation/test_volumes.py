@@ -36,7 +36,7 @@ def test_gang_members_get_volumes_with_their_places(seed: int, placements: int) 
     assert result.is_good, f"seed {seed}\n" + "\n".join(result.lines)
 
 
-TOO_LATE = (13, 21)
+TOO_LATE = (6, 10)
 PLACEMENT, BINDING = "services.placement.core.", "services.binding.core."
 BUGS = (
     Bug(
@@ -75,13 +75,13 @@ WITH_SEVERAL = (
         "granted-twice",
         BINDING + "promises",
         ("    if why:\n", "    if False:\n"),
-        first=(2,),
+        first=(6,),
     ),
     Bug(
         "one-node-or-two",
         BINDING + "promises",
         (" or (not choice.volume and promise.node != node)", ""),
-        first=(13,),
+        first=(6,),
     ),
     Bug(
         "promised-for-ever",

@@ -27,7 +27,7 @@ max(1, event.min_count - 1), groups)
 
 """,
         ),
-        by=("has a settled member",),
+        by=("gang-whole", "has a settled member"),
     ),
     Bug(
         "eviction-before-nomination",
