@@ -2,7 +2,8 @@
 memory and journal of each (docs/explanation/scaling.md).
 
 Each has its own process. `nodes-N`: 100,000 identical pods on N nodes with one shard, for the cost
-by nodes.
+by nodes. Pods of `identical-1m`, `openb` and `distinct` exist before the nodes are read, the others
+come afterwards.
 """
 
 import json
@@ -22,12 +23,13 @@ HERE = Path(__file__).parent
 IDENTICAL = "flood:pods=1000000,nodes=100000"
 OPENB = "flood:pods=100000,nodes=100000,gpu-nodes=20000,shapes=openb"
 RULED = ("spread", "zone-affinity", "preferred-affinity")
+SIZES = (1_000, 10_000, 100_000)
 CASES: dict[str, tuple[str, ...]] = {
     "identical-1m": ("run", IDENTICAL, "-p", "8"),
     "openb": ("run", OPENB, "-p", "8"),
     "distinct": ("run", "flood:pods=20000,nodes=5000,shapes=distinct"),
     **{name: ("flood", str(HERE / f"{name}.yaml"), "-p", "8") for name in ("identical", *RULED)},
-    **{f"nodes-{n}": ("run", f"flood:pods=100000,nodes={n}") for n in (1_000, 10_000, 100_000)},
+    **{f"nodes-{n}": ("flood", "-") for n in SIZES},
 }
 COLUMNS = {
     "pods/s": "pods_per_second",
@@ -49,20 +51,37 @@ def scale(names: Sequence[str], output: str) -> None:
     rows = []
     for name in names or CASES:
         Console(stderr=True).print(name, highlight=False)
-        rows.append({"case": name, **measure(CASES[name])})
+        rows.append({"case": name, **measure(CASES[name], _input(name))})
     print(json.dumps(rows, indent=2)) if output == "json" else Console().print(_table(rows))
     if any(row["bound"] < row["pods"] for row in rows):
         sys.exit(1)
 
 
-def measure(arguments: Sequence[str]) -> dict[str, Any]:
+def _input(name: str) -> bytes:
+    """Return the workload that a flood reads from its input."""
+    nodes = [n for n in SIZES if name == f"nodes-{n}"]
+    steps = [{"opcode": "createNodes", "count": n} for n in nodes]
+    pods = {"opcode": "createPods", "count": 100_000, "template": "small"}
+    small = {"resources": {"requests": {"cpu": "10m", "memory": "10Mi"}}}
+    workload = {
+        "name": name,
+        "podTemplates": {"small": {"spec": {"containers": [{"name": "c", **small}]}}},
+        "steps": [*steps, pods, {"opcode": "barrier"}],
+    }
+    return json.dumps(workload).encode()
+
+
+def measure(arguments: Sequence[str], given: bytes) -> dict[str, Any]:
     """Return the figures of one flood. Processor time counts the whole process: it reads the nodes,
     too, and checks the result.
     """
     with tempfile.TemporaryDirectory(prefix="muster-scale-") as folder:
         command = [sys.executable, "-m", "muster", *arguments, "-o", "json", "--run-dir", folder]
         with tempfile.TemporaryFile() as out:
-            child = subprocess.Popen(command, stdout=out)
+            child = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=out)
+            assert child.stdin is not None
+            child.stdin.write(given)
+            child.stdin.close()
             _pid, status, used = os.wait4(child.pid, 0)
             child.returncode = os.waitstatus_to_exitcode(status)
             out.seek(0)
