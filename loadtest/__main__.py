@@ -20,6 +20,7 @@ from rich.console import Console
 from rich.table import Table
 
 from loadtest.cases import CASES, figure
+from loadtest.commands import chosen
 
 WIDTH = 110
 LOOK_S, LOOP_NUMBERS = 0.5, 100_000
@@ -44,17 +45,13 @@ SLOWEST_SYNC = "the slowest sync meanwhile"
 @click.option("--here", is_flag=True, hidden=True)
 def bench(cases: Sequence[str], runs: int, output: str, calm_ms: float, here: bool) -> None:
     """Measure the cases and print them beside their targets."""
-    chosen = cases or list(CASES)
+    names = chosen("loadtest", cases, CASES)
     if here:
-        print(json.dumps(CASES[chosen[0]].measure()))
+        print(json.dumps(CASES[names[0]].measure()))
         return
-    unknown = [name for name in chosen if name not in CASES]
-    if unknown:
-        click.echo(f"loadtest: {unknown[0]}: must be one of {', '.join(CASES)}", err=True)
-        sys.exit(2)
     console = Console(stderr=True)
     rows: list[dict[str, Any]] = []
-    for name in chosen:
+    for name in names:
         for number in range(runs):
             console.print(f"{name}: run {number + 1} of {runs}", highlight=False)
             _wait_until_calm(calm_ms, console)

@@ -22,6 +22,7 @@ from rich.console import Console
 from rich.table import Table
 
 from loadtest.cases import WORLDS
+from loadtest.commands import chosen, show
 from loadtest.one_process import measure
 
 FLOODS = Path(__file__).parents[1] / "workloads"
@@ -76,19 +77,14 @@ def batching(names: Sequence[str], rounds: int, output: str, here: str | None) -
     if here is not None:
         print(_measured_here(names[0], json.loads(here)))
         return
-    chosen = names or list(WORKLOADS)
-    unknown = [name for name in chosen if name not in WORKLOADS]
-    if unknown:
-        click.echo(f"batching: {unknown[0]}: must be one of {', '.join(WORKLOADS)}", err=True)
-        sys.exit(2)
     console, rows = Console(stderr=True), []
-    for name in chosen:
+    for name in chosen("batching", names, WORKLOADS):
         for number in range(rounds):
             console.print(f"{name}: round {number + 1} of {rounds}", highlight=False)
             found = {way: WORKLOADS[name](config) for way, config in WAYS.items()}
             console.print(f"  {found}", highlight=False)
             rows.append({"workload": name, **found})
-    print(json.dumps(rows, indent=2)) if output == "json" else Console().print(_table(rows))
+    show(rows, output, _table)
     if any(VOID in row.values() for row in rows):
         sys.exit(1)
 

@@ -20,12 +20,11 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-import msgspec
-
 from muster.flood.targets.kube import api_writes, each
+from muster.flood.targets.live_pods import change_of, pod_of, pods_of
 from shared.kubernetes.client.client import ApiError, KubeClient
 from shared.kubernetes.client.credentials import Credentials
-from shared.kubernetes.objects.structs import Change, Meta
+from shared.kubernetes.objects.structs import Meta
 from tests.support.kube_objects import node, pod
 
 NODES = "/api/v1/nodes"
@@ -36,26 +35,6 @@ ZONE = "topology.kubernetes.io/zone"
 LABELS = {"app": "bench"}
 LOOK_S = 0.01
 SILENT_S = 600.0
-
-
-class _Spec(msgspec.Struct, frozen=True):
-    nodeName: str = ""
-
-
-class Seen(msgspec.Struct):
-    """A pod, or any object: metadata and node."""
-
-    metadata: Meta
-    spec: _Spec = _Spec()
-
-
-class _List(msgspec.Struct):
-    items: list[Seen]
-
-
-_seen = msgspec.json.Decoder(Seen)
-_list = msgspec.json.Decoder(_List)
-_change = msgspec.json.Decoder(Change[Seen])
 
 
 class Load:
@@ -130,11 +109,11 @@ class Load:
         response = await self.client.request("POST", path, body)
         if not response.ok:
             raise ApiError(response.status, response.message())
-        return _seen.decode(response.body).metadata
+        return pod_of(response.body).metadata
 
     async def is_bound(self, name: str) -> bool:
         """Return whether a pod has a node."""
-        return bool(_seen.decode(await self.client.get(f"{PODS}/{name}")).spec.nodeName)
+        return bool(pod_of(await self.client.get(f"{PODS}/{name}")).spec.nodeName)
 
     async def until_bound(self, last: str, limit_s: float) -> bool:
         """Wait until every pod has a node; return False if that takes longer than the limit. `last`
@@ -146,7 +125,7 @@ class Load:
                 if time.monotonic() > end_s:
                     return False
                 await asyncio.sleep(LOOK_S)
-            left = _list.decode(await self.client.get(f"{PODS}?{UNASSIGNED}&limit=1")).items
+            left = pods_of(await self.client.get(f"{PODS}?{UNASSIGNED}&limit=1")).items
             if not left:
                 return True
             last = left[0].metadata.name
@@ -158,7 +137,7 @@ class Load:
         async with self.client.stream(f"{PODS}?watch=1&{ASSIGNED}", SILENT_S) as answer:
             yield ""
             async for line in answer.content:
-                change = _change.decode(line)
+                change = change_of(line)
                 if change.type == "ADDED":
                     yield change.object.metadata.name
 

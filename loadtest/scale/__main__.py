@@ -19,6 +19,8 @@ import click
 from rich.console import Console
 from rich.table import Table
 
+from loadtest.commands import chosen, show
+
 HERE = Path(__file__).parent
 IDENTICAL = "flood:pods=1000000,nodes=100000"
 OPENB = "flood:pods=100000,nodes=100000,gpu-nodes=20000,shapes=openb"
@@ -44,15 +46,11 @@ COLUMNS = {
 @click.option("--output", default="table", show_default=True, help="table or json.")
 def scale(names: Sequence[str], output: str) -> None:
     """Play the floods and print a row for each. Exit 1 if a pod of one is not bound."""
-    unknown = [name for name in names if name not in CASES]
-    if unknown:
-        click.echo(f"scale: {unknown[0]}: must be one of {', '.join(CASES)}", err=True)
-        sys.exit(2)
     rows = []
-    for name in names or CASES:
+    for name in chosen("scale", names, CASES):
         Console(stderr=True).print(name, highlight=False)
         rows.append({"case": name, **measure(CASES[name], _input(name))})
-    print(json.dumps(rows, indent=2)) if output == "json" else Console().print(_table(rows))
+    show(rows, output, _table)
     if any(row["bound"] < row["pods"] for row in rows):
         sys.exit(1)
 

@@ -19,6 +19,8 @@ import click
 from rich.console import Console
 from rich.table import Table
 
+from loadtest.commands import chosen, show
+
 HERE = Path(__file__).parent
 TARGET_PODS_PER_S, TARGET_TIMES = 2_000, 5
 FLOORS = {
@@ -65,17 +67,12 @@ FLOORS = {
 @click.option("--output", default="table", show_default=True, help="table or json.")
 def workloads(names: Sequence[str], runs: int, output: str) -> None:
     """Play workloads and print them beside the published floors."""
-    chosen = names or list(FLOORS)
-    unknown = [name for name in chosen if name not in FLOORS]
-    if unknown:
-        click.echo(f"workloads: {unknown[0]}: must be one of {', '.join(FLOORS)}", err=True)
-        sys.exit(2)
     console, rows = Console(stderr=True), []
-    for name in chosen:
+    for name in chosen("workloads", names, FLOORS):
         for number in range(runs):
             console.print(f"{name}: run {number + 1} of {runs}", highlight=False)
             rows.append({"workload": name, **run(HERE / f"{name}.yaml")})
-    print(json.dumps(rows, indent=2)) if output == "json" else Console().print(_table(rows))
+    show(rows, output, _table)
     if any(row["bound"] < row["pods"] for row in rows):
         sys.exit(1)
 

@@ -1,6 +1,6 @@
 """Why batches end: dispatches of queueing to a shard, and searches of a shard for a node.
 
-Both are told from a decision and the state before it, once for each batch.
+Both reasons follow from a decision and the state before it. They are computed once for each batch.
 """
 
 from collections import Counter

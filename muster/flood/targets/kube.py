@@ -11,15 +11,14 @@ from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, 
 from contextlib import aclosing, asynccontextmanager
 from typing import Any
 
-import msgspec
-
 from muster.cli.errors import Fault
 from muster.flood.book import Seen
 from muster.flood.plan import Action, AddNodes, AddPods, FailNodes, Plan, RemovePods
 from muster.flood.targets.live_bodies import LABEL, Bodies, Body, paths_of, priority_class
+from muster.flood.targets.live_pods import LivePod, change_of, pods_of
 from shared.kubernetes.client.client import KubeClient
 from shared.kubernetes.client.credentials import Credentials
-from shared.kubernetes.objects.structs import Change, Meta
+from shared.kubernetes.objects.structs import Change
 from shared.ports.bus import Bus
 
 WIDTH = 32
@@ -32,23 +31,6 @@ WRITES, WRITTEN = ("POST", "PUT", "PATCH", "DELETE", "APPLY"), ("pods", "events"
 OF_FLOOD = ("POST pods", "DELETE pods")
 _COUNTED = re.compile(r"^apiserver_request_total\{(.*)\} (\S+)$", re.MULTILINE)
 _LABEL = re.compile(r'(\w+)="([^"]*)"')
-
-
-class _Spec(msgspec.Struct, frozen=True):
-    nodeName: str = ""
-
-
-class _Pod(msgspec.Struct):
-    metadata: Meta
-    spec: _Spec = _Spec()
-
-
-class _List(msgspec.Struct):
-    items: list[_Pod]
-
-
-_change = msgspec.json.Decoder(Change[_Pod])
-_list = msgspec.json.Decoder(_List)
 
 
 async def api_writes(client: KubeClient) -> Counter[str]:
@@ -198,7 +180,7 @@ class Live:
                 if not answer.ok:
                     break  # a kind that this server has not, or no collection
                 left = await self._client.get(f"{path}?{query}&limit=1")
-                if not _list.decode(left).items:
+                if not pods_of(left).items:
                     break
                 await asyncio.sleep(AGAIN_S)
 
@@ -237,17 +219,17 @@ class Live:
                     self._changed(change)
             await asyncio.sleep(AGAIN_S)
 
-    async def _changes(self) -> AsyncGenerator[Change[_Pod]]:
+    async def _changes(self) -> AsyncGenerator[Change[LivePod]]:
         query = f"watch=1&labelSelector={LABEL}%3D{self._id}&fieldSelector=spec.nodeName%21%3D"
         try:
             async with self._client.stream(f"/api/v1/pods?{query}", SILENT_S) as answer:
                 self._watches.set()
                 async for line in answer.content:
-                    yield _change.decode(line)
+                    yield change_of(line)
         except (ConnectionError, TimeoutError):
             return
 
-    def _changed(self, change: Change[_Pod]) -> None:
+    def _changed(self, change: Change[LivePod]) -> None:
         number = int(change.object.metadata.name.rpartition("-")[2])
         if change.type == "DELETED":
             self._gone.append(number)

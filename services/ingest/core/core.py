@@ -176,8 +176,8 @@ def _end_publishing(state: IngestState, event: Event) -> None:
     first = state.outbox.popleft() if state.outbox else None
     # Only when a journal is read are they two objects.
     assert first is event or first == event, (
-        f"{INGEST}: {event} published where {first} was next: if another version wrote it, 'muster "
-        "reset' begins anew"
+        f"{INGEST}: {event} published where {first} was next: if another version wrote it, "
+        "start again with 'muster reset'"
     )
 
 

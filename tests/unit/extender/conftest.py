@@ -13,7 +13,7 @@ from shared.kubernetes.client.credentials import Credentials
 from shared.kubernetes.cluster import KubeCluster
 from tests.support.kube_credentials import write_kubeconfig
 from tests.unit.extender.world import new_view
-from tests.unit.kubernetes.fake_api import FakeApi
+from tests.unit.kubernetes.fake_api import FakeApi, running
 
 
 class Served:
@@ -35,10 +35,8 @@ class Served:
 
 @pytest.fixture
 async def api() -> AsyncIterator[FakeApi]:
-    fake = FakeApi()
-    await fake.start()
-    yield fake
-    await fake.stop()
+    async with running() as fake:
+        yield fake
 
 
 @pytest.fixture

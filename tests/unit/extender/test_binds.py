@@ -113,10 +113,7 @@ async def test_without_an_answer_the_room_is_free_once_the_bind_cannot_land_any_
     exists(api, "q")
     await served.follow()
 
-    async def lost(_request: web.Request) -> web.StreamResponse:
-        return status(504, "no answer in time")
-
-    api.faults.append((BINDING, lost))
+    api.fails(BINDING, 504, "no answer in time")
     assert await served.binder.bind(args("p", "a")) == "no answer in time"
     again = "the outcome of the last bind of pod default/p is not known yet"
     assert await served.binder.bind(args("p", "a")) == again
@@ -134,10 +131,7 @@ async def test_a_deleted_pod_whose_bind_is_open_gives_the_room_back(api: FakeApi
     exists(api, "p")
     await served.follow()
 
-    async def lost(_request: web.Request) -> web.StreamResponse:
-        return status(504, "no answer in time")
-
-    api.faults.append((BINDING, lost))
+    api.fails(BINDING, 504, "no answer in time")
     await served.binder.bind(args("p", "a"))
     assert list(served.view.assumed) == ["uid-p"]
     api.delete("pods", "p")
@@ -167,10 +161,7 @@ async def test_a_pod_that_cannot_be_read_is_not_bound(api: FakeApi, served: Serv
     exists(api, "p")
     await served.follow()
 
-    async def broken(_request: web.Request) -> web.StreamResponse:
-        return status(503, "etcd is away")
-
-    api.faults.append(("GET /api/v1/namespaces/default/pods/p", broken))
+    api.fails("GET /api/v1/namespaces/default/pods/p", 503, "etcd is away")
     assert await served.binder.bind(args("p", "a")) == (
         "pod default/p cannot be read: etcd is away"
     )

@@ -198,16 +198,20 @@ async def test_a_refusal_waits_for_the_watch_which_may_be_later_than_kube_schedu
     )
 
 
+async def is_refused(session: aiohttp.ClientSession) -> None:
+    async with session.post("/filter", json=FULL) as answered:
+        assert (await answered.json())["NodeNames"] == []
+
+
 async def test_a_pod_that_is_refused_again_after_news_does_not_wait(monkeypatch):
     world = cluster()
     async with asking(world) as session:
         monkeypatch.setattr(server, "LATE_S", 0.02)
-        async with session.post("/filter", json=FULL) as first:
-            assert (await first.json())["NodeNames"] == []
+        await is_refused(session)
         world.shows(node("new"))
         monkeypatch.setattr(server, "LATE_S", 600.0)
-        async with asyncio.timeout(60), session.post("/filter", json=FULL) as second:
-            assert (await second.json())["NodeNames"] == []
+        async with asyncio.timeout(60):
+            await is_refused(session)
 
 
 async def test_a_bookmark_is_no_news(monkeypatch):
@@ -215,8 +219,7 @@ async def test_a_bookmark_is_no_news(monkeypatch):
     world = cluster()
     async with asking(world) as session:
         monkeypatch.setattr(server, "LATE_S", 0.02)
-        async with session.post("/filter", json=FULL) as first:
-            assert (await first.json())["NodeNames"] == []
+        await is_refused(session)
         world.view.observe([WatchAdvanced(1_000)], 0)
         monkeypatch.setattr(server, "LATE_S", 30.0)
         answering = asyncio.create_task(session.post("/filter", json=FULL))

@@ -8,15 +8,13 @@ from shared.kubernetes.client.client import KubeClient
 from shared.kubernetes.client.credentials import Credentials
 from shared.kubernetes.cluster import KubeCluster
 from tests.support.kube_credentials import write_kubeconfig
-from tests.unit.kubernetes.fake_api import FakeApi
+from tests.unit.kubernetes.fake_api import FakeApi, running
 
 
 @pytest.fixture
 async def api() -> AsyncIterator[FakeApi]:
-    fake = FakeApi()
-    await fake.start()
-    yield fake
-    await fake.stop()
+    async with running() as fake:
+        yield fake
 
 
 @pytest.fixture

@@ -8,7 +8,8 @@ import asyncio
 import json
 import ssl
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from typing import Any
 
 from aiohttp import web
@@ -32,6 +33,17 @@ def status(code: int, message: str, **headers: str) -> web.Response:
     """A Status object."""
     body = {"kind": "Status", "message": message, "code": code}
     return web.json_response(body, status=code, headers=headers)
+
+
+@asynccontextmanager
+async def running() -> AsyncIterator["FakeApi"]:
+    """Run a fake API server."""
+    fake = FakeApi()
+    await fake.start()
+    try:
+        yield fake
+    finally:
+        await fake.stop()
 
 
 def _name_shown(request: web.Request) -> str:
@@ -121,6 +133,14 @@ class FakeApi:
         self.log.append((self.revision, kind, what, json.loads(json.dumps(value))))
         self._changed.set()
         self._changed = asyncio.Event()
+
+    def fails(self, on: str, code: int, message: str, **headers: str) -> None:
+        """Answer the next request about `on` with this status."""
+
+        async def fail(_request: web.Request) -> web.StreamResponse:
+            return status(code, message, **headers)
+
+        self.faults.append((on, fail))
 
     async def until_watched(self, count: int) -> None:
         """Wait until so many watches are open."""

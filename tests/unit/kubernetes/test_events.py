@@ -18,7 +18,7 @@ from shared.kubernetes.writing.events import KubeEvents
 from shared.kubernetes.writing.write_concurrency import WriteWindow
 from shared.model.api_outcome import Answer
 from shared.ports.cluster import PastBind, PodRef
-from tests.unit.kubernetes.fake_api import FakeApi, status
+from tests.unit.kubernetes.fake_api import FakeApi
 from tests.unit.kubernetes.test_writing import ref, request
 
 
@@ -131,11 +131,8 @@ async def test_events_of_earlier_binds_go_last(cluster: KubeCluster, api: FakeAp
 
 
 async def test_an_event_that_is_there_already_is_not_lost(cluster: KubeCluster, api: FakeApi):
-    async def exists(_request: web.Request) -> web.Response:
-        return status(409, 'events.events.k8s.io "a.1" already exists')
-
     api.pod("a")
-    api.faults.append(("POST /apis/events.k8s.io", exists))
+    api.fails("POST /apis/events.k8s.io", 409, 'events.events.k8s.io "a.1" already exists')
     await cluster.bind([request(api, "a")])
     async with asyncio.timeout(5):
         while not cluster.events.counts.repeated:  # noqa: ASYNC110
@@ -427,10 +424,7 @@ async def test_events_are_as_few_at_a_time_as_binds(cluster: KubeCluster, api: F
 
 
 async def test_a_server_that_wants_no_events_gets_them_later(cluster: KubeCluster, api: FakeApi):
-    async def refuse(_request: web.Request) -> web.Response:
-        return status(429, "too many requests", **{"Retry-After": "1"})
-
-    api.faults.append(("events", refuse))
+    api.fails("events", 429, "too many requests", **{"Retry-After": "1"})
     cluster.events.failed(PodRef("uid-0", "default", "pod-0"), "why")
     async with asyncio.timeout(5):
         while not posted(api) or cluster.events.out:  # noqa: ASYNC110

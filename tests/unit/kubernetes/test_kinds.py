@@ -15,7 +15,7 @@ from shared.model import cluster_objects as model
 from shared.model.cluster_objects import LabelSelector
 from shared.model.columns import split
 from shared.model.objects import Requirement, SelectorTerm
-from tests.unit.kubernetes.fake_api import FakeApi, status
+from tests.unit.kubernetes.fake_api import FakeApi
 from tests.unit.kubernetes.watch import Watch
 
 APP = {"matchLabels": {"app": "a"}}
@@ -321,9 +321,6 @@ async def test_kinds_that_are_not_served_are_left_out_and_reported_once(
 
 
 async def test_a_forbidden_kind_is_an_error(cluster: KubeCluster, api: FakeApi):
-    async def forbid(_request: web.Request) -> web.Response:
-        return status(403, 'cannot list resource "csinodes"')
-
-    api.faults.append(("/csinodes", forbid))
+    api.fails("/csinodes", 403, 'cannot list resource "csinodes"')
     with pytest.raises(ApiError, match='403: cannot list resource "csinodes"'):
         await cluster.list_all("objects")

@@ -182,10 +182,7 @@ async def test_a_lease_of_another_process_is_not_released(elector, api: FakeApi,
 async def test_a_refused_release_is_reported(elector, api: FakeApi, caplog):
     first = await leads(elector("first"))
 
-    async def broken(_request: web.Request) -> web.Response:
-        return status(503, "etcd is gone")
-
-    api.faults.append(("PUT", broken))
+    api.fails("PUT", 503, "etcd is gone")
     with caplog.at_level("INFO", "muster.kube"):
         await first.release()
     assert "the lease kube-system/muster was not released: 503: etcd is gone" in caplog.text

@@ -9,7 +9,7 @@ from shared.kubernetes.cluster import KubeCluster
 from shared.model.api_outcome import Answer
 from shared.model.volumes import Choice
 from shared.ports.cluster import VolumeRequest
-from tests.unit.kubernetes.fake_api import FakeApi, status
+from tests.unit.kubernetes.fake_api import FakeApi
 
 STATIC = Choice("default", "c", "uid-c", "v", "uid-v")
 MADE = Choice("default", "c", "uid-c")
@@ -84,10 +84,7 @@ async def test_an_object_that_changed_meanwhile_is_tried_later(cluster: KubeClus
 
 @pytest.mark.parametrize(("code", "answer"), [(403, Answer.REFUSED), (500, Answer.UNKNOWN)])
 async def test_errors_of_the_server(cluster: KubeCluster, api: FakeApi, code, answer):
-    async def fail(_request: web.Request) -> web.Response:
-        return status(code, "no")
-
     volume(api)
     for method in ("GET /api/v1/persistentvolumes/", "PATCH"):
-        api.faults.append((method, fail))
+        api.fails(method, code, "no")
         assert await bind(cluster, STATIC) is answer

@@ -239,7 +239,7 @@ async def test_what_others_do_is_reported_soon(
 
     match change:
         case "their bind":
-            api.pod("b", nodeName="node-0", schedulerName="somebody-else")
+            api.pod("b", nodeName="node-0", schedulerName="another-scheduler")
         case "deletion":
             api.delete("pods", "a")
         case "termination":
@@ -443,11 +443,7 @@ async def test_a_refused_pod_gets_its_message_again_while_it_waits(
 
 async def test_an_unheard_message_is_repeated_soon(watch: Watch, api: FakeApi, monkeypatch):
     monkeypatch.setattr(refused_pods, "UNHEARD_S", 0.02)
-
-    async def fail(_request: web.Request) -> web.StreamResponse:
-        return web.json_response({}, status=500)
-
-    api.faults.append(("lonely/status", fail))
+    api.fails("lonely/status", 500, "")
     api.pod("lonely", resourceClaims=CLAIM)
     await watch.until(lambda: bool(watch.of(InputRejected)))
     await until(lambda: patches(api, "lonely") == 2)

@@ -55,11 +55,8 @@ async def test_a_conflict_from_a_failing_etcd_is_unknown(cluster: KubeCluster, a
     """The binding subresource answers 409 to whatever its storage says."""
     said = "rpc error: code = Unavailable desc = error reading from server: EOF"
 
-    async def fail(_request: web.Request) -> web.Response:
-        return status(409, f'Operation cannot be fulfilled on pods/binding "a": {said}')
-
     api.pod("a")
-    api.faults.append(("binding", fail))
+    api.fails("binding", 409, f'Operation cannot be fulfilled on pods/binding "a": {said}')
     assert await bind(cluster, request(api, "a")) == [Answer.UNKNOWN]
 
 
@@ -68,11 +65,8 @@ async def test_a_conflict_from_a_failing_etcd_is_unknown(cluster: KubeCluster, a
     [(403, Answer.REFUSED), (422, Answer.REFUSED), (500, Answer.UNKNOWN), (504, Answer.UNKNOWN)],
 )
 async def test_errors_of_the_server(cluster: KubeCluster, api: FakeApi, code, answer):
-    async def fail(_request: web.Request) -> web.Response:
-        return status(code, "no")
-
     api.pod("a")
-    api.faults.append(("binding", fail))
+    api.fails("binding", code, "no")
     assert await bind(cluster, request(api, "a")) == [answer]
 
 
