@@ -2,6 +2,7 @@
 
 import asyncio
 import random
+import socket
 from collections.abc import AsyncIterator, Awaitable, Callable
 
 import pytest
@@ -56,6 +57,26 @@ async def mortal() -> AsyncIterator[KafkaBroker]:
         yield made
     finally:
         await asyncio.to_thread(made.stop)
+
+
+@pytest.mark.slow
+async def test_a_client_starts_while_other_brokers_are_frozen(broker: KafkaBroker):
+    with (
+        socket.create_server(("127.0.0.1", 0)) as one,
+        socket.create_server(("127.0.0.1", 0)) as two,
+    ):
+        frozen = [f"127.0.0.1:{made.getsockname()[1]}" for made in (one, two)]
+        settings = KafkaSettings(
+            bootstrap=",".join([*frozen, broker.bootstrap]),
+            prefix="frozen",
+            replication_factor=1,
+            min_insync_replicas=1,
+        )
+        bus = KafkaBus(settings, {"ingest": 1})
+        try:
+            await bus.start()
+        finally:
+            await bus.close()
 
 
 @pytest.mark.slow

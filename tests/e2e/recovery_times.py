@@ -46,11 +46,11 @@ def table(found: Sequence[Recovery]) -> Iterator[str]:
     of: defaultdict[tuple[str, str], list[Recovery]] = defaultdict(list)
     for one in found:
         of[one.what, service_of(one.journal)].append(one)
-    yield f"{'hurt':10}{'service':12}{'times':>6}{'in flight':>10}{'claims':>24}{'acts':>24}"
+    yield f"{'hurt':20}{'service':12}{'times':>6}{'in flight':>10}{'claims':>24}{'acts':>24}"
     for (what, service), rows in of.items():
         least = min(one.in_flight for one in rows)
         claims, acts = _span([one.claims_s for one in rows]), _span([one.acts_s for one in rows])
-        yield f"{what:10}{service:12}{len(rows):6}{least:10}{claims:>24}{acts:>24}"
+        yield f"{what:20}{service:12}{len(rows):6}{least:10}{claims:>24}{acts:>24}"
 
 
 def _span(found: Sequence[float | None]) -> str:

@@ -19,8 +19,8 @@ from loadtest.processes import Child, ProcessMesh
 from muster.app.journals import all_journals, partitions
 from muster.checker.check import Report, check
 from muster.checker.inputs.history import ClusterHistory, PodTruth
+from muster.cli.addresses.bus import parse_bus
 from shared.bus.kafka.bus import KafkaBus
-from shared.bus.kafka.settings import KafkaSettings
 from shared.model.columns import split
 from shared.model.ids import QUEUEING
 from shared.model.world import World
@@ -60,14 +60,16 @@ class Trial:
         settings: Sequence[str] = (),
         commands: Mapping[str, Sequence[str]] | None = None,
         metrics: Mapping[str, int] | None = None,
+        query: str = "",
     ) -> None:
+        """`bootstrap` and `query` are those of the address of `--bus`."""
         self.world: World = load_world([world], Choice()).world
         self.total = sum(len(split(arrival.pods.uids)) for arrival in self.world.arrivals)
         self.placements = placements
-        prefix = folder.name
+        bus = f"kafka://{bootstrap}/{folder.name}?{query}"
         self.mesh = ProcessMesh(
             folder,
-            f"kafka://{bootstrap}/{prefix}",
+            bus,
             [world],
             placements,
             settings,
@@ -75,10 +77,9 @@ class Trial:
             snapshot_s=SNAPSHOT_S,
             metrics=metrics or {},
         )
-        settings_of_one = KafkaSettings(
-            bootstrap=bootstrap, prefix=prefix, replication_factor=1, min_insync_replicas=1
-        )
-        self.bus = KafkaBus(settings_of_one, partitions(placements))
+        kafka = parse_bus(bus).kafka
+        assert kafka is not None
+        self.bus = KafkaBus(kafka, partitions(placements))
         self.hurts: list[Hurt] = []
         self.happened: list[Happened] = []
 

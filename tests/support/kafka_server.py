@@ -151,6 +151,21 @@ class KafkaServer:
         if self._process is not None:
             self._process.kill()
 
+    def pause(self) -> None:
+        """Stop the process: connections stay open, and nothing answers."""
+        assert self._process is not None
+        self._process.pause()
+
+    def resume(self) -> None:
+        """Continue the process."""
+        assert self._process is not None
+        self._process.resume()
+
+    @property
+    def runs(self) -> bool:
+        """Return whether the broker was started and has not ended."""
+        return self._process is not None and self._process.running
+
     def stop(self) -> None:
         """See KafkaBroker."""
         # The data is deleted too, so an orderly end would be wasted time.

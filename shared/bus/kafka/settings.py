@@ -17,8 +17,10 @@ T = TypeVar("T")
 class KafkaSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A cluster and how to connect to it. Files are read when a client starts.
 
-    The defaults keep acknowledged records through the loss of one broker of three. `gather_ms`: the
-    pause between fetches, so that more records come in one.
+    The defaults keep acknowledged records through the loss of one broker of three.
+    `request_timeout_ms` is less than half of `connect_timeout_ms`, so that a frozen broker leaves
+    time to connect to another. `gather_ms`: the pause between fetches, so that more records come in
+    one.
     """
 
     bootstrap: str
@@ -35,7 +37,7 @@ class KafkaSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     sasl_username: str | None = None
     sasl_password_file: str | None = None
     connect_timeout_ms: int = 10_000
-    request_timeout_ms: int = 10_000
+    request_timeout_ms: int = 4_000
     append_timeout_ms: int = 10_000
     gather_ms: int = 1
 

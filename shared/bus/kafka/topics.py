@@ -56,9 +56,20 @@ def topic_settings(settings: KafkaSettings) -> dict[str, str]:
 async def ensure_topics(settings: KafkaSettings, partitions: Mapping[str, int]) -> None:
     """Create missing topics of the services and check all. `partitions` is by service.
 
-    Raises BusUnavailable if the cluster cannot be reached or a topic differs.
+    Raises BusUnavailable if the cluster cannot be reached or a topic differs. The library picks a
+    broker by chance, and one may be frozen, so there are as many attempts as brokers.
     """
     wanted = {settings.topic(service): count for service, count in partitions.items()}
+    for left in reversed(range(len(settings.bootstrap.split(",")))):
+        try:
+            await _ensure(settings, wanted)
+            return
+        except BusUnavailable as error:
+            if not left or isinstance(error, TopicDiffers):
+                raise
+
+
+async def _ensure(settings: KafkaSettings, wanted: Mapping[str, int]) -> None:
     admin = AIOKafkaAdminClient(**settings.client_arguments())
     try:
         await settings.reach(admin.start())
