@@ -1,10 +1,11 @@
 """Inter-pod rules in a cycle: which apply to a signature, and single cycles that keep them.
 
-A pick changes the scores of every node of a domain, so there is no batch shortcut: k pods are k
-cycles over arrays. Counts of the pods placed in between are kept beside the table's.
+A pick changes the scores of every node of a domain: k pods are k cycles over arrays. Counts of the
+pods placed in between are kept beside the table's. grouped_cycles.py has shorter arrays.
 """
 
 from collections.abc import Iterable, Iterator
+from copy import copy
 from typing import NamedTuple
 
 import numpy as np
@@ -29,7 +30,7 @@ from shared.scheduling.plugins.volume_binding import VolumeBinding
 from shared.scheduling.plugins.volume_restrictions import VolumeRestrictions
 from shared.scheduling.plugins.volume_zone import VolumeZone
 from shared.scheduling.table.counters import Counts
-from shared.scheduling.table.layout import I64, INFEASIBLE, Mask, NominatedPods, Totals
+from shared.scheduling.table.layout import I16, I64, INFEASIBLE, Mask, NominatedPods, Totals
 from shared.scheduling.table.other_shards import OtherShards
 from shared.scheduling.table.picks import Pick
 from shared.scheduling.table.table import NodeTable
@@ -123,6 +124,7 @@ class Rules:
         self._affinity_weight = profile.weight(inter_pod_affinity.NAME)
         if profile.ignores_preferred_terms and not sig.spec.pods_preferred:
             self._affinity_weight = 0
+        self.kinds: tuple[StaticResult, I16 | None] | None = None  # kept by grouped_cycles.grouped
 
     @property
     def are_of_volumes(self) -> bool:
@@ -135,6 +137,22 @@ class Rules:
     def apply(self) -> bool:
         """Return whether there are any rules."""
         return not self.are_of_volumes or self.volumes.apply
+
+    def columns(self) -> list[I64 | Mask]:
+        """Return what tells nodes apart for spread and affinity, besides counts."""
+        return [*(() if self.spread is None else self.spread.columns()), *self.affinity.columns()]
+
+    def read_by_node(self) -> list[int]:
+        """Return the counters of which they read single nodes, not domains."""
+        spread = () if self.spread is None else self.spread.read_by_node()
+        return list(dict.fromkeys((*spread, *self.affinity.read_by_node())))
+
+    def among(self, rows: I64) -> "Rules":
+        """Return the same rules with these nodes only."""
+        found = copy(self)
+        found.spread = None if self.spread is None else self.spread.among(rows)
+        found.affinity = self.affinity.among(rows)
+        return found
 
     def counted(self, counts: Counts) -> tuple[RuleCount, ...]:
         """Return what the rules count on the nodes of this table, for other shards."""
@@ -172,8 +190,17 @@ class Rules:
     def refused(self, counts: Counts, before: Counts | None = None) -> Mask:
         """Return the nodes that any rule refuses."""
         found = np.zeros(counts.nodes, np.bool_)
-        for rule in self.refusals(counts, before):
-            found |= rule.refused
+        start = before or counts
+        for name in self._filters:
+            if name == pod_topology_spread.NAME:
+                if self.spread is not None and self.spread.hard:
+                    found |= self.spread.refused(counts, start)
+            elif name == inter_pod_affinity.NAME:
+                if not self.affinity.skips(start):
+                    found |= self.affinity.refused(counts)
+            else:
+                for _, refused, _ in self.volumes.refusals(name, counts, start):
+                    found |= refused
         return found
 
     def scores(self, counts: Counts, feasible: Mask) -> list[tuple[str, int, I64]]:

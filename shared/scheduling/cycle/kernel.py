@@ -7,6 +7,7 @@ a result.
 import numpy as np
 from msgspec.structs import replace
 
+from shared.scheduling.cycle.grouped_cycles import grouped
 from shared.scheduling.cycle.inter_pod_rules import (
     Rules,
     SingleCycles,
@@ -219,7 +220,8 @@ class Kernel:
         k: int,
         nominated_pods: NominatedPods | None,
     ) -> Picks:
-        cycles = _cycles(table, sig, rules, self._row(table, sig, once=False), nominated_pods)
+        row = self._row(table, sig, once=False)
+        cycles = grouped(_cycles(table, sig, rules, row, nominated_pods))
         picks: list[Pick] = []
         while len(picks) < k and (pick := cycles.next()) is not None:
             picks.append(pick)

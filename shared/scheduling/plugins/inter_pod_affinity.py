@@ -5,6 +5,8 @@ their preferred terms; their required affinity attracts with weight 1. Namespace
 differently in the pod's own terms and in those of existing pods (see selectors.sought).
 """
 
+from collections.abc import Iterator
+from copy import copy
 from typing import NamedTuple
 
 import numpy as np
@@ -50,10 +52,15 @@ class _Term(NamedTuple):
     elsewhere: I64 | None = None
     is_elsewhere: bool = False  # on any node of another shard
 
+    @property
+    def reads_nodes(self) -> bool:
+        """Return whether `by_node` reads each node alone."""
+        return self.domains.alone and self.elsewhere is None
+
     def by_node(self, counts: Counts) -> I64 | I32:
         """Return how many of them are in each node's domain; 0 for nodes in none."""
         if self.elsewhere is None:
-            return self.domains.by_node(counts.row(self.counter))
+            return self.domains.by_node(counts, self.counter)
         found: I64 = (self.sums(counts) + self.elsewhere)[self.domains.place]
         return found
 
@@ -68,7 +75,7 @@ class _Term(NamedTuple):
     def is_here(self, counts: Counts) -> bool:
         """Return whether any of the pods is on a node of this table with the key."""
         row = counts.row(self.counter)
-        return bool(row.any() if self.domains.anywhere else row[~self.domains.absent].any())
+        return bool(np.count_nonzero(row if self.domains.anywhere else row[~self.domains.absent]))
 
 
 class _Elsewhere(_Term):
@@ -185,6 +192,28 @@ class Affinity:
                 found.append(RuleCount(rule, 0, key, values, total))
         return found
 
+    def columns(self) -> Iterator[I64 | Mask]:
+        """Yield what tells nodes apart besides counts, shape (n,) each."""
+        for one in (*self.affine, *self.anti, *self.opposed, *self.scored):
+            if not one.reads_nodes:
+                yield from one.domains.columns()
+
+    def read_by_node(self) -> list[int]:
+        """Return the counters of which the terms read single nodes, not domains."""
+        terms = (*self.affine, *self.anti, *self.opposed, *self.scored)
+        return [one.counter for one in terms if one.reads_nodes]
+
+    def among(self, rows: I64) -> "Affinity":
+        """Return the same terms with these nodes only."""
+
+        def reduced(terms: list[_Term]) -> list[_Term]:
+            return [one._replace(domains=one.domains.among(rows)) for one in terms]
+
+        found = copy(self)
+        found.affine, found.anti = reduced(self.affine), reduced(self.anti)
+        found.opposed, found.scored = reduced(self.opposed), reduced(self.scored)
+        return found
+
     def skips(self, counts: Counts) -> bool:
         """Return whether PreFilter skips the plugin in this cycle: no pod can refuse it. Nominated
         pods are not considered then, as in kube-scheduler.
@@ -208,6 +237,13 @@ class Affinity:
         existing &= ~(not_affine | anti)
         return not_affine, anti, existing
 
+    def refused(self, counts: Counts) -> Mask:
+        """Return the nodes that `refusals` has for any reason."""
+        found = self._not_affine(counts) if self.affine else np.zeros(counts.nodes, np.bool_)
+        for one in (*self.anti, *self.opposed):
+            found = found | (one.by_node(counts) > 0)
+        return found
+
     def _not_affine(self, counts: Counts) -> Mask:
         refused = self.affine[0].domains.absent
         for one in self.affine[1:]:
@@ -229,7 +265,7 @@ class Affinity:
         found = np.zeros(len(raw), np.int64)
         among = raw[feasible]
         if len(among):
-            lowest, highest = int(among.min()), int(among.max())
+            lowest, highest = int(among[among.argmin()]), int(among[among.argmax()])
             if highest > lowest:
                 share = (among - lowest).astype(np.float64) / float(highest - lowest)
                 found[feasible] = (100.0 * share).astype(np.int64)

@@ -4,7 +4,8 @@ Source: KEP-895 and its successors; kube-scheduler 1.35's formulas. Only pods of
 that are not terminating count, on nodes that have all keys and that the pod could go to.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from copy import copy
 from decimal import Context, Decimal
 from functools import cache
 from typing import NamedTuple
@@ -109,6 +110,30 @@ class Spread:
             *(rule, counter, trials_only, int(itself), domains, there, enough, elsewhere, least)
         )
 
+    def columns(self) -> Iterator[I64 | Mask]:
+        """Yield what tells nodes apart besides counts, shape (n,) each."""
+        yield self.has_keys
+        for hard in self.hard:
+            yield from hard.domains.columns()
+        for soft in self.soft:
+            if soft.rule.topology_key == HOSTNAME:
+                yield soft.domains.absent
+            else:
+                yield from soft.domains.columns()
+
+    def read_by_node(self) -> list[int]:
+        """Return the counters of which the constraints read single nodes, not domains."""
+        soft = (one for one in self.soft if one.rule.topology_key == HOSTNAME)
+        return [one.counter for one in soft if one.counter != NO_COUNTER]
+
+    def among(self, rows: I64) -> "Spread":
+        """Return the same constraints with these nodes only."""
+        found = copy(self)
+        found.has_keys = self.has_keys[rows]
+        found.hard = [one._replace(domains=one.domains.among(rows)) for one in self.hard]
+        found.soft = [one._replace(domains=one.domains.among(rows)) for one in self.soft]
+        return found
+
     def refusals(self, counts: Counts, before: Counts) -> tuple[Mask, Mask]:
         """Return the nodes without a key, and those where the skew would be too large: each is
         refused by the first constraint it violates. `before`: the counts at the beginning of the
@@ -117,17 +142,20 @@ class Spread:
         nodes = counts.nodes
         missing, skewed = np.zeros(nodes, np.bool_), np.zeros(nodes, np.bool_)
         for one in self.hard:
-            domains = one.domains
+            absent = one.domains.absent
             passed = ~(missing | skewed)
-            missing |= passed & domains.absent
-            row = _row(counts, one.counter)
-            # An empty selector counts no pod at the beginning of a cycle, and every pod after it.
-            sums = domains.sums(row - _row(before, one.counter) if one.trials_only else row)
-            sums += one.elsewhere
-            lowest = _lowest(one, sums) if one.enough else 0
-            beyond = sums + (one.itself - lowest) > one.rule.max_skew
-            skewed |= passed & ~domains.absent & beyond[domains.place]
+            missing |= passed & absent
+            skewed |= passed & ~absent & _beyond(one, counts, before)[one.domains.place]
         return missing, skewed
+
+    def refused(self, counts: Counts, before: Counts) -> Mask:
+        """Return the nodes that `refusals` has for any reason."""
+        found = np.zeros(counts.nodes, np.bool_)
+        for one in self.hard:
+            beyond = _beyond(one, counts, before)
+            beyond[0] = True  # the nodes without the key
+            found |= beyond[one.domains.place]
+        return found
 
     def scores(self, counts: Counts, feasible: Mask) -> I64:
         """Return 0..100 for each feasible node, more for domains with fewer pods; 0 for nodes
@@ -139,22 +167,22 @@ class Spread:
         among = raw[scored]
         if not len(among):
             return found
-        lowest, highest = int(among.min()), int(among.max())
+        lowest, highest = int(among[among.argmin()]), int(among[among.argmax()])
         found[scored] = 100 if not highest else 100 * (highest + lowest - among) // highest
         return found
 
     def _raw(self, counts: Counts, scored: Mask) -> F64:
         raw = np.zeros(len(scored))
         for one in self.soft:
-            row = _row(counts, one.counter)
-            place = one.domains.place
+            place, row = one.domains.place, _row(counts, one.counter)
             if one.rule.topology_key == HOSTNAME:
-                size, matching = int(np.count_nonzero(scored)), row.astype(np.int64)
+                each = row if one.counter == NO_COUNTER else counts.each(one.counter)
+                size, matching = counts.number(scored), each.astype(np.int64)
             else:
                 size = int(np.count_nonzero(np.bincount(place[scored])))
                 matching = (one.domains.sums(row) + one.elsewhere)[place]
             score = matching * _ln(size + 2) + float(one.rule.max_skew - 1)
-            raw += np.where(one.domains.absent, 0.0, score)
+            raw += score if one.domains.anywhere else np.where(one.domains.absent, 0.0, score)
         return raw
 
     def counted(self, counts: Counts) -> list[RuleCount]:
@@ -179,11 +207,23 @@ class Spread:
         return found
 
 
+def _beyond(one: _Hard, counts: Counts, before: Counts) -> Mask:
+    """Return the domains where the skew would be too large, shape (width,)."""
+    row = _row(counts, one.counter)
+    # An empty selector counts no pod at the beginning of a cycle, and every pod after it.
+    sums = one.domains.sums(row - _row(before, one.counter) if one.trials_only else row)
+    sums += one.elsewhere
+    lowest = _lowest(one, sums) if one.enough else 0
+    beyond: Mask = sums + (one.itself - lowest) > one.rule.max_skew
+    return beyond
+
+
 def _lowest(one: _Hard, sums: I64) -> int:
     """Return the fewest pods of a domain, on any shard; 0 if there is no domain."""
-    here = [int(sums[one.there].min())] if one.there.any() else []
-    elsewhere = [] if one.lowest_elsewhere is None else [one.lowest_elsewhere]
-    return min((*here, *elsewhere), default=0)
+    among = sums[one.there]
+    here = int(among[among.argmin()]) if len(among) else one.lowest_elsewhere
+    elsewhere = here if one.lowest_elsewhere is None else one.lowest_elsewhere
+    return 0 if here is None or elsewhere is None else min(here, elsewhere)
 
 
 def _all_keys(table: NodeTable, rules: list[SpreadConstraint]) -> Mask:

@@ -12,7 +12,7 @@ import numpy as np
 
 from shared.model.objects import HOSTNAME, PodSpec, Selector
 from shared.model.volumes import ClaimUse
-from shared.scheduling.table.layout import I32, I64
+from shared.scheduling.table.layout import I32, I64, Mask
 from shared.scheduling.table.multiset import add
 from shared.scheduling.table.selectors import (
     Matcher,
@@ -130,6 +130,14 @@ class Counts:
         """Return one counter on every node, shape (n,). Read-only for the caller."""
         changed = self._changed.get(at)
         return self._table_counts[at] if changed is None else changed
+
+    def each(self, at: int) -> I32:
+        """Return one counter on each node, for rules that read no domain. Read-only."""
+        return self.row(at)
+
+    def number(self, among: Mask) -> int:
+        """Return the number of these nodes, which are feasible."""
+        return int(np.count_nonzero(among))
 
     def move(self, sig: "Signature", row: int, sign: int = 1) -> None:
         """Add (or remove) a pod of the signature on a node."""

@@ -1,9 +1,11 @@
 """Sums over topology domains: nodes with the same value of a label."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from copy import copy
 
 import numpy as np
 
+from shared.scheduling.table.counters import Counts
 from shared.scheduling.table.labels import LabelColumn
 from shared.scheduling.table.layout import I32, I64, Mask
 
@@ -13,7 +15,7 @@ class Domains:
     domain have 0 for them, at place 0.
     """
 
-    __slots__ = ("_alone", "_codes", "absent", "anywhere", "counted", "place", "width")
+    __slots__ = ("_codes", "absent", "alone", "anywhere", "counted", "place", "width")
 
     def __init__(
         self, column: LabelColumn, counted: Mask | None = None, *, absent_is_empty: bool = False
@@ -30,7 +32,21 @@ class Domains:
         self.counted = self.place if counted is None else np.where(counted, self.place, 0)
         self.anywhere = not self.absent.any()  # every node is in a domain
         # No two nodes share a domain, as with hostnames: each is its own sum.
-        self._alone = self.width == len(self.place) + 1 and self.anywhere and counted is None
+        self.alone = self.width == len(self.place) + 1 and self.anywhere and counted is None
+
+    def columns(self) -> Iterator[I64 | Mask]:
+        """Yield what tells nodes apart, shape (n,) each."""
+        yield self.place
+        yield self.absent
+        if self.counted is not self.place:
+            yield self.counted == self.place
+
+    def among(self, rows: I64) -> "Domains":
+        """Return the same domains with these nodes only."""
+        found = copy(self)
+        found.place, found.absent = self.place[rows], self.absent[rows]
+        found.counted = self.counted[rows]
+        return found
 
     def sums(self, counts: I32) -> I64:
         """Return the sum of the counted nodes of each domain, shape (width,)."""
@@ -38,11 +54,11 @@ class Domains:
         found[0] = 0
         return found
 
-    def by_node(self, counts: I32) -> I64 | I32:
+    def by_node(self, counts: Counts, at: int) -> I64 | I32:
         """Return the sum of each node's domain, shape (n,); 0 for nodes in none."""
-        if self._alone:
-            return counts
-        found: I64 = self.sums(counts)[self.place]
+        if self.alone:
+            return counts.each(at)
+        found: I64 = self.sums(counts.row(at))[self.place]
         return found
 
     def there(self) -> Mask:
