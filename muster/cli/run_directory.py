@@ -10,11 +10,13 @@ DIR/identity        of a live run: its name as a leader
 
 import json
 import logging
+from itertools import count
 from pathlib import Path
 from typing import Any
 
 from muster.cli.errors import UsageFault
 from muster.cli.output import json_text
+from shared.bus.sqlite.file import locked
 
 JOURNALS = "journals.db"
 SNAPSHOTS = "snapshots"
@@ -39,11 +41,36 @@ def new_run(folder: Path, meta: dict[str, Any]) -> None:
 
 
 def continued_run(folder: Path, meta: dict[str, Any]) -> None:
-    """Open the folder of a run that continues. Raises UsageFault when it is another run."""
-    if not (folder / META).exists():
-        _make(folder, meta)
-    elif read_meta(folder) != meta:
-        raise UsageFault(f"--run-dir {folder}: holds another run; name another folder")
+    """Open the folder of a run that continues. A run of another number of shards is set aside, and
+    a new one begins. Raises UsageFault when the folder holds any other run.
+    """
+    if (folder / META).exists():
+        found = read_meta(folder)
+        if found == meta:
+            return
+        if {**found, "placements": meta["placements"]} != meta:
+            raise UsageFault(f"--run-dir {folder}: holds another run; name another folder")
+        _set_aside(folder, found["placements"], meta["placements"])
+    _make(folder, meta)
+
+
+def _set_aside(folder: Path, before: int, now: int) -> None:
+    """Rename the folder, so that its run can still be read. Its name as a leader goes with it: if a
+    bind of that run is under way, it lands before the Lease expires. Raises UsageFault.
+    """
+    numbered = (Path(f"{folder}.{number}") for number in count(1))
+    aside = next(path for path in numbered if not path.exists())
+    with locked(folder / JOURNALS) as is_free:
+        if not is_free:
+            raise UsageFault(f"--run-dir {folder}: in use by another process; stop it first")
+        try:
+            folder.rename(aside)
+        except OSError as error:
+            raise UsageFault(
+                f"--run-dir {folder}: holds a run with -p {before}, and cannot be renamed "
+                f"({error.strerror}): name another folder"
+            ) from error
+    log.info("%s: a new run with -p %d; the one with -p %d is %s", folder, now, before, aside)
 
 
 def _make(folder: Path, meta: dict[str, Any]) -> None:
