@@ -63,6 +63,27 @@ def identity_in(folder: Path) -> str:
 
 
 @dataclass(frozen=True)
+class Leadership:
+    """Of this process: `begun` is set when it leads, `is_known` when it leads or stands by. `lost`
+    fails with Fault when another process leads after that.
+    """
+
+    begun: asyncio.Event
+    is_known: asyncio.Event
+    lost: asyncio.Future[None]
+
+    async def begin(self) -> None:
+        """Wait until this process leads. Raises what ended its candidacy."""
+        waiting = asyncio.create_task(self.begun.wait())
+        try:
+            await asyncio.wait((waiting, self.lost), return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            waiting.cancel()
+        if self.lost.done():
+            self.lost.result()
+
+
+@dataclass(frozen=True)
 class Candidate:
     """A process that decides while it holds the Lease, or always without an election.
 
@@ -78,14 +99,17 @@ class Candidate:
     @asynccontextmanager
     async def leading(
         self, cluster: KubeCluster, on_status: Callable[[str], None]
-    ) -> AsyncIterator[asyncio.Future[None]]:
-        """Wait until this process leads, and lead until the context ends. The yielded future fails
-        with Fault when another process leads; from then on nothing is written to the cluster.
-        `on_status` is called with each new state in words.
+    ) -> AsyncIterator[Leadership]:
+        """Stand by, and lead from when it is possible until the context ends. Before and after that
+        nothing is written to the cluster, except for events of what this process did. `on_status`
+        is called with each new state in words.
         """
+        begun, is_known = asyncio.Event(), asyncio.Event()
         if self.election is None:
             on_status("no election")
-            yield asyncio.get_running_loop().create_future()
+            begun.set()
+            is_known.set()
+            yield Leadership(begun, is_known, asyncio.get_running_loop().create_future())
             return
         # A separate connection, so that many binds at once do not delay the Lease.
         client = KubeClient(Credentials(self.kubeconfig))
@@ -94,21 +118,29 @@ class Candidate:
         def stand_by(why: str) -> None:
             log.info("stands by (%s): %s", self.election, why)
             on_status(f"stands by ({self.election}): {why}")
+            is_known.set()
 
-        try:
+        async def lead() -> None:
             await elector.acquire(stand_by)
             log.info("leads (%s) as %s", self.election, self.identity)
             on_status(f"leads ({self.election})")
-            cluster.client.may_write = elector.may_write
-            keeping = asyncio.create_task(_keep(elector), name="lease")
-            try:
-                yield keeping
-            finally:
-                keeping.cancel()
-                await asyncio.gather(keeping, return_exceptions=True)
-                if not self.is_shared:
-                    await elector.release()
+            begun.set()
+            is_known.set()
+            await _keep(elector)
+
+        cluster.client.may_write = elector.may_write
+        leading = asyncio.create_task(lead(), name="lease")
+        try:
+            yield Leadership(begun, is_known, leading)
         finally:
+            # Only events of what this process did are left to write.
+            is_ours = begun.is_set() and not leading.done()
+            leading.cancel()
+            await asyncio.gather(leading, return_exceptions=True)
+            if not self.is_shared:
+                if is_ours:
+                    cluster.client.may_write = None
+                await elector.release()
             await client.close()
 
 

@@ -21,12 +21,13 @@ from muster.cli.output import Time, time_of
 from services.queueing.core.state import QueueingState
 from services.queueing.core.transitions import Pod
 from services.queueing.core.waiting.messages import gang_message, parked_message
-from shared.model.ids import INGEST
+from shared.model.ids import INGEST, QUEUEING, JournalName
 from shared.model.text import counted
 from shared.scheduling.api.custom.failures import Failure, failures
 
 if TYPE_CHECKING:
     # Its client takes 120 ms to import, which only those who use it should pay.
+    from muster.app.leader_election import Leadership
     from shared.kubernetes.cluster import KubeCluster
 
 TICK_S = 0.2
@@ -92,12 +93,12 @@ class LiveSummary(Struct, kw_only=True):
 
 @dataclass
 class LiveRunner:
-    """One run. `show` is called a few times a second; the run ends when `lost` fails."""
+    """One run. `show` is called a few times a second while it leads; it ends when that is lost."""
 
     cluster: "KubeCluster"
     mesh: Mesh
     show: Callable[[Standing], None]
-    lost: asyncio.Future[None]
+    leadership: "Leadership"
     _marks: list[tuple[float, int]] = field(default_factory=list)
     _reasons: list[tuple[int, str]] = field(default_factory=list)
     _reasons_due_s: float = 0.0
@@ -109,27 +110,46 @@ class LiveRunner:
         for number in (signal.SIGINT, signal.SIGTERM):
             loop.add_signal_handler(number, stopped.set)
         journals = all_journals(self.mesh.placements)
-        mesh = asyncio.create_task(self.mesh.serve(journals, self._caught_up))
-        began_s = loop.time()
-        standing = Standing()
+        mesh = asyncio.create_task(self._serve(journals))
+        began_s, standing = loop.time(), Standing()
         try:
             while not stopped.is_set():
                 check_mesh(mesh)
-                if self.lost.done():
-                    self.lost.result()
-                self.show(self._standing(loop.time() - began_s))
+                if self.leadership.lost.done():
+                    self.leadership.lost.result()
+                if self.leadership.begun.is_set():
+                    self.show(self._standing(loop.time() - began_s))
+                else:
+                    began_s = loop.time()
                 with contextlib.suppress(TimeoutError):
                     async with asyncio.timeout(TICK_S):
                         await stopped.wait()
-            self._reasons_due_s = 0.0
-            standing = self._standing(loop.time() - began_s)
         finally:
+            await self.mesh.end(QUEUEING)
+            await self.cluster.finish()
+            if stopped.is_set():
+                self._reasons_due_s = 0.0
+                standing = self._standing(loop.time() - began_s)
             mesh.cancel()
             await asyncio.gather(mesh, return_exceptions=True)
             await asyncio.gather(*(owner.close() for owner in self.mesh.owners()))
-            await self.cluster.close()
-        standing.requests = self._requests()
         return standing
+
+    async def _serve(self, journals: list[JournalName]) -> None:
+        """Serve when this process leads; a new run before that, too, except that it decides
+        nothing: it has read the cluster when it is to lead.
+        """
+        await self.leadership.is_known.wait()
+        if (await self.mesh.bus_of(INGEST).bounds(INGEST))[1]:
+            await self.leadership.begun.wait()
+        if not self.leadership.begun.is_set():
+            self.mesh.leads = self._leads
+        await self.mesh.serve(journals, self._caught_up)
+
+    async def _leads(self) -> None:
+        """Wait until this process leads and has read what the one before it did."""
+        await self.leadership.begun.wait()
+        await self.cluster.catch_up()
 
     async def _caught_up(self) -> None:
         """Wait until a resumed run has read the changes since it ended: decided before that, it
@@ -152,7 +172,7 @@ class LiveRunner:
         first_s, first = self._marks[0]
         rate = (bound - first) / (seconds - first_s) if seconds > first_s else 0.0
         standing = Standing(seconds, bound=bound, bound_per_s=rate)
-        standing.requests = self._requests()
+        standing.requests = self.requests()
         standing.left_out = self.cluster.left_out.counts()
         standing.plugin_failures = failures()
         member = self.mesh.members.get("queueing/0")
@@ -161,7 +181,8 @@ class LiveRunner:
             standing.reasons = self._why(member.owner.state)
         return standing
 
-    def _requests(self) -> dict[str, int]:
+    def requests(self) -> dict[str, int]:
+        """Return the counts of requests and of snapshots that cannot be used."""
         counts, events = self.cluster.writes.counts, self.cluster.events.counts
         return {
             "busy": counts.busy,

@@ -127,6 +127,7 @@ class MeshMember(Member):
 class Mesh:
     """The parts that members share. `bus_of` makes a bus client for each member; `shared_bus`
     closes the store below when the mesh ends. `follow` gets each owner that has just claimed.
+    `leads` waits until this process leads: before that nothing is decided about a new world.
     """
 
     bus_of: Callable[[JournalName], Bus]
@@ -143,7 +144,9 @@ class Mesh:
     extender_calls: ExtenderCalls | None = None
     binders: Binders | None = None
     follow: Callable[[Owner[Any]], None] | None = None
+    leads: Callable[[], Awaitable[object]] | None = None
     members: dict[str, MeshMember] = field(default_factory=dict)
+    _tasks: dict[str, asyncio.Task[None]] = field(default_factory=dict)
 
     def member(self, journal: JournalName) -> MeshMember:
         """Return a member for one journal. Its owner starts with empty memory in each term."""
@@ -172,7 +175,7 @@ class Mesh:
 
     def _shell(self, journal: JournalName) -> Shell:
         if journal.startswith("ingest/"):
-            return IngestShell(self.cluster)
+            return IngestShell(self.cluster, self.leads)
         if journal.startswith("binding/"):
             return BindingShell(self.cluster, self.binders, self.extender_calls)
         if journal.startswith("placement/") and self.extender_calls is not None:
@@ -197,12 +200,19 @@ class Mesh:
                     await self._look(member)
             async with asyncio.TaskGroup() as group:
                 for journal, member in self.members.items():
-                    group.create_task(member.serve(), name=journal)
+                    self._tasks[journal] = group.create_task(member.serve(), name=journal)
                     if caught_up is not None and journal == INGEST:
                         await caught_up()
         finally:
             # Other code in this process may need other collector settings than a mesh.
             gc.set_threshold(*before)
+
+    async def end(self, journal: JournalName) -> None:
+        """Stop serving one journal; the others go on."""
+        task = self._tasks.get(journal)
+        if task is not None:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
 
     async def _look(self, member: Member) -> None:
         owner = member.make_owner()

@@ -92,9 +92,11 @@ class SchedulerCollector(Collector):
         )
         for owner in self._owners():
             if isinstance(owner.state, QueueingState):
+                # The pods of a process that stands by wait for another one.
+                is_open = not owner.state.listing_ms
                 for queue, codes in QUEUES.items():
                     counts = owner.state.pods.counts
-                    pending.add_metric([queue], sum(counts[code] for code in codes))
+                    pending.add_metric([queue], is_open * sum(counts[code] for code in codes))
                 for labels, count in sorted(_unschedulable(owner.state).items()):
                     unschedulable.add_metric(labels, count)
         yield from (pending, unschedulable)

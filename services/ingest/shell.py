@@ -8,7 +8,7 @@ cluster's revision fell: then etcd was restored, and everything is listed.
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 
 from services.ingest.grouping import grouped, pods_of
 from shared.events.base import Event
@@ -17,6 +17,7 @@ from shared.events.observed import (
     BudgetsSeen,
     ClusterRestored,
     GangsSeen,
+    LeadSeen,
     ListBegan,
     ListEnded,
     NodesSeen,
@@ -41,12 +42,15 @@ log = logging.getLogger("muster.ingest")
 class IngestShell:
     """The watcher of one owner."""
 
-    def __init__(self, cluster: Cluster) -> None:
-        """Do nothing before `start`."""
-        self._cluster = cluster
+    def __init__(
+        self, cluster: Cluster, leads: Callable[[], Awaitable[object]] | None = None
+    ) -> None:
+        """Do nothing before `start`. `leads` waits until this process leads; None: it does."""
+        self._cluster, self._leads = cluster, leads
         self._owner: OwnerPort | None = None
         self._task: asyncio.Task[None] | None = None
         self._watching: asyncio.Task[None] | None = None
+        self._standing_by: asyncio.Task[None] | None = None
         self._asked: dict[str, bool] = {}
         self._since = 0
         self._marks: dict[str, int] = {}
@@ -65,7 +69,10 @@ class IngestShell:
         if OBJECTS in self._cluster.kinds and not owner.state.listed_objects:
             # The journal may be older than this kind.
             self._asked[OBJECTS] = True
-        self._task = asyncio.get_running_loop().create_task(self._run())
+        loop = asyncio.get_running_loop()
+        self._task = loop.create_task(self._run())
+        if self._leads is not None:
+            self._standing_by = loop.create_task(self._stand_by(self._leads()))
 
     def effect(self, effect_id: EffectId, effect: Event) -> None:
         """List the kinds that the core requests; the watch rests meanwhile."""
@@ -82,10 +89,11 @@ class IngestShell:
     async def stop(self) -> None:
         """Stop submitting observations."""
         self._owner = None
-        task, self._task = self._task, None
-        if task is not None:
+        tasks = [task for task in (self._task, self._standing_by) if task is not None]
+        self._task = self._standing_by = None
+        for task in tasks:
             task.cancel()
-            await asyncio.gather(task, return_exceptions=True)
+        await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _run(self) -> None:
         while True:
@@ -114,7 +122,13 @@ class IngestShell:
 
     async def _session(self) -> None:
         """Watch until an error, or until a list is requested."""
-        await self._submit(WorldOpened(await self._cluster.identity()))
+        opened = WorldOpened(await self._cluster.identity())
+        if self._leads is not None:
+            await self._submit(opened, LeadSeen(False))
+        elif self._owner is not None and self._owner.state.stands_by:
+            await self._submit(opened, LeadSeen(True))
+        else:
+            await self._submit(opened)
         if not self._since:
             # No earlier watch covers the first lists: if one of them failed, objects in the others
             # may be deleted by the time the watch begins.
@@ -134,6 +148,12 @@ class IngestShell:
                 self._watching.cancel()
                 await asyncio.gather(self._watching, return_exceptions=True)
                 self._watching = None
+
+    async def _stand_by(self, leads: Awaitable[object]) -> None:
+        """Submit that this process leads when it does."""
+        await leads
+        self._leads = None
+        await self._submit(LeadSeen(True))
 
     async def _notice_restored(self) -> None:
         """List everything after a restore of the cluster."""

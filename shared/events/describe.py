@@ -237,6 +237,7 @@ WORLD: dict[type[Event], Line] = {
     ingest.ListAsked: lambda e, v: f"list of {e.kind} asked for",
     ingest.SourceAdvanced: lambda e, v: f"consumed up to revision {e.revision}",
     observed.WorldOpened: lambda e, v: f"cluster {e.cluster}",
+    observed.LeadSeen: lambda e, v: "this process leads" if e.leads else "this process stands by",
     observed.ClusterRestored: lambda e, v: f"cluster restored, now at revision {e.revision}",
     observed.PodsSeen: _seen,
     observed.PodsBoundSeen: _uids("pod", "seen with a node"),

@@ -264,7 +264,7 @@ class NamespacesSet(Event, frozen=True, gc=False):
 
 class WorldListed(Event, frozen=True, gc=False):
     """`complete` False: the first list is open, and no pod is placed before all of it is known (as
-    kube-scheduler waits for its caches); True: it is known.
+    kube-scheduler waits for its caches); True: it is known, and this process leads.
     """
 
     complete: bool

@@ -17,6 +17,14 @@ class WorldOpened(Event, frozen=True, gc=False):
     cluster: str
 
 
+class LeadSeen(Event, frozen=True, gc=False):
+    """Whether this process leads. While it does not, a new world is read but not complete, so that
+    no pod is placed.
+    """
+
+    leads: bool
+
+
 class ClusterRestored(Event, frozen=True, gc=False):
     """The cluster was restored from a backup: its revision is below one seen before."""
 

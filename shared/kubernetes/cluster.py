@@ -62,6 +62,10 @@ QUIET_S = (8, 12)
 """A watch sends its last bookmark just before it ends. Short watches of kinds that seldom change
 therefore keep the joint revision close behind the server's.
 """
+FINISH_S = 5.0
+"""How long the end of a process waits for its writes, and again for answers: other processes may
+wait for its Lease.
+"""
 NOTHING_WRITTEN: Mapping[str, int] = MappingProxyType({})
 
 log = logging.getLogger("muster.kube")
@@ -105,6 +109,8 @@ class KubeCluster:
         self.caught_up = asyncio.Event()
         self.left_out = LeftOut()
         self._watches: dict[str, ResourceWatch] = {}
+        self._merged: MergedWatch | None = None
+        self._catching_up = asyncio.Lock()
 
     @property
     def client(self) -> KubeClient:
@@ -114,6 +120,14 @@ class KubeCluster:
     async def open(self) -> None:
         """Read the credentials. Raises KubeconfigError."""
         await self._client.open()
+
+    async def finish(self) -> None:
+        """Write what was decided, wait for the answers, and then write nothing more but events: a
+        bind without an answer could land when another process decides already.
+        """
+        await self._refusals.close()
+        await self.writes.window.finish(FINISH_S)
+        await self.writes.close()
 
     async def close(self) -> None:
         """Close every connection. Idempotent."""
@@ -181,7 +195,8 @@ class KubeCluster:
             watches[kind] = watch, reader
         merged = MergedWatch(watches, since)
         self._watches = {kind: watch for kind, (watch, _) in watches.items()}
-        looking = asyncio.create_task(self._look(merged))
+        self._merged = merged
+        looking = asyncio.create_task(self._look())
         deliveries = merged.run()
         try:
             async for watched in deliveries:
@@ -196,15 +211,19 @@ class KubeCluster:
         failing = {kind: watch.failing_s for kind, watch in self._watches.items()}
         return {kind: seconds for kind, seconds in failing.items() if seconds > STALE_S}
 
-    async def _look(self, merged: MergedWatch) -> None:
-        """Ask for the newest revision until this watch has caught up."""
+    async def _look(self) -> None:
+        if not self.caught_up.is_set():
+            await self.catch_up()
+            self.caught_up.set()
+
+    async def catch_up(self) -> None:
+        """Wait until the watch has delivered everything that exists now."""
         newest = 0
-        while not self.caught_up.is_set():
-            await asyncio.sleep(LOOK_S)
-            with suppress(OSError, TimeoutError):
-                newest = newest or await self.newest_revision()
-            if newest and merged.has_caught_up(newest):
-                self.caught_up.set()
+        async with self._catching_up:
+            while not newest or self._merged is None or not self._merged.has_caught_up(newest):
+                await asyncio.sleep(LOOK_S)
+                with suppress(OSError, TimeoutError):
+                    newest = newest or await self.newest_revision()
 
     def _reader(self, kind: str, written: Mapping[str, int] = NOTHING_WRITTEN) -> Reader:
         return NotingReader(self._reader_of(kind, written), self.left_out)

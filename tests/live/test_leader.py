@@ -95,7 +95,9 @@ def test_one_decides_and_the_other_stands_by(servers: KubeServers, case: Case, t
         assert leads(api, folders[0])
         with start(folders[1]) as second:
             until("it stands by", lambda: "stands by (kube-system/muster)" in second.said())
+            until("it has read the cluster", lambda: bool(ready(ports[folders[1]])))
             assert "[+]leader stands by (kube-system/muster): " in ready(ports[folders[1]])
+            assert "[+]watches fresh" in ready(ports[folders[1]])
             assert "[+]watches fresh" in ready(ports[folders[0]])
             api.request("DELETE", LEASE).ok()
             # By the owner that has created a new one.

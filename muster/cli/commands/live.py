@@ -128,6 +128,7 @@ async def _schedule(
         leader = state
 
     async with AsyncExitStack() as stack:
+        stack.push_async_callback(cluster.close)
         if options.metrics is not None:
             # Imported here: most processes serve nothing.
             from muster.app.health import health_server
@@ -135,15 +136,17 @@ async def _schedule(
             journals = all_journals(mesh.placements)
             server = health_server(mesh, journals, options.metrics, lambda: leader)
             await stack.enter_async_context(server)
-        lost = await stack.enter_async_context(candidate.leading(cluster, on_status))
         client = mesh.bus_of
         epoch = await _epoch(client(INGEST))
         mesh.epoch, mesh.store = epoch, EpochStore(mesh.store, epoch)
         mesh.bus_of = lambda journal: EpochBus(client(journal), epoch)
-        if lines is not None:
-            return await LiveRunner(cluster, mesh, lines.show, lost).run()
-        with LiveDisplay(sys.stderr) as display:
-            return await LiveRunner(cluster, mesh, display.show, lost).run()
+        leadership = await stack.enter_async_context(candidate.leading(cluster, on_status))
+        display = lines or stack.enter_context(LiveDisplay(sys.stderr))
+        runner = LiveRunner(cluster, mesh, display.show, leadership)
+        standing = await runner.run()
+    # Events were written until now.
+    standing.requests = runner.requests()
+    return standing
 
 
 async def _epoch(bus: Bus) -> int:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from muster import __version__
 from muster.app.event_loop import loop_factory
@@ -36,6 +36,9 @@ from shared.ports.bus import Bus
 from shared.ports.cluster import Cluster
 from shared.ports.snapshots import SnapshotStore
 from shared.snapshots.directory import DirectorySnapshots
+
+if TYPE_CHECKING:
+    from muster.app.leader_election import Leadership
 
 EPOCH_POLL_S = 0.5
 _CONTROL = "epochs/0"
@@ -150,7 +153,7 @@ class _Kube:
 
     def leading(
         self, on_status: Callable[[str], None]
-    ) -> AbstractAsyncContextManager[asyncio.Future[None]]:
+    ) -> AbstractAsyncContextManager["Leadership"]:
         """Lead together with the other processes of the mesh; see Candidate."""
         return self._candidate.leading(self.cluster, on_status)
 
@@ -237,7 +240,9 @@ class _Process:
                 await stack.enter_async_context(server)
             lost: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             if self.kube is not None:
-                lost = await stack.enter_async_context(self.kube.leading(on_status))
+                leadership = await stack.enter_async_context(self.kube.leading(on_status))
+                await leadership.begin()
+                lost = leadership.lost
             print(
                 f"muster {__version__} serving {' '.join(self.journals)} as {mesh.owner}",
                 flush=True,

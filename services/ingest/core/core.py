@@ -38,6 +38,7 @@ from shared.events.observed import (
     GangsDeletedSeen,
     GangsSeen,
     InputRejected,
+    LeadSeen,
     NodesDeletedSeen,
     NodesSeen,
     ObjectsDeletedSeen,
@@ -143,6 +144,16 @@ def _on_world_opened(state: IngestState, event: WorldOpened) -> None:
         state.unlisted = list(FIRST)
         state.outbox.append(WorldListed(False))
     state.cluster = event.cluster
+
+
+def _on_lead_seen(state: IngestState, event: LeadSeen) -> None:
+    """Hold a new world back until this process leads; a listed one is not held back any more."""
+    was, state.stands_by = (
+        state.stands_by,
+        not event.leads and (state.stands_by or bool(state.unlisted)),
+    )
+    if was and not state.stands_by and not state.unlisted:
+        state.outbox.append(WorldListed(True))
 
 
 def _on_watch_advanced(state: IngestState, event: WatchAdvanced) -> None:

@@ -72,7 +72,8 @@ def on_list_ended(state: IngestState, event: ListEnded) -> None:
             if state.is_restored:
                 state.is_restored = False
                 state.outbox.append(WorldRestored(True))
-            state.outbox.append(WorldListed(True))
+            if not state.stands_by:
+                state.outbox.append(WorldListed(True))
 
 
 def _known_keys(state: IngestState, kind: str) -> list[str]:

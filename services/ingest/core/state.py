@@ -151,6 +151,7 @@ class IngestState(MachineState):
     mark: int = 0
     doubts: dict[str, bool] = field(default_factory=dict)
     unlisted: list[str] = field(default_factory=list)  # kinds whose first list is not applied yet
+    stands_by: bool = False  # the world is new, and another process leads
     listed_pods: int = 0
     listed_objects: int = 0
     effects: dict[EffectId, ListAsked] = field(default_factory=dict)

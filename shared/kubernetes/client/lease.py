@@ -26,7 +26,11 @@ from shared.model.election import Election
 LEASES = "/apis/coordination.k8s.io/v1/namespaces/{}/leases"
 NOT_FOUND, CONFLICT = 404, 409
 JITTER = 1.2
-"""Candidates wait for up to this many periods, so that they do not arrive together."""
+"""Candidates wait for up to this many more periods, so that they do not arrive together."""
+LOOK_S = 0.2
+"""How often a candidate reads a Lease that another process holds, if `retry_s` is longer: a Lease
+that is given up is not free for long.
+"""
 
 log = logging.getLogger("muster.kube")
 
@@ -88,6 +92,7 @@ class Elector:
         """
         last_status = ""
         while True:
+            rest_s = self.election.retry_s
             try:
                 # Two requests: read the Lease, then change it.
                 async with asyncio.timeout(2 * self.election.renew_s):
@@ -95,12 +100,13 @@ class Elector:
                 if holder == self.identity:
                     return
                 words = f"{holder} leads" if holder else last_status
+                rest_s = min(rest_s, LOOK_S)
             except (ConnectionError, TimeoutError) as error:
                 words = f"the cluster does not answer: {_words(error)}"
             if words != last_status:
                 on_status(words)
                 last_status = words
-            await asyncio.sleep(self.election.retry_s * (1.0 + JITTER * random.random()))
+            await asyncio.sleep(rest_s * (1.0 + JITTER * random.random()))
 
     async def keep(self) -> None:
         """Renew until another process leads, then raise LeaseLost; nothing more is written after
@@ -176,19 +182,23 @@ class Elector:
             return self.identity
         # Not ours yet, or changed or deleted by another process: the present record decides.
         found = await self._read()
-        if found is None:
-            return self.identity if await self._write(None) else ""
-        holder = found.spec.holderIdentity or ""
-        if holder != self.identity and self._renewed_s > -inf:
+        holder = "" if found is None else found.spec.holderIdentity or ""
+        if found is not None and holder != self.identity and self._renewed_s > -inf:
             self._end()
             raise LeaseLost(holder or "another one, which has left again,")
-        if holder not in ("", self.identity) and self._is_valid(found.spec):
-            return holder
+        if held := self._held_by():
+            return held
         return self.identity if await self._write(found) else ""
 
-    def _is_valid(self, spec: _Spec) -> bool:
-        """Return whether the holder may still rely on the Lease, as far as we have observed."""
-        return self._clock() - self._seen[1] <= (spec.leaseDurationSeconds or 0)
+    def _held_by(self) -> str:
+        """Return another process that may still rely on the Lease, as far as we have observed: also
+        on one that was deleted, which its holder makes again.
+        """
+        spec, since_s = self._seen
+        holder = "" if spec is None else spec.holderIdentity or ""
+        if spec is None or holder in ("", self.identity):
+            return ""
+        return holder if self._clock() - since_s <= (spec.leaseDurationSeconds or 0) else ""
 
     async def _read(self) -> _Lease | None:
         response = await self._client.request("GET", self._path)

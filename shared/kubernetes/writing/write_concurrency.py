@@ -7,6 +7,7 @@ decrease. It knows nothing of the requests.
 
 import asyncio
 from collections import deque
+from contextlib import suppress
 
 WIDTH_FIRST, WIDTH_MIN, WIDTH_MAX = 64.0, 1.0, 192.0
 WIDTH_SLOW = 96.0
@@ -28,6 +29,8 @@ FORGET = 0.001
 REST_S = 0.1
 """Busy answers to requests that were sent together count once."""
 CROWDED_S = 1.0
+QUIET_S = 0.05
+"""What was decided has come by then."""
 
 
 class WriteWindow:
@@ -41,6 +44,8 @@ class WriteWindow:
         self._best_s = float("inf")
         self._narrowed_s = self._busy_s = float("-inf")
         self._is_starting = True
+        self._is_closed = False
+        self._is_empty = asyncio.Event()
 
     @property
     def is_crowded(self) -> bool:
@@ -51,7 +56,7 @@ class WriteWindow:
 
     async def enter(self) -> None:
         """Wait for room."""
-        if self.out < int(self.width) and not self._waiting:
+        if self.out < int(self.width) and not self._waiting and not self._is_closed:
             self.out += 1
             return
         future = asyncio.get_running_loop().create_future()
@@ -67,7 +72,30 @@ class WriteWindow:
     def leave(self) -> None:
         """Leave the window: the answer is here or will never come."""
         self.out -= 1
+        if not self.out:
+            self._is_empty.set()
         self._admit()
+
+    async def finish(self, limit_s: float) -> None:
+        """Wait until nobody comes any more, then let nobody in and wait until everybody has left;
+        each for `limit_s` at most.
+        """
+        with suppress(TimeoutError):
+            async with asyncio.timeout(limit_s):
+                is_quiet = False
+                while not is_quiet:
+                    await self._until_empty()
+                    await asyncio.sleep(QUIET_S)
+                    is_quiet = not self.out
+        self._is_closed = True
+        with suppress(TimeoutError):
+            async with asyncio.timeout(limit_s):
+                await self._until_empty()
+
+    async def _until_empty(self) -> None:
+        while self.out:
+            self._is_empty.clear()
+            await self._is_empty.wait()
 
     def went_well(self, took_s: float) -> None:
         """Count an answer; a slow one narrows the window, but not below WIDTH_SLOW."""
@@ -97,7 +125,7 @@ class WriteWindow:
 
     def _admit(self) -> None:
         waiting = self._waiting
-        while waiting and self.out < int(self.width):
+        while waiting and self.out < int(self.width) and not self._is_closed:
             future = waiting.popleft()
             if not future.done():
                 self.out += 1

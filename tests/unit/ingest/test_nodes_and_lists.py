@@ -22,6 +22,7 @@ from shared.events.observed import (
     BudgetsSeen,
     GangsDeletedSeen,
     GangsSeen,
+    LeadSeen,
     ListBegan,
     ListEnded,
     NodesDeletedSeen,
@@ -290,3 +291,33 @@ def test_the_world_is_known_when_each_kind_was_listed_once():
     assert steps.when(*listed("pods"))[-1] == WorldListed(complete=True)
     assert steps.when(*listed("pods")) == [ListApplied("pods", 0)]
     assert steps.when(WorldOpened("c1")) == []
+
+
+KINDS = ("nodes", "budgets", "gangs", "pods")
+
+
+def test_the_world_of_a_process_that_stands_by_is_known_when_it_leads():
+    steps = ingest()
+    decided = steps.when(LeadSeen(leads=False))
+    decided += [event for kind in KINDS for event in steps.when(*listed(kind))]
+    decided += steps.when(pods("later", at=9))
+    steps.reload()
+    decided += steps.when(LeadSeen(leads=False))
+    assert not [event for event in decided if isinstance(event, WorldListed)]
+    assert steps.when(LeadSeen(leads=True)) == [WorldListed(complete=True)]
+    assert steps.when(LeadSeen(leads=True)) == []
+
+
+def test_a_process_that_leads_during_the_first_lists_waits_for_them():
+    steps = ingest()
+    steps.when(LeadSeen(leads=False), *listed("nodes"))
+    assert steps.when(LeadSeen(leads=True)) == []
+    decided = [event for kind in KINDS[1:] for event in steps.when(*listed(kind))]
+    assert decided[-1] == WorldListed(complete=True)
+
+
+def test_a_known_world_stays_known_whoever_leads():
+    steps = ingest()
+    for kind in KINDS:
+        steps.when(*listed(kind))
+    assert steps.when(LeadSeen(leads=False)) == steps.when(LeadSeen(leads=True)) == []

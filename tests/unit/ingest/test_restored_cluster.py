@@ -13,7 +13,7 @@ from shared.events.ingest import (
     WorldListed,
     WorldRestored,
 )
-from shared.events.observed import ClusterRestored, ListBegan
+from shared.events.observed import ClusterRestored, LeadSeen, ListBegan
 from shared.ports.cluster import Watched
 from shared.simulated.backup import back_up, restore
 from shared.simulated.cluster import SimCluster
@@ -55,6 +55,17 @@ def test_nothing_is_placed_until_all_of_it_is_listed():
     shown = list_again(steps)
     assert shown[-2:] == [WorldRestored(True), WorldListed(True)]
     assert not steps.state.is_restored
+
+
+def test_a_process_that_stands_by_reads_a_restored_cluster_and_waits():
+    steps = ingest()
+    steps.when(LeadSeen(leads=False))
+    for kind in ("nodes", "budgets", "gangs", "pods"):
+        steps.when(*listed(kind, revision=20))
+    assert steps.when(ClusterRestored(10)) == [WorldListed(False), WorldRestored(False)]
+    shown = list_again(steps, at=10)
+    assert shown[-1] == WorldRestored(True)
+    assert steps.when(LeadSeen(leads=True)) == [WorldListed(True)]
 
 
 def test_decisions_about_a_pod_end_with_its_old_number():

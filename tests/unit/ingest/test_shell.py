@@ -10,7 +10,7 @@ from services.ingest.core.core import IngestCore
 from services.ingest.grouping import grouped
 from services.ingest.shell import IngestShell
 from shared.events.base import Configured, Event
-from shared.events.ingest import ListAsked
+from shared.events.ingest import ListAsked, WorldListed
 from shared.events.observed import (
     BudgetsSeen,
     ListBegan,
@@ -109,6 +109,39 @@ async def test_the_first_owner_lists_and_then_watches():
     await bind(cluster, "b")
     await owner.until(lambda: owner.state.revision == cluster.revision)
     assert len(owner.kinds(PodsBoundSeen)) == 1
+    await shell.stop()
+
+
+async def test_a_process_that_stands_by_follows_and_says_when_it_leads():
+    cluster, leads = cluster_of("a", "b"), asyncio.Event()
+    owner = Owner(IngestCore(1))
+    owner.shell = IngestShell(cluster, leads.wait)
+    owner.shell.start(owner)
+    await owner.until(lambda: owner.state.revision == cluster.revision)
+    await bind(cluster, "b")
+    await owner.until(lambda: owner.state.revision == cluster.revision)
+    assert len(owner.kinds(PodsBoundSeen)) == 1
+    assert WorldListed(True) not in owner.decided
+    await owner.shell.stop()
+    # Another term.
+    owner.shell = IngestShell(cluster, leads.wait)
+    owner.shell.start(owner)
+    leads.set()
+    await owner.until(lambda: WorldListed(True) in owner.decided)
+    await owner.shell.stop()
+
+
+async def test_a_process_that_stood_by_before_leads_from_its_start():
+    cluster = cluster_of("a", "b")
+    owner = Owner(IngestCore(1))
+    owner.shell = IngestShell(cluster, asyncio.Event().wait)
+    owner.shell.start(owner)
+    await owner.until(lambda: owner.state.revision == cluster.revision)
+    await owner.shell.stop()
+    owner.steps.reload()
+    second, shell = await started(cluster, owner.state)
+    await second.until(lambda: WorldListed(True) in second.decided)
+    assert second.kinds(ListBegan) == []
     await shell.stop()
 
 

@@ -250,6 +250,21 @@ async def test_a_lease_that_is_deleted_is_made_again(elector, api: FakeApi):
     await asyncio.gather(keeping, return_exceptions=True)
 
 
+async def test_a_deleted_lease_is_left_to_its_holder_until_it_expires(
+    elector, api: FakeApi, clock: Clock
+):
+    await leads(elector("first"))
+    waiting = asyncio.create_task(elector("second").acquire(silent))
+    await until_asked(api, 3)
+    del api.leases["muster"]
+    await until_asked(api, 3)
+    assert not waiting.done()
+    assert not api.leases
+    clock.now_s += 15.1
+    await asyncio.wait_for(waiting, 30)
+    assert spec(api)["holderIdentity"] == "second"
+
+
 async def test_fields_that_others_wrote_stay(elector, api: FakeApi):
     await leads(elector("first"))
     api.revision += 1
@@ -342,3 +357,24 @@ def test_a_server_that_takes_half_of_the_deadline_holds_up_no_write(answer_s: fl
     with asyncio.Runner(loop_factory=VirtualLoop) as runner:
         runner.run(lead())
     assert held == []
+
+
+def test_a_lease_that_is_given_up_is_taken_within_half_a_second():
+    """Whatever the time between two renewals is."""
+    election = Election("muster", lease_s=15, renew_s=10.0, retry_s=2.0)
+
+    async def hand_over() -> float:
+        clock = asyncio.get_running_loop().time
+        server = cast(Any, SlowServer(0.005))
+        first, second = (Elector(server, election, name, clock) for name in ("first", "second"))
+        await first.acquire(silent)
+        taking = asyncio.create_task(second.acquire(silent))
+        await asyncio.sleep(7.3)
+        await first.release()
+        began_s = clock()
+        await taking
+        return clock() - began_s
+
+    for _ in range(20):
+        with asyncio.Runner(loop_factory=VirtualLoop) as runner:
+            assert runner.run(hand_over()) <= 0.5

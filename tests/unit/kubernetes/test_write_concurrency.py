@@ -4,6 +4,8 @@ busy ones.
 
 import asyncio
 
+import pytest
+
 from shared.kubernetes.writing import write_concurrency
 from shared.kubernetes.writing.write_concurrency import (
     WIDTH_FIRST,
@@ -30,6 +32,37 @@ async def test_fast_answers_widen_the_window_up_to_a_limit():
     assert 1.5 * WIDTH_FIRST < lane.width < WIDTH_MAX, "a flood of seconds must not end before that"
     await answered(lane, 0.01, 50_000)
     assert WIDTH_MAX <= lane.width < WIDTH_MAX + 1
+
+
+async def test_a_window_that_finishes_lets_those_in_who_wait():
+    lane = WriteWindow()
+    await answered(lane, 0.01, 1)
+    width, waits = lane.out, asyncio.create_task(lane.enter())
+    finishing = asyncio.create_task(lane.finish(10.0))
+    for _ in range(width + 1):
+        await asyncio.sleep(0)
+        assert not finishing.done()
+        lane.leave()
+    await finishing
+    assert waits.done()
+    with pytest.raises(TimeoutError):
+        await asyncio.wait_for(lane.enter(), 0.01)
+
+
+async def test_a_window_waits_for_so_long_then_only_for_those_inside():
+    lane = WriteWindow()
+    await answered(lane, 0.01, 1)
+    waits = asyncio.create_task(lane.enter())
+    finishing = asyncio.create_task(lane.finish(0.2))
+    await asyncio.sleep(0.3)
+    while lane.out:
+        assert not finishing.done()
+        lane.leave()
+    await finishing
+    assert not waits.done()
+    waits.cancel()
+    await asyncio.gather(waits, return_exceptions=True)
+    assert lane.out == 0
 
 
 async def test_a_window_that_was_too_wide_widens_slowly():
