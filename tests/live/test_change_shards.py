@@ -32,12 +32,15 @@ from tests.live.test_leader import CONFIG, lease
 from tests.live.test_pending_pods import WORKLOADS, workload
 from tests.support.kube_credentials import ADMIN
 from tests.support.kube_options import KubeOptions
+from tests.support.kube_proxy import Fault, Kind
+from tests.support.kube_proxy_thread import proxy_thread
 from tests.support.kube_server import KubeServers
 
 pytestmark = [pytest.mark.kube, pytest.mark.slow, pytest.mark.xdist_group("kube")]
 NODES, CPU, SLOTS = 200, 1, 20
 """`SLOTS` pods fill a node. The nodes are filled one after the other, so that a pod too many shows.
 """
+REQUEST = f"{1000 * CPU // SLOTS}m"
 GANG = 5
 FULL_FIRST = """
   pluginConfig:
@@ -68,10 +71,11 @@ class Runs:
         (folder / "config.yaml").write_text(config, encoding="utf-8")
         self.stack = ExitStack()
 
-    def start(self, name: str, shards: int) -> Running:
+    def start(self, name: str, shards: int, kubeconfig: Path | None = None) -> Running:
         (self.folder / name).mkdir(exist_ok=True)
         words = ("-p", str(shards), "--config", str(self.folder / "config.yaml"), "-o", "json")
-        running = muster_run(self.servers.kubeconfig, self.folder / name, *words)
+        config = kubeconfig or self.servers.kubeconfig
+        running = muster_run(config, self.folder / name, *words)
         return self.stack.enter_context(running)
 
     def until_leads(self, name: str) -> None:
@@ -115,12 +119,8 @@ def flood(servers: KubeServers, name: str) -> Iterator[None]:
             api.create(WORKLOADS, {**workload(GANG), "metadata": {"name": gang}}).ok()
             ref = {"name": gang, "podGroup": "all"}
             for member in range(GANG):
-                api.create(
-                    PODS, pod(f"{gang}-{member}", cpu=f"{1000 * CPU // SLOTS}m", workloadRef=ref)
-                ).ok()
-                api.create(
-                    PODS, pod(f"{name}-{number}-{member}", cpu=f"{1000 * CPU // SLOTS}m")
-                ).ok()
+                api.create(PODS, pod(f"{gang}-{member}", cpu=REQUEST, workloadRef=ref)).ok()
+                api.create(PODS, pod(f"{name}-{number}-{member}", cpu=REQUEST)).ok()
             rest_s = began_s + (number + 1) * 2 * GANG / PER_S - time.monotonic()
             if ended.wait(max(0.0, rest_s)):
                 break
@@ -211,3 +211,35 @@ def test_whoever_is_killed_at_any_moment_of_the_change_nothing_is_lost(
             running = follows
             time.sleep(1.0)
     ends_well(runs, case, running)
+
+
+WATCH_PODS = r"^/api/v1/pods\?watch=1"
+
+
+def test_what_the_old_run_did_is_known_before_the_new_one_decides(
+    servers: KubeServers, case: Case, runs: Runs
+):
+    """The last binds of the old run reach the new one late."""
+    api = servers.api
+    running = runs.start("old", 2)
+    runs.until_leads("old")
+    with proxy_thread(servers.at) as proxy:
+        config = servers.write_kubeconfig(runs.folder / "proxied", ADMIN, url=proxy.proxy.url)
+        follows = runs.start("new", 3, config)
+        until_stands_by(follows)
+        until("it watches", lambda: proxy.proxy.watches(WATCH_PODS) == 1)
+        running.process.send_signal(signal.SIGSTOP)
+        for number in range(SLOTS):
+            api.create(PODS, pod(f"late-{number}", cpu=REQUEST)).ok()
+        time.sleep(here(1.0))  # the new run reads them
+        unseen = proxy.add(Fault(kind=Kind.REFUSE, path=WATCH_PODS, times=10_000))
+        proxy.cut(WATCH_PODS)
+        running.process.send_signal(signal.SIGCONT)
+        until("all bound", lambda: all(nodes_of(api).values()))
+        running.stop()
+        runs.until_leads("new")
+        time.sleep(2.0)
+        proxy.over(unseen)
+        api.create(PODS, pod("next", cpu=REQUEST)).ok()
+        ends_well(runs, case, follows)
+    assert {post.code for post in case.posts()} == {201}, "the new run bound what was bound"

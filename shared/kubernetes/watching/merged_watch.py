@@ -98,7 +98,7 @@ class MergedWatch:
             seen_to, looks = self._looks[name]
             looks = looks + 1 if watch.heard == seen_to else 0
             self._looks[name] = watch.heard, looks
-            is_quiet = watch.heard > 0 and looks >= QUIET_LOOKS
+            is_quiet = watch.is_served and looks >= QUIET_LOOKS
             has_delivered.append(watch.confirmed >= newest or is_quiet)
         return self._is_handed_over and not self._pieces and all(has_delivered)
 

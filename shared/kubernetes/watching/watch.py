@@ -60,8 +60,8 @@ class ResourceWatch:
         """Send nothing before `run`."""
         self._client, self._source, self._reader = client, source, reader
         self.confirmed = since
-        # The number of chunks received; the first one says that the server serves the watch.
-        self.heard = 0
+        # The number of chunks received, and whether the server serves the watch now.
+        self.heard, self.is_served = 0, False
         self._silent_s = silent_s
         self._typed = msgspec.json.Decoder(Change[reader.item])  # type: ignore[name-defined]
         self._decode = msgspec.json.Decoder(reader.item).decode
@@ -107,15 +107,19 @@ class ResourceWatch:
             if answer.status != 200:
                 await self._refused(answer)
             self.heard += 1
+            self.is_served = True
             self._failing_since_s = None
             rest = b""
-            async for chunk in answer.content.iter_any():
-                self.heard += 1
-                # A line in many chunks is rare and short, so copying the rest each time is cheap.
-                *lines, rest = (rest + chunk).split(b"\n")
-                if lines:
-                    self._apply_lines(lines)
-                    yield
+            try:
+                async for chunk in answer.content.iter_any():
+                    self.heard += 1
+                    # A line in many chunks is rare and short: copying the rest is cheap.
+                    *lines, rest = (rest + chunk).split(b"\n")
+                    if lines:
+                        self._apply_lines(lines)
+                        yield
+            finally:
+                self.is_served = False
 
     async def _look(self) -> None:
         """Ask for the collection's newest revision. The request makes the server look, too: where
