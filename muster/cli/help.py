@@ -57,6 +57,9 @@ EXAMPLES = {
         muster story pod/latecomer
         muster story gang/default/training/vision
         muster story node/gpu-c1 runs/live
+        # To a collector of OpenTelemetry
+        muster story pod/web-1 -o otlp |
+          curl -H 'Content-Type: application/json' -d @- http://localhost:4318/v1/traces
     """,
     "muster why": """
         muster why pod/impossible

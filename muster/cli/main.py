@@ -24,6 +24,7 @@ from shared.model.text import one_line
 
 PRIVATE_UMASK = 0o077
 LISTS = (*OUTPUTS, "wide", "name", "csv")
+STORIES = (*OUTPUTS, "otlp")
 BUSES = ("sqlite", "memory")
 
 COMPLETION = "_MUSTER_COMPLETE"
@@ -383,14 +384,14 @@ def replay(
 @options.namespace
 @options.address("--bus", "Journals elsewhere.")
 @options.placements("Shards, with --bus.")
-@options.output
+@options.output_as("text, json, or otlp: a trace for OpenTelemetry.")
 def story(words: Sequence[str], namespace: str, bus: str, placements: int, output: str) -> None:
     """Show everything that happened to a pod, a gang or a node, across services, with times."""
     from muster.cli.commands.story import print_story
     from muster.cli.run_directory import chosen_run
     from muster.cli.subject import subject_of
 
-    one_of("--output", output, OUTPUTS)
+    one_of("--output", output, STORIES)
     found = subject_of(words)
     name = f"{found.kind}/{found.name}"
     print_story(name, namespace, chosen_run(found.run, bus), bus, placements, output)
@@ -441,14 +442,7 @@ def why(
 @options.address("--bus", "Bus with the journals (RUN then holds only snapshots).")
 @options.placements("Shards, with --bus.")
 @options.plugin
-@click.option(
-    "--output",
-    "-o",
-    default="text",
-    show_default=True,
-    metavar="FORMAT",
-    help=f"{', '.join(LISTS)}.",
-)
+@options.output_as(f"{', '.join(LISTS)}.")
 def get(
     kind: str,
     run: Path | None,

@@ -82,14 +82,16 @@ plugin = click.option(
     metavar="FILE.py",
     help="Your own plugins (docs/reference/plugins.md).",
 )
-output = click.option(
-    "--output",
-    "-o",
-    default="text",
-    show_default=True,
-    metavar="FORMAT",
-    help="text or json.",
-)
+
+
+def output_as(words: str) -> Decorator:
+    """Return the option for the format of an output, with its help."""
+    return click.option(
+        "--output", "-o", default="text", show_default=True, metavar="FORMAT", help=words
+    )
+
+
+output = output_as("text or json.")
 plain = click.option("--plain", is_flag=True, help="Play the trace unchanged (openb).")
 speed = click.option(
     "--speed", metavar="FACTOR", help="Play the trace by its times, this many times faster."

@@ -185,6 +185,19 @@ def test_a_changed_score_is_reported_with_the_story_of_a_pod(run, monkeypatch, c
     assert f"placement/0 {position} " in story[-1]
 
 
+def test_a_story_is_printed_as_a_trace(run):
+    trace = muster("story", f"pod/{POD}", run, "-o", "otlp").json()
+    services = [
+        one["value"]["stringValue"]
+        for resource in trace["resourceSpans"]
+        for one in resource["resource"]["attributes"]
+    ]
+    assert services == [
+        "muster", "muster-ingest", "muster-queueing", "muster-placement", "muster-binding"
+    ]  # fmt: skip
+    assert muster("story", f"pod/{POD}", run, "-o", "xml").code == 2
+
+
 def test_a_story_runs_from_seen_to_bound(run):
     result = muster("story", f"pod/{POD}", run)
     assert result.code == 0

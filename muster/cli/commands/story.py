@@ -26,6 +26,11 @@ def print_story(
     if output == "json":
         print_json(lines)
         return
+    if output == "otlp":
+        from muster.explain.traces import trace_of
+
+        print_json(trace_of(name, lines))
+        return
     rows = rows_of(lines, start)
     print_line(f"times are since the first record, {rfc3339(start)}")
     if not sys.stdout.isatty():
