@@ -79,6 +79,8 @@ class Ledger:
     volumes: Volumes = field(default_factory=Volumes)
     digest: ShardDigest | None = None
     turn: int = 0  # the present turn of this shard, 0: none
+    # The turns in which members of gangs were asked for last, by attempt; 0: in none.
+    gang_turns: dict[tuple[int, int], int] = field(default_factory=dict)
     # What this shard had at the turns of others, and reservations in its own turns.
     counted: dict[int, list[Standing]] = field(default_factory=dict)
     in_turns: list[InTurn] = field(default_factory=list)

@@ -28,7 +28,6 @@ from muster.checker.filters.fits import (
     words_of_full,
 )
 from muster.checker.filters.inter_pod_rules import (
-    ONE_SHARD,
     Around,
     Neighbours,
     Pairs,
@@ -304,8 +303,6 @@ def _check_gang(
 ) -> None:
     needed = gang.min_count - final.running[gang.key]
     if len(members) < needed:
-        return
-    if any(ONE_SHARD in pod.message for pod in members):
         return
     nodes = sorted(final.nodes, key=lambda node: node.name)
     by_load = sorted(nodes, key=lambda node: (final.load(node).used(CPU), node.name))

@@ -96,6 +96,7 @@ def check(
     for shard in range(placements):
         problems += promises.check(journals[placement(shard)])
     problems += permit_rejections.check(journals[QUEUEING], journals[INGEST])
+    problems += turns.check_order(journals[PERMIT])
     problems += report.of_books()
     report.unsafe = len(problems)
     if is_at_rest and not problems:

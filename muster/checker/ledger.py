@@ -26,7 +26,7 @@ from shared.events.ingest import (
     StorageGone,
     StorageSet,
 )
-from shared.events.permit import GangCommitted, GangReleased, GangTimedOut, TurnGranted
+from shared.events.permit import GangCommitted, GangReleased, GangTimedOut, HoldAsked, TurnGranted
 from shared.events.placement import (
     CandidatesFound,
     GangHeld,
@@ -88,6 +88,8 @@ def _consume(ledger: Ledger, source: str, event: Event, step: Step) -> None:
             gang_victims.committed(ledger, event.gang)
         case TurnGranted():
             ledger.turn = event.turn
+        case HoldAsked():
+            ledger.gang_turns[event.gang, event.attempt] = event.turn
         case NominationCleared():
             ledger.drop_nomination(event.pod)
         case DryRunAsked():
@@ -169,7 +171,9 @@ def _decide(ledger: Ledger, event: Event, step: Step) -> None:
         case GangHeld():
             pods = unpack(event.ids).tolist()
             ledger.holds.setdefault((event.gang, event.attempt), set()).update(pods)
+            own_turn, ledger.turn = ledger.turn, ledger.gang_turns[event.gang, event.attempt]
             _reserve(ledger, step, _rows(event, unpack(event.sigs).tolist()), event.gang)
+            ledger.turn = own_turn
             gang_victims.held(ledger, event)
             for one in event.volumes:
                 _chosen(ledger, step, one.pod, one.choices)

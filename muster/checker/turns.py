@@ -1,14 +1,69 @@
-"""Checks wide rules: each reservation in a turn against the pods of all shards.
+"""Checks wide rules: one turn at a time, and each reservation in a turn against the pods of all
+shards.
 
 The other shards count for a turn before it is granted. What they had then, and what the shard of
 the turn has at the reservation, are all pods there are.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 from muster.checker.books import InTurn, Ledger
 from muster.checker.filters.inter_pod_rules import Around, Neighbours
 from muster.checker.filters.volumes import users
+from muster.checker.inputs.journals import Journal, Problem
+from shared.events.base import Event
+from shared.events.permit import CountsAsked, GangReleased, GangTimedOut, HoldAsked
+from shared.events.placement import GangHeld, GangRefused, TurnEnded
+
+
+@dataclass
+class _Open:
+    """A turn that has not ended. `is_asked`: its shard was asked to hold members of a gang."""
+
+    number: int
+    shard: int
+    of: tuple[int, int]
+    is_asked: bool = False
+
+
+def check_order(permit: Journal) -> Iterator[Problem]:
+    """Yield the turns in permit's journal that begin before the one before has ended, and holds
+    that are asked for in no turn of their gang.
+    """
+    turn: _Open | None = None
+    for step in permit.steps:
+        for _source, _position, event in step.inputs:
+            if turn is not None and _ends(turn, event):
+                turn = None
+        for event in step.own:
+            if isinstance(event, CountsAsked):
+                if turn is not None:
+                    text = f"turn {event.turn} begins in turn {turn.number}"
+                    yield "turns", f"permit/0 at {step.position}: {text}"
+                turn = _Open(event.turn, event.shard, (event.gang, event.attempt))
+            elif isinstance(event, HoldAsked) and event.turn:
+                asked = event.turn, event.shard, (event.gang, event.attempt)
+                if turn is None or asked != (turn.number, turn.shard, turn.of):
+                    text = f"hold for gang {event.gang} in turn {event.turn} of others"
+                    yield "turns", f"permit/0 at {step.position}: {text}"
+                else:
+                    turn.is_asked = True
+            elif turn is not None and _ends(turn, event):
+                turn = None
+
+
+def _ends(turn: _Open, event: Event) -> bool:
+    match event:
+        case TurnEnded():
+            return event.turn == turn.number
+        case GangHeld() | GangRefused():
+            of = event.gang, event.attempt
+            return turn.is_asked and (event.shard, of) == (turn.shard, turn.of)
+        case GangReleased() | GangTimedOut():
+            # A shard that was asked to hold may do so until it learns of the end.
+            return not turn.is_asked and turn.of == (event.gang, event.attempt)
+    return False
 
 
 def check(shards: Sequence[Ledger]) -> None:

@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 
 from muster.checker.filters.fits import Load, static_obstacle, surely_fits
 from muster.checker.filters.inter_pod_rules import (
-    ONE_SHARD,
     Around,
     Neighbours,
     Pairs,
@@ -271,8 +270,6 @@ def _check_member(
     specs = {p.spec for p in free if not p.node}
     if any(spec.volumes for spec in specs):
         return
-    if ONE_SHARD in message:
-        return  # several shards refuse it even where there is room
     if gang in committed:
         room = cluster.room_for(pod)
         if room is not None:

@@ -322,10 +322,6 @@ def simulate(
     from shared.worlds.settings import Choice, load_world
 
     chosen = load_world(list(world), Choice(plain, speed, seed)).world if world else None
-    if chosen is not None:
-        from muster.cli.profiles import warn_of_one_shard
-
-        warn_of_one_shard(chosen, placements)
     return simulate_world(chosen, seed, placements)
 
 

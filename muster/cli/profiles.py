@@ -13,17 +13,12 @@ from shared.extenders.calls import HttpBinders, HttpExtenders, ObjectSource
 from shared.extenders.port import Binders, ExtenderCalls
 from shared.extenders.values import CALLED, Extender
 from shared.model.cluster_event_kinds import KINDS
-from shared.model.cluster_objects import PersistentVolumeClaim
-from shared.model.columns import split
 from shared.model.objects import SpreadConstraint
 from shared.model.post_filter import LAST, NOWHERE
 from shared.model.profile import Configuration, CustomPlugin, Profile
-from shared.model.text import counted
-from shared.model.volumes import ClaimUse
 from shared.model.world import World
 from shared.ports.bind_plugin import BindPlugin
 from shared.scheduling.api.custom.plugin import PLUGINS, registered
-from shared.scheduling.plugins.volume_restrictions import ONE_POD
 
 PLUGIN = "PodTopologySpread"
 NAMED_MAX = 3
@@ -182,36 +177,3 @@ def require_profiles(world: World, config: Configuration | None) -> None:
                 f"--config: no profile {name!r}, which pod {first} names: there is "
                 f"{', '.join(known)}"
             )
-
-
-def warn_of_one_shard(world: World, placements: int) -> None:
-    """Log a warning that names the pods which so many shards cannot decide about."""
-    if placements > 1 and (found := needs_one_shard(world)):
-        first = ", ".join(found[:NAMED_MAX]) + (", ..." if len(found) > NAMED_MAX else "")
-        log.warning(
-            "%s will wait for ever: no one of %d shards can decide about gangs with rules wider "
-            "than a node; --placements 1 can: %s",
-            counted(len(found), "pod"),
-            placements,
-            first,
-        )
-
-
-def needs_one_shard(world: World) -> list[str]:
-    """Return the names of pods without a node that no shard of several can decide about
-    (services/placement/core/placing/unsupported.py).
-    """
-    exclusive = {
-        (one.namespace, one.name)
-        for one in world.objects
-        if isinstance(one, PersistentVolumeClaim) and ONE_POD in one.access_modes
-    }
-    found: list[str] = []
-    for arrival in world.arrivals:
-        pods, spec = arrival.pods, arrival.pods.spec
-        if not pods.gang or pods.nodes:
-            continue
-        claims = {(pods.namespace, one.name) for one in spec.volumes if isinstance(one, ClaimUse)}
-        if spec.has_cross_node_rules or claims & exclusive:
-            found += (f"{pods.namespace}/{name}" for name in split(pods.names))
-    return found

@@ -10,7 +10,7 @@ from muster.simulation.network import Way
 from muster.simulation.scenario import MUTATIONS, NOT_APPLICABLE, PAIRS, REMADE
 from shared.events.base import Event
 from shared.events.binding import VolumesGranted, VolumesTaken
-from shared.events.permit import GangCommitted, GangReleased, GangTimedOut
+from shared.events.permit import GangCommitted, GangReleased, GangTimedOut, HoldAsked
 from shared.events.placement import (
     GangNominated,
     GangNominationStale,
@@ -118,6 +118,8 @@ def of_journals(journals: Mapping[str, Journal]) -> Counter[str]:
                     seen["gang-across-shards"] += event.shards > 1
                 if isinstance(event, NominationLost):
                     seen["preemptor-went-elsewhere"] += event.reason == ELSEWHERE
+                if isinstance(event, HoldAsked):
+                    seen["gang-in-turns"] += event.turn > 0
                 for kind, name in (*_EVENTS, *_VOLUMES):
                     seen[name] += isinstance(event, kind)
     return seen

@@ -29,6 +29,7 @@ from shared.simulated.pod import SimPod
 
 RETRY_S = 0.1
 FOREIGN_CPU_MILLI = 1_000
+KILLED_IN_TURN = 0.1
 BALLAST_S = 0.7
 ROOM_S = 1.0
 
@@ -46,6 +47,7 @@ class Nemesis:
         self.rng = random.Random(f"{mesh.scenario.seed}/nemesis")
         self.restore_rng = random.Random(f"{mesh.scenario.seed}/restored")
         self.services_rng = random.Random(f"{mesh.scenario.seed}/services")
+        self.turns_rng = random.Random(f"{mesh.scenario.seed}/turns")
         self.extra: list[Arrival] = []
         self.healed = False
         self.owed: list[Crash] = list(mesh.scenario.crashes)
@@ -187,20 +189,28 @@ class Nemesis:
         self._kill(journal)
 
     def _landed(self, journal: JournalName, payload: bytes) -> None:
-        """While a gang is held across shards, kill one shard before it reads the request. Sometimes
-        the group changes meanwhile, so that the other holds are useless.
+        """While a gang is held across shards, kill one shard before it reads the request, or permit
+        before it reads the answer. Sometimes the group changes meanwhile, so that the other holds
+        are useless.
         """
         if self.healed or not journal.startswith("permit"):
             return
         events = decode_events(payload, PERMIT, START)
         asked = [event for event in events if isinstance(event, HoldAsked)]
+        if asked and asked[0].turn:
+            if self.turns_rng.random() < KILLED_IN_TURN:
+                shard = placement(asked[0].shard)
+                self._kill_in_hold(self.turns_rng.choice((shard, PERMIT)), "killed-in-turn")
+            return
         if len(asked) < 2 or self.rng.random() < 0.3:
             return
-        victim = placement(self.rng.choice(asked).shard)
+        self._kill_in_hold(placement(self.rng.choice(asked).shard), "shard-killed-in-hold")
+
+    def _kill_in_hold(self, victim: JournalName, seen: str) -> None:
         process = self.mesh.owner_of(victim)
         if process is None:
             return
-        self.mesh.seen["shard-killed-in-hold"] += 1
+        self.mesh.seen[seen] += 1
         self.mesh.down_s[(victim, process.name.rpartition("-")[2])] = 5.5
         process.kill()
         change = self.rng.choice((self._gang_version, self._delete_member, None))

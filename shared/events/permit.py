@@ -3,7 +3,7 @@
 from shared.events.base import Event
 from shared.events.placement import Shown
 from shared.events.queueing import Members
-from shared.model.ids import AttemptId, GangId, placement
+from shared.model.ids import NO_ATTEMPT, NO_GANG, AttemptId, GangId, placement
 from shared.model.pod_rules.rule_counts import SignatureCounts
 
 
@@ -22,12 +22,17 @@ class OfferAsked(Event, frozen=True, gc=False):
 
 
 class HoldAsked(Event, frozen=True, gc=False):
-    """Hold all of these members on one shard, or none of them."""
+    """Hold all of these members on one shard, or none of them. In a `turn` hold as many as fit: it
+    is granted for members of `sigs` (int64), with what the other shards have counted for them.
+    """
 
     gang: GangId
     attempt: AttemptId
     shard: int
     members: tuple[Members, ...]
+    turn: int = 0
+    sigs: bytes = b""
+    counts: tuple[SignatureCounts, ...] = ()
 
     def to(self) -> tuple[str, ...]:
         return (placement(self.shard),)
@@ -82,12 +87,15 @@ class GangTimedOut(Event, frozen=True, gc=False):
 
 class CountsAsked(Event, frozen=True, gc=False):
     """Begin a turn of a shard: the other shards count what the rules of these signatures read, and
-    place no pod that these rules count until they have a turn themselves. `sigs`: int64.
+    place no pod that these rules count until they have a turn themselves. `sigs`: int64. `gang` and
+    `attempt`: the turn is for members of this attempt, and HoldAsked grants it.
     """
 
     turn: int
     shard: int
     sigs: bytes
+    gang: GangId = NO_GANG
+    attempt: AttemptId = NO_ATTEMPT
 
     def to(self) -> tuple[str, ...]:
         return ("placement",)

@@ -166,7 +166,8 @@ class ShardDigest(Event, frozen=True, gc=False):
 class GangOffered(Event, frozen=True, gc=False):
     """How many of each member group fit this shard, tried in order on a trial table. `reasons` are
     those of the first group that is short, with all that fit placed. `preemptible` is as in
-    Refused, for the groups that are short.
+    Refused, for the groups that are short. `wide`: signatures (int64) of members that need a turn:
+    their rules, or rules that count them, read pods of other shards, so the counts are guesses.
     """
 
     shard: int
@@ -176,6 +177,7 @@ class GangOffered(Event, frozen=True, gc=False):
     reasons: tuple[tuple[str, int], ...] = ()
     nodes: int = 0
     preemptible: bool = False
+    wide: bytes = b""
 
     def to(self) -> tuple[str, ...]:
         return ("permit",)
@@ -219,8 +221,9 @@ class GangHeld(Event, frozen=True, gc=False):
 
 
 class GangRefused(Event, frozen=True, gc=False):
-    """This shard cannot hold all requested members and holds none. `placed`: how many of them would
-    fit, in order, before the one that has these `reasons`.
+    """This shard cannot hold all requested members (in a turn: none of them) and holds none.
+    `placed`: how many of them would fit, in order, before the one that has these `reasons`.
+    `uncounted`: members need a turn for which the other shards have counted, so try the gang again.
     """
 
     shard: int
@@ -230,6 +233,7 @@ class GangRefused(Event, frozen=True, gc=False):
     nodes: int
     world: Position
     placed: int = 0
+    uncounted: bool = False
 
     def to(self) -> tuple[str, ...]:
         return ("permit",)

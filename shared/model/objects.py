@@ -175,13 +175,6 @@ class PodSpec(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
         terms = self.pod_affinity or self.pod_anti_affinity or self.pods_preferred
         return bool(terms or self.spread or self.spread_by)
 
-    @property
-    def has_cross_node_rules(self) -> bool:
-        """Return whether a required inter-pod rule reads more than the pods of one node."""
-        hard_spread = any(constraint.hard for constraint in self.spread)
-        wide = any(term.topology_key != HOSTNAME for term in self.pod_anti_affinity)
-        return bool(self.pod_affinity) or wide or hard_spread
-
     def anonymous(self) -> "PodSpec":
         """Return the spec without the pod's identity."""
         return structs.replace(self, namespace="", labels=(), terminating=False, spread_by=())

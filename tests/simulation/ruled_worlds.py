@@ -6,7 +6,8 @@ import random
 from msgspec.structs import replace
 
 from muster.simulation.scenario import CONFIG, SPREADERS, Mutation, Scenario, make_scenario
-from muster.simulation.worlds import BALLAST, make_world
+from muster.simulation.worlds import ARRIVALS_MS, BALLAST, GIB, make_spec, make_world
+from shared.events.observed import PodsSeen
 from shared.model.cluster_objects import (
     ClusterObject,
     LabelSelector,
@@ -14,7 +15,15 @@ from shared.model.cluster_objects import (
     ReplicaSet,
     Service,
 )
-from shared.model.objects import PodSpec, PodTerm, PreferredPodTerm, Requirement, SpreadConstraint
+from shared.model.columns import join
+from shared.model.objects import (
+    Gang,
+    PodSpec,
+    PodTerm,
+    PreferredPodTerm,
+    Requirement,
+    SpreadConstraint,
+)
 from shared.model.world import Arrival, World
 
 HOST, ZONE = "kubernetes.io/hostname", "zone"
@@ -36,6 +45,51 @@ def make_ruled_world(seed: int) -> World:
     other = random.Random(f"{seed}/namespaces")
     arrivals = tuple(_of_namespaces(arrival, other) for arrival in arrivals)
     return replace(world, name=f"ruled-{seed}", arrivals=arrivals, objects=objects)
+
+
+def make_wide_gangs_world(seed: int) -> World:
+    """Return a ruled world with gangs whose members have rules over zones: spread, apart, or
+    together. Some rules count the members only, some other pods, too.
+    """
+    ruled, rng = make_ruled_world(seed), random.Random(f"{seed}/wide-gangs")
+    gangs, arrivals = list(ruled.gangs), list(ruled.arrivals)
+    for number in range(rng.randint(3, 5)):
+        key = f"{rng.choice(NAMESPACES)}/ruled-{number}"
+        spec, count = _member(rng)
+        labels = (("app", rng.choice(APPS)), ("group", "one"), ("tier", rng.choice(TIERS)))
+        least = rng.choice((count, max(2, count - 1)))
+        gangs.append(Gang(key=key, min_count=least, timeout_ms=rng.choice((3_000, 6_000, 20_000))))
+        names = [f"ruled-{number}-{member}" for member in range(count)]
+        at_ms, first = rng.randrange(ARRIVALS_MS), rng.choice((count, rng.randint(1, count)))
+        for part, late_ms in ((names[:first], 0), (names[first:], rng.randrange(10, 4_000))):
+            seen = PodsSeen(
+                spec=spec,
+                uids=join(f"{name}-uid" for name in part),
+                names=join(part),
+                revisions=b"",
+                labels=labels,
+                gang=key,
+                namespace=key.partition("/")[0],
+            )
+            if part:
+                arrivals.append(Arrival(at_ms=at_ms + late_ms, pods=seen))
+    arrivals.sort(key=lambda one: one.at_ms)
+    return replace(ruled, name=f"wide-gangs-{seed}", arrivals=tuple(arrivals), gangs=tuple(gangs))
+
+
+def _member(rng: random.Random) -> tuple[PodSpec, int]:
+    """Return a spec with a rule over zones, and a number of members."""
+    spec = make_spec(rng.choice((300, 900, 2_000)), GIB, priority=rng.choice((0, 20, 70)))
+    alike = Requirement("group", "In", ("one",))
+    chosen = (alike,) if rng.random() < 0.5 else (Requirement("app", "In", (rng.choice(APPS),)),)
+    match rng.randrange(4):
+        case 0 | 1:
+            spread = SpreadConstraint(ZONE, rng.choice((1, 1, 2)), True, chosen)
+            return replace(spec, spread=(spread,)), rng.randint(3, 8)
+        case 2:
+            return replace(spec, pod_anti_affinity=(PodTerm(ZONE, (alike,)),)), rng.randint(2, 3)
+        case _:
+            return replace(spec, pod_affinity=(PodTerm(ZONE, (alike,)),)), rng.randint(3, 6)
 
 
 def make_spread_scenario(seed: int, placements: int = 1) -> Scenario:

@@ -62,13 +62,16 @@ BUGS = (
     Bug(
         "turn-granted-before-all-have-counted",
         "services.permit.core.turns",
-        ("granted and len(turn.counts) == placements - 1:", "granted and turn.counts:"),
+        (
+            "    if turn is not None and not turn.granted and len(turn.counts) == placements - 1:",
+            "    if turn is not None and not turn.granted and turn.counts:",
+        ),
         first=(0, 1, 2),
     ),
     Bug(
         "two-turns-at-once",
         "services.permit.core.turns",
-        ("    if state.turn is None and state.asked_turns:", "    if state.asked_turns:"),
+        ("    if state.turn is None and asked is not None:", "    if asked is not None:"),
         first=(0, 1, 2),
     ),
     Bug(

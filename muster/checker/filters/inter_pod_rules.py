@@ -13,8 +13,6 @@ from muster.checker.filters.fits import Load, holds, selects, tolerates
 from shared.model.objects import Node, PodSpec, PodTerm, Selector, SpreadConstraint
 
 NAME_LABEL, HOST_LABEL = "kubernetes.io/metadata.name", "kubernetes.io/hostname"
-ONE_SHARD = "of several placement partitions"
-"""Part of the message of gangs with wide rules where there are several shards."""
 
 Pairs = tuple[tuple[str, str], ...]
 Domain = tuple[str, str | None]

@@ -28,7 +28,6 @@ from muster.cli.profiles import (
     extender_calls_of,
     read_profiles,
     require_profiles,
-    warn_of_one_shard,
     with_profiles,
 )
 from muster.cli.run_directory import (
@@ -145,7 +144,6 @@ def run(options: Options, output: str, metrics: tuple[str, int] | None = None) -
     new_run(folder, options.meta())
     for rejected in options.chosen.world.rejected:
         print(one_line(f"{rejected.what}: {rejected.rule}"), file=sys.stderr)
-    warn_of_one_shard(options.chosen.world, options.placements)
     is_json = output == "json"
     if options.span_s and not is_json:
         print(_announced(options), file=sys.stderr)

@@ -11,6 +11,8 @@ members left so that fewer than minCount remain), or if a shard's offered room w
 hold. Queueing then retries at once; lost offers count as a failure from the `RACES_MAX`th on within
 one permit timeout. A shard that refused only what it never offered (see plan.py) would refuse
 again: that is a failure at once.
+
+Members with wide rules are held in turns, by one shard after the other (turns.py).
 """
 
 from collections import Counter
@@ -21,8 +23,15 @@ import numpy as np
 
 from services.permit.core import turns
 from services.permit.core.config import Config
-from services.permit.core.plan import Group, make_plan
-from services.permit.core.state import Attempt, Hold, PermitState, PermitTimeout, ShardOffer
+from services.permit.core.plan import Group, as_members, make_plan
+from services.permit.core.state import (
+    NO_KEY,
+    Attempt,
+    Hold,
+    PermitState,
+    PermitTimeout,
+    ShardOffer,
+)
 from services.permit.core.transitions import Phase
 from shared.events.base import Configured, Event
 from shared.events.ingest import GangGone, GangSet, PodsAssigned, PodsGone
@@ -46,11 +55,20 @@ from shared.events.placement import (
     TurnAsked,
     TurnEnded,
 )
-from shared.events.queueing import GangDispatched, Members
+from shared.events.queueing import GangDispatched
 from shared.machine.core import Core
 from shared.machine.saved import load, save
-from shared.model.columns import pack, unpack
-from shared.model.ids import BINDING, INGEST, PERMIT, QUEUEING, EffectId, JournalName, placement
+from shared.model.columns import as_numbers, pack, unpack
+from shared.model.ids import (
+    BINDING,
+    INGEST,
+    PERMIT,
+    QUEUEING,
+    EffectId,
+    JournalName,
+    SignatureId,
+    placement,
+)
 from shared.model.options import read_options
 
 
@@ -82,6 +100,7 @@ class PermitCore(Core[PermitState]):
             case GangOffered():
                 _on_gang_offered(state, event, self.placements)
             case GangHeld() | GangRefused():
+                turns.on_hold_answer(state, event)
                 _on_hold_answer(state, event)
             case OfferAsked():
                 attempt = state.attempts[event.gang, event.attempt]
@@ -92,12 +111,13 @@ class PermitCore(Core[PermitState]):
                 _on_hold_asked(state, event)
             case GangCommitted() | GangReleased() | GangTimedOut():
                 _on_attempt_ended(state, event)
+                turns.end_without_hold(state, self.placements)
             case TurnAsked():
                 turns.on_turn_asked(state, event)
             case CountsAsked():
                 turns.on_counts_asked(state, event)
             case RulesCounted():
-                turns.on_rules_counted(state, event)
+                turns.on_rules_counted(state, event, self.placements)
             case TurnGranted():
                 turns.on_turn_granted(state, event)
             case TurnEnded():
@@ -150,6 +170,9 @@ class PermitCore(Core[PermitState]):
         assert state.timers == sorted(
             (timeout.due_ms, gang) for gang, timeout in state.timeouts.items()
         )
+        for one in state.asked_turns:
+            is_open = one.of == NO_KEY or one.of in state.attempts
+            assert is_open, f"attempt {one.of} has ended and waits for its turn"
         for key, attempt in state.attempts.items():
             assert attempt.key == key
             pods = [pod for _sig, ids in attempt.groups for pod in ids]
@@ -169,21 +192,19 @@ class PermitCore(Core[PermitState]):
         if attempt.cannot_commit:
             yield GangReleased(gang, number, (), 0, stale=True)
         elif attempt.phase is Phase.NEW:
-            yield OfferAsked(gang, number, _members(attempt.groups), attempt.preempts)
+            yield OfferAsked(gang, number, as_members(attempt.groups), attempt.preempts)
         elif attempt.can_commit:
             yield _decide_commit(attempt)
+        elif attempt.wide:
+            yield _decide_release(attempt, state.lost_race(attempt) and _lacks_reasons(attempt))
         else:
             plan = _plan_holds(attempt) if attempt.plans < state.config.plans_max else {}
             for shard, chosen in plan.items():
-                yield HoldAsked(gang, number, shard, _members(chosen))
+                yield HoldAsked(gang, number, shard, as_members(chosen))
             if not plan:
                 yield _decide_release(
                     attempt, state.lost_race(attempt) and not _asked_beyond_offers(attempt)
                 )
-
-
-def _members(groups: list[Group]) -> tuple[Members, ...]:
-    return tuple(Members(sig, pack(ids)) for sig, ids in groups if ids)
 
 
 def _decide_commit(attempt: Attempt) -> GangCommitted:
@@ -209,16 +230,14 @@ def _plan_holds(attempt: Attempt) -> dict[int, list[Group]]:
     """Return shard -> members to hold, for members without a hold and shards not asked before (a
     shard is asked to hold once).
     """
-    open_groups = [
-        (sig, [pod for pod in ids if pod not in attempt.held]) for sig, ids in attempt.groups
-    ]
     offers = {
         shard: word.counts
         for shard, word in sorted(attempt.offers.items())
         if shard not in attempt.asked
     }
     first = attempt.gang % len(attempt.offers)
-    return make_plan(first, attempt.min_count - len(attempt.held), open_groups, offers)
+    needed = attempt.min_count - len(attempt.held)
+    return make_plan(first, needed, attempt.without_hold(), offers)
 
 
 def _asked_beyond_offers(attempt: Attempt) -> bool:
@@ -236,6 +255,11 @@ def _exceeds_offer(attempt: Attempt, shard: int) -> bool:
         len(asked.intersection(ids)) > count
         for (_sig, ids), count in zip(attempt.groups, counts, strict=False)
     )
+
+
+def _lacks_reasons(attempt: Attempt) -> bool:
+    """Return whether a shard refused because of an older decision about a member."""
+    return any(word.nodes and not word.reasons for word in attempt.offers.values())
 
 
 def _decide_release(attempt: Attempt, stale: bool) -> GangReleased:
@@ -339,13 +363,23 @@ def _on_gang_offered(state: PermitState, event: GangOffered, placements: int) ->
         return
     attempt.offers[event.shard] = ShardOffer(event.counts, event.reasons, event.nodes)
     attempt.preemptible |= event.preemptible
-    attempt.follow("all_offered" if len(attempt.offers) == placements else "offered")
+    if event.wide:
+        attempt.wide = sorted({*attempt.wide, *map(SignatureId, as_numbers(event.wide))})
+    if len(attempt.offers) < placements:
+        attempt.follow("offered")
+    elif attempt.wide:
+        turns.wait_in_line(state, attempt)
+    else:
+        attempt.follow("all_offered")
     state.note(attempt)
 
 
 def _on_hold_asked(state: PermitState, event: HoldAsked) -> None:
     attempt = state.attempts[event.gang, event.attempt]
-    assert event.shard not in attempt.asked, f"{attempt.key}: shard {event.shard} asked twice"
+    if event.turn:
+        turns.on_hold_asked(state, event)
+    else:
+        assert event.shard not in attempt.asked, f"{attempt.key}: shard {event.shard} asked twice"
     if attempt.phase is not Phase.HOLDING:
         attempt.plans += 1
     asked = [pod for part in event.members for pod in unpack(part.ids).tolist()]
@@ -364,7 +398,10 @@ def _on_hold_answer(state: PermitState, event: GangHeld | GangRefused) -> None:
         offered = attempt.offers[event.shard].counts
         word = ShardOffer(offered, event.reasons, event.nodes, event.placed)
         attempt.offers[event.shard] = word
+        attempt.refusals += 1
+        attempt.stale |= event.uncounted
     else:
+        attempt.refusals = 0
         asked = set(attempt.asked[event.shard])
         nodes = unpack(event.nodes).tolist()
         for pod, node in zip(unpack(event.ids).tolist(), nodes, strict=True):

@@ -11,10 +11,17 @@ elsewhere, as many as it offered: it holds all of them or none.
 
 from collections.abc import Mapping, Sequence
 
+from shared.events.queueing import Members
+from shared.model.columns import pack
 from shared.model.ids import PodId, SignatureId
 
 Group = tuple[SignatureId, list[PodId]]
 """(signature, pods)"""
+
+
+def as_members(groups: Sequence[Group]) -> tuple[Members, ...]:
+    """Return the groups that have members, for an event."""
+    return tuple(Members(sig, pack(ids)) for sig, ids in groups if ids)
 
 
 def make_plan(

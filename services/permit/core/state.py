@@ -16,7 +16,16 @@ from services.permit.core.plan import Group
 from services.permit.core.transitions import Phase, following
 from shared.machine.core import MachineState
 from shared.machine.saved import Derived
-from shared.model.ids import AttemptId, GangId, JournalName, NodeId, PodId, SignatureId
+from shared.model.ids import (
+    NO_ATTEMPT,
+    NO_GANG,
+    AttemptId,
+    GangId,
+    JournalName,
+    NodeId,
+    PodId,
+    SignatureId,
+)
 from shared.model.objects import PodSpec
 from shared.model.pod_rules.rule_counts import SignatureCounts
 from shared.model.podset import PodSet
@@ -65,6 +74,8 @@ class Attempt(Struct):
     shard -> members to hold; `open_shards`: shards that have not answered yet. `bind_plugin_specs`:
     members at whose bind plugins act, ordered by the first of them; `with_volumes`: members with
     chosen volumes. `preempts`: as dispatched; `preemptible`: a shard says that preemption may help.
+    `wide`: signatures that need a turn, ascending; in turns, `refusals` is how many shards have
+    refused since the last hold.
     """
 
     gang: GangId
@@ -83,6 +94,8 @@ class Attempt(Struct):
     with_volumes: list[PodId] = []
     preempts: bool = False
     preemptible: bool = False
+    wide: list[SignatureId] = []
+    refusals: int = 0
 
     @property
     def key(self) -> Key:
@@ -104,6 +117,18 @@ class Attempt(Struct):
         """Return whether all shards have answered and enough members are held."""
         return self.phase is Phase.ANSWERED and len(self.held) >= self.min_count
 
+    @property
+    def needs_turn(self) -> bool:
+        """Return whether the next shard must be asked to hold members in a turn."""
+        if not self.wide or self.cannot_commit or self.can_commit:
+            return False
+        is_answered = self.phase is Phase.ANSWERED and self.refusals < len(self.offers)
+        return is_answered or self.phase is Phase.WAITING
+
+    def without_hold(self) -> list[Group]:
+        """Return the members without a hold."""
+        return [(sig, [pod for pod in ids if pod not in self.held]) for sig, ids in self.groups]
+
     def follow(self, event: str) -> None:
         """Apply the transition of `event`. Raises AssertionError with the story if
         there is none.
@@ -122,21 +147,31 @@ class Attempt(Struct):
         self.held.pop(pod, None)
 
 
+NO_KEY: Key = (NO_GANG, NO_ATTEMPT)
+NO_SHARD = -1
+
+
 class AskedTurn(Struct):
-    """A shard that asked for a turn for pods of these signatures, ascending."""
+    """A shard that asked for a turn for pods of these signatures, ascending; or the attempt `of` a
+    gang, which has NO_SHARD and stays in the line until it ends.
+    """
 
     shard: int
     sigs: list[SignatureId]
+    of: Key = NO_KEY
 
 
 class Turn(Struct):
-    """The present turn. `counts`: what the other shards have counted, until it is `granted`."""
+    """The present turn. `counts`: what the other shards have counted, until it is `granted`. `of`:
+    the attempt whose members it is for.
+    """
 
     number: int
     shard: int
     sigs: list[SignatureId]
     counts: dict[int, tuple[SignatureCounts, ...]] = {}
     granted: bool = False
+    of: Key = NO_KEY
 
 
 RACES_MAX = 4
@@ -182,6 +217,8 @@ class PermitState(MachineState):
         """Remove an ended attempt."""
         del self.attempts[attempt.key]
         self.undecided.discard(attempt.key)
+        if attempt.wide:
+            self.asked_turns = [one for one in self.asked_turns if one.of != attempt.key]
         for _sig, ids in attempt.groups:
             for pod in ids:
                 if self.member_of.get(pod) == attempt.key:

@@ -26,6 +26,7 @@ from services.placement.core.preemption import nominations
 from services.placement.core.state import SOURCES, PlacementState
 from services.placement.core.volumes import other_shards, reservations
 from shared.events.base import Configured, Event
+from shared.events.permit import HoldAsked
 from shared.events.placement import (
     CandidatesFound,
     GangNominated,
@@ -67,6 +68,8 @@ def _on_configured(state: PlacementState, event: Configured) -> None:
 
 def _on_task(state: PlacementState, event: AskedOfShard) -> None:
     if getattr(event, "shard", state.shard) == state.shard:
+        if isinstance(event, HoldAsked):
+            turns.note_counts(state, event.counts)
         dispatches.admit_task(state, Task(event))
 
 

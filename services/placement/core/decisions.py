@@ -7,7 +7,7 @@ are cut into the same steps on every machine.
 from collections.abc import Iterator
 
 from services.placement.core.books.identity import with_latest_sigs
-from services.placement.core.extenders import gang_members, questions, retries
+from services.placement.core.extenders import gang_members, questions
 from services.placement.core.gangs import holds, member_volumes, places
 from services.placement.core.placing import digest, turns, wakeups
 from services.placement.core.placing.cycle import decide_cycle
@@ -94,7 +94,7 @@ def decide(state: PlacementState) -> Iterator[Event]:
         yield CountsChanged(state.shard)
     if state.nominations:
         yield from nominations.decide_nomination_news(state)
-    if state.refused and (state.improved_nodes or state.rules_moved or retries.due(state)):
+    if wakeups.are_due(state):
         yield wakeups.decide_improved(state)
     for sig in sorted(state.reasons_wanted)[:LOOKS_MAX]:
         yield wakeups.decide_reasons(state, sig)

@@ -100,14 +100,12 @@ BUGS = (
         "services.placement.core.gangs.holds",
         edit(
             """
-    ids = state.holds.pop((event.gang, event.attempt), None)
     if ids is not None:
-        _release_members(state, ids)
+        with quietly(state)
 """,
             """
-    ids = state.holds.pop((event.gang, event.attempt), None)
     if ids is not None and isinstance(event, GangReleased):
-        _release_members(state, ids)
+        with quietly(state)
 """,
         ),
         by=("conservation", "no-pod-lost", "for no attempt", "victims-needed"),
@@ -117,12 +115,12 @@ BUGS = (
         "services.placement.core.gangs.holds",
         edit(
             """
-    ids = state.holds.pop((event.gang, event.attempt), None)
     if ids is not None:
-        _release_members(state, ids)
+        with quietly(state)
 """,
             """
-    state.holds.pop((event.gang, event.attempt), None)
+    if ids is not None and not state.shards:
+        with quietly(state)
 """,
         ),
         by=("conservation", "no-pod-lost", "for no attempt", "victims-needed"),

@@ -7,7 +7,6 @@ from typing import Any
 from msgspec.structs import replace
 
 from services.placement.core.books.ledger import UNSTARTED_MS
-from services.placement.core.placing import unsupported
 from shared.events.ingest import NamespacesSet, PodsRelabelled, SignatureDefined, SignatureRetired
 from shared.events.permit import HoldAsked, OfferAsked
 from shared.events.placement import (
@@ -22,7 +21,7 @@ from shared.events.preemption import DryRunAsked, NominateAsked
 from shared.events.queueing import Members
 from shared.model.columns import pack, unpack
 from shared.model.ids import AskId
-from shared.model.objects import PodSpec, PodTerm, Requirement, SpreadConstraint
+from shared.model.objects import PodSpec, PodTerm, Requirement
 from tests.unit.placement.shard import Shard, node, placed, spec
 
 HOST = "kubernetes.io/hostname"
@@ -199,25 +198,6 @@ def test_rules_that_select_namespaces_follow_their_labels():
     assert [pod for pod, _node in placed(shard.run())] == [6]
     shard.given(NamespacesSet((("ns", yes),))).dispatch(2, 7)
     assert [type(event) for event in shard.reload().run()] == [Refused]
-
-
-BY_ZONE = PodTerm("zone", ())
-HARD = (
-    spec(pod_affinity=(TERM,)),
-    spec(pod_anti_affinity=(TERM, BY_ZONE)),
-    spec(spread=(SpreadConstraint(HOST, 1),)),
-)
-
-
-def test_gangs_with_hard_rules_are_refused_by_several_shards():
-    shard = shard_with(HARD[0], placements=2)
-    members = (Members(1, pack([5])),)
-    shard.given(OfferAsked(1, 1, members), HoldAsked(1, 1, 0, members))
-    offered, refused = shard.run()
-    assert isinstance(offered, GangOffered)
-    assert isinstance(refused, GangRefused)
-    assert offered.counts == (0,)
-    assert offered.reasons == refused.reasons == ((unsupported.NEEDS_ONE_SHARD, 2),)
 
 
 def test_anti_affinity_by_host_needs_no_turn():

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from shared.events.binding import BindFailed
 from shared.events.ingest import StorageGone, StorageSet
-from shared.events.permit import CountsAsked, TurnGranted
+from shared.events.permit import CountsAsked, HoldAsked, OfferAsked, TurnGranted
 from shared.events.placement import (
     CountsChanged,
     Improved,
@@ -20,6 +20,7 @@ from shared.events.placement import (
     VolumesBound,
     VolumesFailed,
 )
+from shared.events.queueing import Members
 from shared.model.cluster_objects import (
     ClaimRef,
     CSINode,
@@ -142,6 +143,21 @@ def test_a_claim_for_one_pod_waits_for_a_turn_and_the_users_on_other_shards():
     decided = shard.given(in_use_elsewhere(0, turn=2)).run()
     assert [pod for pod, _node in placed(decided)] == [3]
     assert reasons(decided) == [((IN_USE, 2),)]
+
+
+@pytest.mark.parametrize(("used", "held"), [(0, [1]), (1, [])])
+def test_a_claim_for_one_pod_is_held_for_one_member_of_a_gang_beside_the_others(used, held):
+    shard = shard_of(ALONE, volume(), placements=3).sig(1, with_claims("c"))
+    members, granted = (Members(SignatureId(1), pack([1, 2])),), in_use_elsewhere(used)
+    answer: Any
+    (answer,) = shard.given(OfferAsked(7, 1, members)).run()
+    assert answer.wide == pack([1])
+    (answer,) = shard.given(HoldAsked(7, 1, 0, members, 1, pack([1]), granted.counts)).run()
+    if held:
+        assert unpack(answer.ids).tolist() == held
+        rest = (Members(SignatureId(1), pack([2])),)
+        (answer,) = shard.given(HoldAsked(7, 1, 0, rest, 2, pack([1]), granted.counts)).run()
+    assert answer.reasons == ((IN_USE, 2),)
 
 
 @pytest.mark.parametrize("node_of", [1, 9])

@@ -172,11 +172,7 @@ def _charge(
     rows = table_rows(state, nodes)
     assert rows.min() >= 0, f"signature {sig}: charged to nodes that are not there: {nodes}"
     state.table.charge(state.sigs[sig], rows, masks, sign)
-    one = state.sigs[sig]
-    if one.counted:
-        mark_improved(state, nodes)
-    if one.counted or one.uses:
-        note_moved(state, sig)
+    _announce(state, sig, nodes)
     priority = state.specs[sig].priority
     if count == 1:
         node = int(nodes[0])
@@ -185,6 +181,20 @@ def _charge(
         np.add.at(level(state, priority, int(nodes.max())), nodes, sign)
     _add_up(state, sig, sign * count)
     return rows
+
+
+def announce(state: PlacementState, rows: I64) -> None:
+    """Wake pods that may fit beside these charged ones, as if they were charged now."""
+    for sig, part in groups(state.ledger.sig[rows]):
+        _announce(state, SignatureId(sig), state.ledger.node[rows[part]].astype(np.int64))
+
+
+def _announce(state: PlacementState, sig: SignatureId, nodes: I64) -> None:
+    one = state.sigs[sig]
+    if one.counted:
+        mark_improved(state, nodes)
+    if one.counted or one.uses:
+        note_moved(state, sig)
 
 
 def _add_up(state: PlacementState, sig: SignatureId, count: int) -> None:

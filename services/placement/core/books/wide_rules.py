@@ -3,6 +3,9 @@
 A ReadWriteOncePod claim is such a rule: one pod on any node may use it.
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 from services.placement.core.state import PlacementState
 from shared.model.ids import SignatureId
 from shared.scheduling.plugins.volume_restrictions import ONE_POD
@@ -38,6 +41,22 @@ def note_moved(state: PlacementState, sig: SignatureId) -> None:
         state.counts_changed = True
     else:
         turn.moved = True
+
+
+@contextmanager
+def quietly(state: PlacementState) -> Iterator[None]:
+    """Let charges and releases wake nobody: a hold that is released changes nothing for those that
+    were refused before it, and a gang that does not fit is tried again and again.
+    """
+    improved, moved, changed = set(state.improved_nodes), state.rules_moved, state.counts_changed
+    yield
+    state.improved_nodes, state.rules_moved, state.counts_changed = improved, moved, changed
+
+
+def note_refused_beside_holds(state: PlacementState, sig: SignatureId) -> None:
+    """Note that pods of this signature may fit once the gangs' holds of now are released."""
+    for beside in state.refused_beside.values():
+        beside.add(sig)
 
 
 def settle_moved(state: PlacementState) -> None:

@@ -1,15 +1,21 @@
 """A shard's part in gangs: offers on a trial table, holds in one step, and their release.
 
 The shard never ends a hold by itself: permit's journal commits or releases it.
+
+Members with wide rules are held in turns, before it is known whether enough fit. Such a hold wakes
+nobody until it is committed, and its release wakes only what was refused beside it.
 """
+
+from contextlib import nullcontext
 
 import msgspec
 import numpy as np
 
 from services.placement.core.books import remade_nodes
-from services.placement.core.books.charges import charge, compiled, release
+from services.placement.core.books.charges import announce, charge, compiled, release
 from services.placement.core.books.identity import expanded
-from services.placement.core.books.ledger import groups
+from services.placement.core.books.ledger import IS_CHARGED, groups
+from services.placement.core.books.wide_rules import is_wide, quietly
 from services.placement.core.extenders import gang_members, questions
 from services.placement.core.gangs import member_volumes, places
 from services.placement.core.gangs.member_volumes import Assumed, Choices
@@ -21,7 +27,7 @@ from services.placement.core.placing.dispatches import (
     remember_refused,
     resume_deferred,
 )
-from services.placement.core.placing.unsupported import unsupported_in_gangs
+from services.placement.core.placing.unsupported import unsupported_reason
 from services.placement.core.preemption import nominations
 from services.placement.core.state import PlacementState
 from services.placement.core.transitions import State
@@ -29,7 +35,7 @@ from services.placement.core.volumes import reservations
 from shared.events.permit import GangCommitted, GangReleased, GangTimedOut, HoldAsked, OfferAsked
 from shared.events.placement import GangHeld, GangOffered, GangRefused, MemberVolumes, Shown
 from shared.events.queueing import Members
-from shared.model.columns import I64, pack, pack_totals, size, unpack
+from shared.model.columns import I64, as_numbers, pack, pack_totals, size, unpack
 from shared.model.ids import SignatureId
 from shared.scheduling.table.picks import Picks
 from shared.scheduling.table.table import NodeTable
@@ -71,7 +77,13 @@ def decide_offer(state: PlacementState, event: OfferAsked, void: bool) -> GangOf
         if short:
             reasons = _reasons(state, trial, short[0], gang_places)
     offered = GangOffered(state.shard, event.gang, event.attempt, tuple(counts), reasons, nodes)
-    return msgspec.structs.replace(offered, preemptible=helps)
+    return msgspec.structs.replace(offered, preemptible=helps, wide=pack(_wide(state, event)))
+
+
+def _wide(state: PlacementState, event: OfferAsked | HoldAsked) -> list[SignatureId]:
+    """Return the members' signatures that need a turn, ascending."""
+    sigs = {group.sig for group in expanded(state, event.members)}
+    return sorted(sig for sig in sigs if is_wide(state, sig))
 
 
 def _try(
@@ -83,7 +95,7 @@ def _try(
     gang_places: GangPlaces,
 ) -> tuple[Picks, list[Choices]]:
     """Place and charge members on the trial: `count`, or as many as fit."""
-    if unsupported_in_gangs(state, sig):
+    if unsupported_reason(state, sig):
         return NOTHING, []
     choices: list[Choices] = []
     judged = questions.is_interested(state, sig)
@@ -109,7 +121,7 @@ def _reasons(
     state: PlacementState, trial: NodeTable, sig: SignatureId, gang_places: GangPlaces
 ) -> Reasons:
     """Return why no more members of this signature fit on the trial."""
-    why_not = unsupported_in_gangs(state, sig)
+    why_not = unsupported_reason(state, sig)
     if why_not:
         return ((why_not, len(state.nodes)),)
     with with_nominated_pods(trial, gang_places.nominated_pods(sig) or {}):
@@ -120,13 +132,19 @@ def _reasons(
 
 
 def decide_hold(state: PlacementState, event: HoldAsked, void: bool) -> GangHeld | GangRefused:
-    """Hold all requested members or none. Deleted and placed members are left out."""
+    """Hold all requested members or none; in a turn as many as fit. Deleted and placed members are
+    left out.
+    """
     refuse = GangRefused(state.shard, event.gang, event.attempt, (), len(state.nodes), state.world)
     known = all(group.sig in state.specs for group in event.members)
     if void or not known or event.shard != state.shard:
         return refuse
+    if not set(_wide(state, event)).issubset(as_numbers(event.sigs)):
+        return msgspec.structs.replace(refuse, uncounted=True)
     trial, gang_places = state.table.trial(), GangPlaces(state, event.gang, event.attempt)
     parts: list[Part] = []
+    short: list[SignatureId] = []
+    placed = 0
     with member_volumes.assumed_on_trial(state) as assumed:
         for group in event.members:
             ids = unpack(group.ids)
@@ -136,11 +154,18 @@ def decide_hold(state: PlacementState, event: HoldAsked, void: bool) -> GangHeld
             if not np.isin(kinds, (*PLACEABLE, *LEFT_OUT)).all():
                 return refuse
             picks, choices = _try(state, trial, group.sig, len(ids), assumed, gang_places)
+            placed += len(picks.rows)
             if len(picks.rows) < len(ids):
-                why = _reasons(state, trial, group.sig, gang_places)
-                placed = sum(len(ids) for ids, *_rest in parts) + len(picks.rows)
-                return msgspec.structs.replace(refuse, reasons=why, placed=placed)
+                short.append(group.sig)
+                if not event.turn:
+                    break
+                ids = ids[: len(picks.rows)]
             parts.append((ids, np.full(len(ids), group.sig), picks, choices))
+        if short and not (event.turn and placed):
+            why = _reasons(state, trial, short[0], gang_places)
+            return msgspec.structs.replace(refuse, reasons=why, placed=placed)
+    if event.turn and not placed:
+        return refuse
     return _held_event(state, event, parts)
 
 
@@ -194,11 +219,18 @@ def on_gang_answer(state: PlacementState, event: GangOffered | GangHeld | GangRe
     same = (asked.gang, asked.attempt) == (event.gang, event.attempt)
     assert same, f"{event} answers {asked}"
     if isinstance(event, GangHeld):
-        _charge_hold(state, event)
-    elif not task.void:
+        _charge_hold(state, event, is_quiet=bool(isinstance(asked, HoldAsked) and asked.turn))
+    elif not task.void and not _is_before_a_turn(event):
         for sig in _short(state, asked.members, event):
             remember_refused(state, sig)
             gang_members.note_refused(state, (event.gang, event.attempt), sig)
+            # Its own holds must not wake it.
+            state.refused_beside.get((event.gang, event.attempt), set()).discard(sig)
+
+
+def _is_before_a_turn(event: GangOffered | GangRefused) -> bool:
+    """Return whether the members are tried again in a turn, so that this answer says nothing."""
+    return bool(event.wide) if isinstance(event, GangOffered) else event.uncounted
 
 
 def _short(
@@ -211,14 +243,24 @@ def _short(
     return [group.sig for group in expanded(state, short)]
 
 
-def _charge_hold(state: PlacementState, event: GangHeld) -> None:
+def _charge_hold(state: PlacementState, event: GangHeld, is_quiet: bool) -> None:
+    key = event.gang, event.attempt
+    if is_quiet:
+        state.refused_beside.setdefault(key, set())
+    with quietly(state) if is_quiet else nullcontext():
+        _charge_members(state, event)
+    held = state.holds.get(key)  # by earlier turns
+    ids = unpack(event.ids)
+    state.holds[key] = ids if held is None else np.concatenate((held, ids))
+
+
+def _charge_members(state: PlacementState, event: GangHeld) -> None:
     ids, sigs, nodes = unpack(event.ids), unpack(event.sigs), unpack(event.nodes)
     rows = state.ledger.rows(ids)
     state.ledger.advance(rows, "GangHeld")
     masks = unpack(event.devices) if event.devices else np.zeros(len(ids), np.int64)
     for sig, part in groups(sigs):
         assert_not_over(state, sig, charge(state, rows[part], sig, nodes[part], masks[part]))
-    state.holds[event.gang, event.attempt] = ids
     member_volumes.hold_choices(state, event)
     if state.nomination_of_pod:
         for pod, sig, node in zip(ids.tolist(), sigs.tolist(), nodes.tolist(), strict=True):
@@ -238,7 +280,10 @@ def on_gang_committed(state: PlacementState, event: GangCommitted) -> None:
     if ids is None:
         return
     kept = np.isin(ids, unpack(event.ids))
-    state.ledger.advance(state.ledger.rows(ids[kept]), "GangCommitted")
+    rows = state.ledger.rows(ids[kept])
+    state.ledger.advance(rows, "GangCommitted")
+    if state.refused_beside.pop((event.gang, event.attempt), None) is not None:
+        announce(state, rows[IS_CHARGED[state.ledger.kind[rows]]])
     _release_members(state, ids[~kept])
 
 
@@ -252,8 +297,12 @@ def on_gang_released(state: PlacementState, event: GangReleased | GangTimedOut) 
     if (event.gang, event.attempt) in state.holds:
         nominations.note_gang_released(state, event.gang)
     ids = state.holds.pop((event.gang, event.attempt), None)
+    beside = state.refused_beside.pop((event.gang, event.attempt), None)
     if ids is not None:
-        _release_members(state, ids)
+        with quietly(state) if beside is not None else nullcontext():
+            _release_members(state, ids)
+    if beside:
+        state.maybe_allowed.update(beside & state.refused)
 
 
 def _release_members(state: PlacementState, ids: I64) -> None:

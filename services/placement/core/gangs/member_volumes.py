@@ -73,7 +73,7 @@ def hold_choices(state: PlacementState, event: GangHeld) -> None:
     if not event.volumes:
         return
     where = dict(zip(unpack(event.ids).tolist(), unpack(event.nodes).tolist(), strict=True))
-    members = state.member_choices[event.gang, event.attempt] = {}
+    members = state.member_choices.setdefault((event.gang, event.attempt), {})
     for one in event.volumes:
         node = where[one.pod]
         members[one.pod] = MemberChoice(node, one.choices, one.spec)

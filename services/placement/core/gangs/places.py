@@ -18,7 +18,7 @@ from services.placement.core.books.charges import compiled
 from services.placement.core.books.ledger import IS_CHARGED, IS_VICTIM
 from services.placement.core.extenders import questions
 from services.placement.core.gangs.trial_picks import place
-from services.placement.core.placing.unsupported import unsupported_in_gangs
+from services.placement.core.placing.unsupported import unsupported_reason
 from services.placement.core.preemption import nominations
 from services.placement.core.preemption.dry_run import NO_VICTIMS, DryRun, Victim
 from services.placement.core.preemption.pre_check import has_lower_priority_pod
@@ -59,7 +59,7 @@ def is_preempting(state: PlacementState, sig: SignatureId) -> bool:
     if spec.never_preempts or not wanted.plugins.profile.preempts or wanted.plugins.post_filters:
         return False
     if (
-        unsupported_in_gangs(state, sig)
+        unsupported_reason(state, sig)
         or reservations.chooses(state, sig)
         or questions.is_interested(state, sig)
     ):

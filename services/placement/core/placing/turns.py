@@ -10,6 +10,8 @@ the sums hold until the turn ends, but for facts, as in kube-scheduler's cache.
     TurnGranted     the sums arrive, and the dispatches are placed with them
     TurnEnded       every pod is reserved or refused
 
+Members of gangs are held in turns of their own, which HoldAsked grants and its answer ends.
+
 With one shard there are no turns.
 """
 
@@ -72,12 +74,18 @@ def on_rules_counted(state: PlacementState, event: RulesCounted) -> None:
 
 def on_turn_granted(state: PlacementState, event: TurnGranted) -> None:
     """Begin the turn with the counts of the other shards."""
-    for one in event.counts:
-        if one.sig in state.sigs:
-            state.other_counts[one.sig] = one.counts
-            know_others(state.sigs[one.sig], one.counts)
+    note_counts(state, event.counts)
     sigs = frozenset(SignatureId(sig) for sig in as_numbers(event.sigs))
     state.work_queue.begin_turn(event.turn, sigs)
+
+
+def note_counts(state: PlacementState, counts: tuple[SignatureCounts, ...]) -> None:
+    """Apply what the other shards count, also for signatures that this shard does not know yet."""
+    for one in counts:
+        if one.sig in state.sigs:
+            know_others(state.sigs[one.sig], one.counts)
+        if one.sig in state.sigs or one.sig > state.last_sig:
+            state.other_counts[one.sig] = one.counts
 
 
 def is_over(state: PlacementState) -> bool:

@@ -2,15 +2,11 @@
 
 import numpy as np
 
-from services.placement.core.books.wide_rules import claims_for_one_pod, is_wide
+from services.placement.core.books.wide_rules import claims_for_one_pod
 from services.placement.core.state import PlacementState
 from services.placement.core.transitions import State
 from shared.model.ids import SignatureId
 from shared.scheduling.plugins.volume_restrictions import IN_USE
-
-NEEDS_ONE_SHARD = (
-    "node(s) of several placement partitions (gangs with rules wider than a node need a single one)"
-)
 
 
 def unsupported_reason(state: PlacementState, sig: SignatureId) -> str:
@@ -18,11 +14,6 @@ def unsupported_reason(state: PlacementState, sig: SignatureId) -> str:
     if not state.strays or not state.specs[sig].volumes:
         return ""
     return IN_USE if claims_for_one_pod(state, sig) & used_by_strays(state, sig) else ""
-
-
-def unsupported_in_gangs(state: PlacementState, sig: SignatureId) -> str:
-    """Return the reason why no shard can decide about such members of gangs, or an empty text."""
-    return NEEDS_ONE_SHARD if is_wide(state, sig) else unsupported_reason(state, sig)
 
 
 def used_by_strays(state: PlacementState, sig: SignatureId) -> set[str]:

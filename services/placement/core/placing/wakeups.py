@@ -31,6 +31,12 @@ FEW_ROWS = 32
 NO_PODS = np.zeros(0, np.int64)
 
 
+def are_due(state: PlacementState) -> bool:
+    """Return whether refused signatures must be checked."""
+    may_fit = state.improved_nodes or state.rules_moved or state.maybe_allowed
+    return bool(state.refused and (may_fit or retries.due(state)))
+
+
 def decide_improved(state: PlacementState) -> Improved:
     """Return the refused signatures that fit a changed node now, or would if pods were
     preempted.
