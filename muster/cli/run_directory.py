@@ -10,6 +10,7 @@ DIR/identity        of a live run: its name as a leader
 
 import json
 import logging
+import re
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -26,6 +27,8 @@ SUMMARY = "summary.json"
 IDENTITY = "identity"
 """One process at a time has the folder open, so a run that is started again there leads at once."""
 FORMAT = 1
+FIRST_VERSION = "0.2.0"
+"""What wrote settings without a version."""
 RUNS = Path("runs")
 SERVED = RUNS / "serve"
 """Where `muster serve` keeps its snapshots."""
@@ -41,20 +44,29 @@ def new_run(folder: Path, meta: dict[str, Any]) -> None:
 
 
 def continued_run(folder: Path, meta: dict[str, Any]) -> None:
-    """Open the folder of a run that continues. A run of another number of shards is set aside, and
-    a new one begins. Raises UsageFault when the folder holds any other run.
+    """Open the folder of a run that continues. A run of another number of shards, or of a newer
+    version, whose journals this one may not be able to read, is set aside, and a new one begins.
+    Raises UsageFault when the folder holds any other run.
     """
     if (folder / META).exists():
-        found = read_meta(folder)
+        found = {"version": FIRST_VERSION, **read_meta(folder)}
         if found == meta:
             return
-        if {**found, "placements": meta["placements"]} != meta:
+        version, shards = found["version"], found.get("placements")
+        if {**found, "version": meta["version"], "placements": meta["placements"]} != meta:
             raise UsageFault(f"--run-dir {folder}: holds another run; name another folder")
-        _set_aside(folder, found["placements"], meta["placements"])
+        if _numbers(version) > _numbers(meta["version"]):
+            _set_aside(folder, f"version {version}", f"version {meta['version']}")
+        elif shards != meta["placements"]:
+            _set_aside(folder, f"-p {shards}", f"-p {meta['placements']}")
     _make(folder, meta)
 
 
-def _set_aside(folder: Path, before: int, now: int) -> None:
+def _numbers(version: str) -> list[int]:
+    return [int(number) for number in re.findall("[0-9]+", version)]
+
+
+def _set_aside(folder: Path, before: str, now: str) -> None:
     """Rename the folder, so that its run can still be read. Its name as a leader goes with it: if a
     bind of that run is under way, it lands before the Lease expires. Raises UsageFault.
     """
@@ -67,10 +79,10 @@ def _set_aside(folder: Path, before: int, now: int) -> None:
             folder.rename(aside)
         except OSError as error:
             raise UsageFault(
-                f"--run-dir {folder}: holds a run with -p {before}, and cannot be renamed "
+                f"--run-dir {folder}: holds a run with {before}, and cannot be renamed "
                 f"({error.strerror}): name another folder"
             ) from error
-    log.info("%s: a new run with -p %d; the one with -p %d is %s", folder, now, before, aside)
+    log.info("%s: a new run with %s; the one with %s is %s", folder, now, before, aside)
 
 
 def _make(folder: Path, meta: dict[str, Any]) -> None:

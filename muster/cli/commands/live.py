@@ -59,8 +59,15 @@ class LiveOptions:
     metrics: tuple[str, int] | None = None
 
     def meta(self) -> dict[str, Any]:
-        """Return the settings that must not change while a run continues in its folder."""
-        return {"format": FORMAT, "live": True, "placements": self.placements}
+        """Return the settings that must not change while a run continues in its folder, and the
+        newest version that it was continued with.
+        """
+        return {
+            "format": FORMAT,
+            "live": True,
+            "version": __version__,
+            "placements": self.placements,
+        }
 
 
 def run_live(options: LiveOptions, output: str) -> None:

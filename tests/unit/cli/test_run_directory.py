@@ -11,7 +11,7 @@ from muster.cli.errors import UsageFault
 from muster.cli.run_directory import continued_run, new_run, read_meta
 from shared.bus.sqlite.bus import SqliteLog
 
-META = {"format": 1, "live": True, "placements": 1}
+META = {"format": 1, "live": True, "version": "0.3.0", "placements": 1}
 
 
 def test_a_run_continues_in_its_folder(tmp_path):
@@ -46,6 +46,28 @@ def test_a_run_of_another_number_of_shards_is_set_aside_whole(tmp_path, caplog):
     assert found == {"live.1": "of 2", "live.2": "of 8", "live": "of 3"}
     assert [read_meta(tmp_path / name)["placements"] for name in sorted(found)] == [3, 2, 8]
     assert caplog.messages[-1] == f"{folder}: a new run with -p 3; the one with -p 8 is {folder}.2"
+
+
+def test_a_run_of_a_newer_version_is_set_aside_and_one_of_an_older_continues(tmp_path, caplog):
+    caplog.set_level(logging.INFO, "muster.run")
+    folder = tmp_path / "live"
+    versions = ("0.3.0", "0.10.0", "0.9.1")
+    for version in versions:
+        continued_run(folder, {**META, "version": version})
+        with (folder / "journals.db").open("a") as journals:
+            journals.write(f"by {version};")
+    found = {path.name: (path / "journals.db").read_text() for path in tmp_path.iterdir()}
+    assert found == {"live.1": "by 0.3.0;by 0.10.0;", "live": "by 0.9.1;"}
+    assert read_meta(folder)["version"] == "0.9.1"
+    assert caplog.messages == [
+        f"{folder}: a new run with version 0.9.1; the one with version 0.10.0 is {folder}.1"
+    ]
+
+
+def test_a_run_that_names_no_version_continues(tmp_path):
+    (tmp_path / "meta.json").write_text('{"format": 1, "live": true, "placements": 1}')
+    continued_run(tmp_path, META)
+    assert read_meta(tmp_path) == META
 
 
 def test_a_run_that_goes_on_is_not_set_aside(tmp_path):
