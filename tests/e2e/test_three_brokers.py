@@ -29,7 +29,7 @@ WAVE = 40
 FLOOD_S = max(45, PODS // 400)
 NODES = max(60, PODS // 200)
 IN_FLIGHT_MIN = 20
-LOST_S, LOOK_S, SETTLE_S = 6.0, 0.5, 300.0
+LOST_S, LOOK_S, SETTLE_S = 4.0, 0.5, 300.0
 LATENCY = "cluster.latency_ms=300"
 NODE = """
 apiVersion: v1
