@@ -54,12 +54,10 @@ EXAMPLES = {
         muster replay runs/live --from newest --journal placement/0
     """,
     "muster story": """
-        muster story pod/latecomer
         muster story gang/default/training/vision
         muster story node/gpu-c1 runs/live
-        # To a collector of OpenTelemetry
-        muster story pod/web-1 -o otlp |
-          curl -H 'Content-Type: application/json' -d @- http://localhost:4318/v1/traces
+        # A trace for a collector of OpenTelemetry
+        muster story pod/web-1 -o otlp
     """,
     "muster why": """
         muster why pod/impossible
