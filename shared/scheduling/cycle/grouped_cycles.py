@@ -110,6 +110,13 @@ class GroupCounts(Counts):
             self._by_group[at] = np.append(sums, np.int32(0))
         return self.nodes - 1
 
+    def stay(self, group: int, moved: dict[int, int], is_feasible: bool) -> None:
+        """Count a pod on a feasible node that stays in its group."""
+        self.feasible[group] -= not is_feasible
+        for at, amount in moved.items():
+            if at in self._by_group:
+                self._by_group[at][group] += amount
+
     def leave(self, row: int, moved: dict[int, int]) -> None:
         """Remove a feasible node from its group, after a pod `moved` its counters by node."""
         group = self.of[row]
@@ -201,9 +208,13 @@ class GroupedCycles(SingleCycles):
             heappop(self._heaps[group])
         else:
             self._scores[self._places[group]] = INFEASIBLE
-        self._sums.leave(row, self._moved)
-        to = self._next_group(row, group) if self._by_node else group
-        self._sums.join(row, to, score >= 0)
+        to = group
+        if self._by_node:
+            self._sums.leave(row, self._moved)
+            to = self._next_group(row, group)
+            self._sums.join(row, to, score >= 0)
+        else:
+            self._sums.stay(group, self._moved, score >= 0)
         if score >= 0:
             heappush(self._heaps[to], (-score, row))
         self._find(group)

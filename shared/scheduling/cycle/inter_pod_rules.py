@@ -349,9 +349,12 @@ class SingleCycles:
         self.counts.move(self.sig, row)
 
     def _node(self, row: int) -> BatchNode:
-        node = one_node(self.table, row, self.nominated_pods)
-        devices = list(node.devices) if self.sig.gpu_count else []
-        made = self._nodes[row] = BatchNode(self.sig, node.values, devices)
+        if self.nominated_pods or self.sig.gpu_count:
+            node = one_node(self.table, row, self.nominated_pods)
+            values, devices = node.values, list(node.devices) if self.sig.gpu_count else []
+        else:
+            values, devices = self.table.cols[:, row].tolist(), []
+        made = self._nodes[row] = BatchNode(self.sig, values, devices)
         return made
 
 

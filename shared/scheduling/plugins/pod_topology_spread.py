@@ -150,12 +150,13 @@ class Spread:
 
     def refused(self, counts: Counts, before: Counts) -> Mask:
         """Return the nodes that `refusals` has for any reason."""
-        found = np.zeros(counts.nodes, np.bool_)
+        found: Mask | None = None
         for one in self.hard:
             beyond = _beyond(one, counts, before)
             beyond[0] = True  # the nodes without the key
-            found |= beyond[one.domains.place]
-        return found
+            refused = beyond[one.domains.place]
+            found = refused if found is None else found | refused
+        return np.zeros(counts.nodes, np.bool_) if found is None else found
 
     def scores(self, counts: Counts, feasible: Mask) -> I64:
         """Return 0..100 for each feasible node, more for domains with fewer pods; 0 for nodes
