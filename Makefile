@@ -56,8 +56,8 @@ parity: $(DEV_STAMP) ## Compare 10,000 cases with kube-scheduler's own code (ARG
 		GOCOVERDIR="$$reached" $(BIN)/python -m tests.parity $(ARGS); \
 		[ -z "$$(ls -A "$$reached")" ] || $(BIN)/python -m tests.parity.comparison.go_coverage "$$reached" $(if $(ARGS),,--at-least 90)
 
-seeds: $(DEV_STAMP) ## Simulate 510 seeds of faults (the tests sample 260), and 510 with batching on and off
-	@MUSTER_SEEDS=510 $(MAKE) test T="tests/simulation/test_seeds.py tests/simulation/test_batching.py tests/simulation/test_command.py"
+seeds: $(DEV_STAMP) ## Simulate 510 seeds of faults (the tests sample 260), 510 with batching on and off, and plant all bugs
+	@MUSTER_SEEDS=510 $(MAKE) test T="tests/simulation tests/parity tests/properties"
 
 lint: $(DEV_STAMP) ## Everything of `check` except the tests
 	@$(BIN)/ruff format --check --quiet $(SOURCES) || \

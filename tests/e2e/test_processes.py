@@ -254,7 +254,7 @@ def skipped_by_all(trial: Trial, ports: Mapping[str, int], pair: Sequence[str]) 
 
 async def test_the_broker_is_killed_and_comes_back(broker, tmp_path):
     async with Trial(tmp_path / "broken", broker.bootstrap, openb(2), settings=[LATENCY]) as trial:
-        for _ in range(2):
+        for _ in range(1 + (ROUNDS > 3)):
             await many_in_flight(trial)
             await asyncio.to_thread(broker.kill)
             # What the follower had fetched before is read by then: it is no sign of life.

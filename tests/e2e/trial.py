@@ -66,7 +66,7 @@ class Trial:
         self.world: World = load_world([world], Choice()).world
         self.total = sum(len(split(arrival.pods.uids)) for arrival in self.world.arrivals)
         self.placements = placements
-        bus = f"kafka://{bootstrap}/{folder.name}?{query}"
+        bus = f"kafka://{bootstrap}/{folder.name}" + (f"?{query}" if query else "")
         self.mesh = ProcessMesh(
             folder,
             bus,

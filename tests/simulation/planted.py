@@ -7,6 +7,7 @@ disk changes. Text that is not found exactly once is an error: a patch must foll
 import importlib.abc
 import importlib.machinery
 import importlib.util
+import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -14,6 +15,8 @@ from types import CodeType, ModuleType
 
 ROOT = Path(__file__).resolve().parents[2]
 SEEDS_MAX = 50
+IS_LONG = "MUSTER_SEEDS" in os.environ
+"""Whether everything is played and planted, as by `make seeds`, or a sample."""
 FOUND, MISSED, NOT_APPLIED, FOUND_OTHERWISE = 0, 3, 4, 5
 
 
@@ -70,6 +73,15 @@ def path_of(module: str) -> Path:
     """Return the source file of a module of this repository."""
     stem = ROOT.joinpath(*module.split("."))
     return stem / "__init__.py" if stem.is_dir() else stem.with_suffix(".py")
+
+
+def applies(bug: Bug) -> bool:
+    """Return whether the bug can be planted into today's source."""
+    try:
+        compile(patched(bug), bug.module, "exec")
+    except (ValueError, SyntaxError, OSError):
+        return False
+    return True
 
 
 def patched(bug: Bug) -> str:

@@ -2,7 +2,6 @@
 result.
 """
 
-import os
 import re
 
 import pytest
@@ -11,9 +10,9 @@ from muster.simulation import command
 from muster.simulation.command import simulate_world
 from muster.simulation.run import Result
 from shared.worlds.settings import Choice, load_world
-from tests.simulation.planted import ROOT
+from tests.simulation.planted import IS_LONG, ROOT
 
-SEEDS_OF_A_TRACE = (1, 7) if "MUSTER_SEEDS" in os.environ else (1,)
+SEEDS_OF_A_TRACE = (1, 7) if IS_LONG else (1,)
 """A timer that never stops and sums of GPUs that do not agree showed at this size only."""
 
 

@@ -7,19 +7,19 @@ import pytest
 from muster.simulation.run import simulate
 from muster.simulation.scenario import make_scenario
 from tests.parity.planted.patching import planted
-from tests.simulation.planted import Bug
+from tests.simulation.planted import IS_LONG, Bug
 from tests.simulation.ruled_worlds import make_ruled_world, make_spread_scenario
 
 pytestmark = [pytest.mark.simulation, pytest.mark.slow]
 
 
-@pytest.mark.parametrize("seed", range(24))
+@pytest.mark.parametrize("seed", range(24 if IS_LONG else 12))
 def test_rules_between_pods_are_kept_through_faults(seed: int) -> None:
     result = simulate(make_scenario(seed, make_ruled_world(seed), 1), redecide=seed % 4 == 0)
     assert result.is_good, f"seed {seed}\n" + "\n".join(result.lines)
 
 
-@pytest.mark.parametrize("seed", range(16))
+@pytest.mark.parametrize("seed", range(16 if IS_LONG else 8))
 def test_several_shards_keep_them_too(seed: int) -> None:
     result = simulate(make_scenario(seed, make_ruled_world(seed)), redecide=seed % 4 == 0)
     assert result.is_good, f"seed {seed}\n" + "\n".join(result.lines)

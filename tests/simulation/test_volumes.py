@@ -6,13 +6,13 @@ import pytest
 
 from muster.simulation.run import simulate
 from tests.parity.planted.patching import planted
-from tests.simulation.planted import Bug
+from tests.simulation.planted import IS_LONG, Bug
 from tests.simulation.volume_worlds import make_volume_scenario
 
 pytestmark = [pytest.mark.simulation, pytest.mark.slow]
 
 
-@pytest.mark.parametrize("seed", range(24))
+@pytest.mark.parametrize("seed", range(24 if IS_LONG else 12))
 def test_volumes_are_bound_before_their_pods_through_faults(seed: int) -> None:
     result = simulate(make_volume_scenario(seed), redecide=seed % 4 == 0)
     assert result.is_good, f"seed {seed}\n" + "\n".join(result.lines)
@@ -20,7 +20,7 @@ def test_volumes_are_bound_before_their_pods_through_faults(seed: int) -> None:
     assert result.seen["volumes-bound"] or result.seen["reset"], "nobody waited for a volume"
 
 
-@pytest.mark.parametrize("seed", range(24))
+@pytest.mark.parametrize("seed", range(24 if IS_LONG else 12))
 def test_several_shards_choose_no_volume_twice(seed: int) -> None:
     result = simulate(make_volume_scenario(seed, 3), redecide=seed % 4 == 0)
     assert result.is_good, f"seed {seed}\n" + "\n".join(result.lines)
@@ -36,7 +36,7 @@ def test_gang_members_get_volumes_with_their_places(seed: int, placements: int) 
     assert result.is_good, f"seed {seed}\n" + "\n".join(result.lines)
 
 
-TOO_LATE = (6, 10)
+TOO_LATE = (8, 10)
 PLACEMENT, BINDING = "services.placement.core.", "services.binding.core."
 BUGS = (
     Bug(
@@ -75,13 +75,13 @@ WITH_SEVERAL = (
         "granted-twice",
         BINDING + "promises",
         ("    if why:\n", "    if False:\n"),
-        first=(6,),
+        first=(9, 10),
     ),
     Bug(
         "one-node-or-two",
         BINDING + "promises",
         (" or (not choice.volume and promise.node != node)", ""),
-        first=(6,),
+        first=(9, 10),
     ),
     Bug(
         "promised-for-ever",

@@ -7,13 +7,13 @@ import pytest
 from muster.simulation.run import simulate
 from muster.simulation.scenario import make_scenario
 from tests.parity.planted.patching import planted
-from tests.simulation.planted import Bug
+from tests.simulation.planted import IS_LONG, Bug
 from tests.simulation.ruled_worlds import make_wide_gangs_world
 
 pytestmark = [pytest.mark.simulation, pytest.mark.slow]
 
 
-@pytest.mark.parametrize("seed", range(24))
+@pytest.mark.parametrize("seed", range(24 if IS_LONG else 12))
 def test_gangs_with_wide_rules_are_whole_and_keep_them(seed: int) -> None:
     result = simulate(make_scenario(seed, make_wide_gangs_world(seed)), redecide=seed % 4 == 0)
     assert result.is_good, f"seed {seed}\n" + "\n".join(result.lines)
