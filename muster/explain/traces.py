@@ -16,15 +16,15 @@ INTERNAL = 1  # SpanKind
 
 
 def trace_of(name: str, lines: Sequence[RecordText]) -> dict[str, Any]:
-    """Return the trace of KIND/NAMESPACE/NAME: a span for the whole story, and one below it for
-    each record. That begins when the record before it was written, so its length is the time that
+    """Return the trace of KIND/NAME: a span for the whole story, and one below it for each record.
+    That begins when the record before it was written, so its length is the time that
     its service took, with the way to it. The record's last line is its name, the others are its
     events. The ids are hashes of name, journal and position: the same story has the same trace.
     A story without lines has no spans.
     """
     if not lines:
         return {"resourceSpans": []}
-    trace = _hash(name, lines[0].time.isoformat())[:32]
+    trace = _hash(name, lines[0].time.isoformat(), lines[0].text)[:32]
     root = trace[:16]
     spans = [_span(trace, root, "", name, _ns(lines[0]), _ns(lines[-1]))]
     by_service: dict[str, list[dict[str, Any]]] = {"muster": spans}

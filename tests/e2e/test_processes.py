@@ -24,7 +24,7 @@ from muster.app.journals import all_journals
 from muster.app.mesh import make_core
 from tests.e2e import recovery_times
 from tests.e2e.console import ROOT, Ran, muster
-from tests.e2e.trial import Trial
+from tests.e2e.trial import FETCHED_S, Trial
 from tests.support.kafka_brokers import running_broker
 from tests.support.kafka_server import KafkaBroker
 from tests.support.other_machines import OTHER_MACHINES, features_left
@@ -43,7 +43,6 @@ IN_FLIGHT_MIN = 100
 STOPPED_S = 15
 DOUBLED_S = 10
 VOIDS_MIN = 20
-FETCHED_S = 0.1
 SETTLE_S = 300
 LATENCY = "cluster.latency_ms=600"
 ZOMBIE = ("-m", "tests.e2e.zombie_serve")
@@ -257,7 +256,6 @@ async def test_the_broker_is_killed_and_comes_back(broker, tmp_path):
         for _ in range(1 + (ROUNDS > 3)):
             await many_in_flight(trial)
             await asyncio.to_thread(broker.kill)
-            # What the follower had fetched before is read by then: it is no sign of life.
             await asyncio.sleep(FETCHED_S)
             for journal in all_journals(1):
                 trial.hurt(journal, "broker")

@@ -5,6 +5,7 @@ killed, frozen, or left with a full disk, and a service is killed meanwhile.
 """
 
 import asyncio
+import gc
 import itertools
 import logging
 import os
@@ -15,7 +16,7 @@ import pytest
 
 from muster.app.journals import all_journals
 from tests.e2e import recovery_times
-from tests.e2e.trial import Trial
+from tests.e2e.trial import FETCHED_S, Trial
 from tests.support.kafka_cluster import BROKERS, KafkaCluster, fill_disk, running_cluster
 from tests.support.kafka_server import KafkaServer
 
@@ -25,51 +26,43 @@ pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.xdist_group("kafk
 
 SHARDS = 2
 PODS = int(os.environ.get("MUSTER_FLOOD_PODS", "3000"))
-WAVE = 40
-FLOOD_S = max(45, PODS // 400)
+WAVE = 20
+FLOOD_S = max(75, PODS // 400)
 NODES = max(60, PODS // 200)
-IN_FLIGHT_MIN = 20
+IN_FLIGHT_MIN = 10
 LOST_S, LOOK_S, SETTLE_S = 4.0, 0.5, 300.0
-LATENCY = "cluster.latency_ms=300"
+LATENCY = "cluster.latency_ms=2000"
 NODE = """
 apiVersion: v1
 kind: Node
 metadata: {name: node-AT, labels: {topology.kubernetes.io/zone: zone-ZONE}}
 status: {allocatable: {cpu: "32", memory: 128Gi, pods: "110"}}
 """
-SPREAD = """
-apiVersion: apps/v1
-kind: ReplicaSet
-metadata:
-  name: spread-AT
-  annotations: {muster.io/arrives-after: AFTERms, muster.io/runs-for: 20s}
-spec:
-  replicas: COUNT
-  selector: {matchLabels: {app: spread-AT}}
-  template:
-    metadata: {labels: {app: spread-AT}}
-    spec:
-      topologySpreadConstraints:
-        - maxSkew: 1
-          topologyKey: topology.kubernetes.io/zone
-          whenUnsatisfiable: DoNotSchedule
-          labelSelector: {matchLabels: {app: spread-AT}}
-      containers: [{name: main, resources: {requests: {cpu: 200m, memory: 256Mi}}}]
-"""
-PLAIN = """
+JOB = """
 apiVersion: batch/v1
 kind: Job
 metadata:
-  name: plain-AT
+  name: wave-AT
   annotations: {muster.io/arrives-after: AFTERms, muster.io/runs-for: 20s}
 spec:
   parallelism: COUNT
   completions: COUNT
   template:
+    metadata: {labels: {wave: "AT"}}
     spec:
       restartPolicy: Never
       containers: [{name: main, resources: {requests: {cpu: 200m, memory: 256Mi}}}]
 """
+SPREAD = """
+      topologySpreadConstraints:
+        - maxSkew: 1
+          topologyKey: topology.kubernetes.io/zone
+          whenUnsatisfiable: DoNotSchedule
+          labelSelector: {matchLabels: {wave: "AT"}}
+"""
+GANG = """
+      workloadRef: {name: gangs-AT, podGroup: all}
+---"""
 WORKLOAD = """
 apiVersion: scheduling.k8s.io/v1alpha1
 kind: Workload
@@ -79,14 +72,11 @@ spec: {podGroups: [{name: all, policy: {gang: {minCount: COUNT}}}]}
 
 
 def flood(pods: int) -> str:
-    """Return manifests: waves of equal size in turn spread over zones, gangs, and plain pods."""
+    """Return manifests: waves of equal size in turn spread over zones, plain, and as gangs."""
     parts = [NODE.replace("AT", str(at)).replace("ZONE", "abc"[at % 3]) for at in range(NODES)]
     for at in range(pods // WAVE):
-        text = (SPREAD, PLAIN, PLAIN + "---" + WORKLOAD)[at % 3]
-        if at % 3 == 2:
-            reference = f"workloadRef: {{name: gangs-{at}, podGroup: all}}"
-            text = text.replace("Never", f"Never\n      {reference}")
         after_ms = at * WAVE * FLOOD_S * 1000 // pods
+        text = JOB.rstrip("\n") + ("\n" + SPREAD.lstrip("\n"), "\n", GANG + WORKLOAD)[at % 3]
         text = text.replace("AT", str(at)).replace("AFTER", str(after_ms))
         parts.append(text.replace("COUNT", str(WAVE)))
     return "---".join(parts)
@@ -106,12 +96,16 @@ LOSSES: dict[str, Callable[[KafkaServer], None]] = {
 
 async def lose(trial: Trial, cluster: KafkaCluster, number: int, loss: str) -> None:
     """Lose a broker for some seconds, and kill a service meanwhile."""
-    broker = cluster.brokers[number % BROKERS]
-    for journal in all_journals(SHARDS):
-        trial.hurt(journal, f"1 of 3: {loss}")
+    broker, journals = cluster.brokers[number % BROKERS], all_journals(SHARDS)
+    await trial.until(
+        lambda: trial.journals.in_flight() >= 2 * IN_FLIGHT_MIN, SETTLE_S, "pods in flight"
+    )
     await asyncio.to_thread(LOSSES[loss], broker)
+    await asyncio.sleep(FETCHED_S)
+    for journal in journals:
+        trial.hurt(journal, f"1 of 3: {loss}")
     await asyncio.sleep(LOST_S / 2)
-    victim = all_journals(SHARDS)[2 * number % 7]
+    victim = journals[2 * number % len(journals)]
     trial.kill(victim)
     await asyncio.sleep(LOST_S / 2)
     await trial.until(lambda: trial.acts_again(victim), SETTLE_S, f"{victim} acts again")
@@ -133,6 +127,8 @@ def _act(trial: Trial, after_ms: int) -> bool:
     return all(acts_ms[-1] > after_ms for acts_ms in trial.journals.acts_ms.values())
 
 
+# The library leaves a socket to the collector if a frozen broker does not end a TLS handshake.
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 async def test_each_broker_is_lost_in_a_flood(cluster: KafkaCluster, tmp_path: Path):
     world = tmp_path / "flood.yaml"
     world.write_text(flood(PODS))
@@ -145,12 +141,15 @@ async def test_each_broker_is_lost_in_a_flood(cluster: KafkaCluster, tmp_path: P
         query=cluster.query,
     ) as trial:
         for number, loss in enumerate(itertools.cycle(LOSSES)):
-            if number >= len(LOSSES) and len(trial.journals.seen_ms) == trial.total:
+            if number >= len(LOSSES) and len(trial.journals.seen_ms) > 0.8 * trial.total:
                 break
             await lose(trial, cluster, number, loss)
         await trial.settle(SETTLE_S)
         found = trial.recovered()
         recovery_times.write(trial.mesh.folder.name, found)
         print("", *found, trial.status(), sep="\n")
+    gc.collect()
     assert len(trial.journals.bound) == trial.total
-    assert any(one.in_flight >= IN_FLIGHT_MIN for one in found)
+    for loss in LOSSES:
+        busy = [one.in_flight for one in found if one.what == f"1 of 3: {loss}"]
+        assert max(busy) >= IN_FLIGHT_MIN, f"{loss}: {busy} in flight"

@@ -32,6 +32,8 @@ from tests.e2e.recovery_times import Recovery
 QUIET_S = 1.3
 LOOKS = 6
 LOOK_S = 0.25
+FETCHED_S = 0.1
+"""What the follower fetched before a fault is read by then: it is no sign of life."""
 SNAPSHOT_S = 3
 """Short, so that a replay of a short run can begin in its middle."""
 

@@ -32,6 +32,8 @@ LOOK_S = 120.0
 DOUBT_S = 2.0
 # A starting broker may not know its topics at once: it is asked twice.
 ASK_AGAIN_S = 3.0
+# How soon a start asks a cluster again of which a broker did not answer.
+ASK_SOON_S = 0.5
 
 
 class TopicDiffers(BusUnavailable):
@@ -56,17 +58,22 @@ def topic_settings(settings: KafkaSettings) -> dict[str, str]:
 async def ensure_topics(settings: KafkaSettings, partitions: Mapping[str, int]) -> None:
     """Create missing topics of the services and check all. `partitions` is by service.
 
-    Raises BusUnavailable if the cluster cannot be reached or a topic differs. The library picks a
-    broker by chance, and one may be frozen, so there are as many attempts as brokers.
+    Raises BusUnavailable if the cluster cannot be reached or a topic differs. The library asks
+    brokers by chance, also one that froze or died: it is left out only after some seconds. So each
+    broker but the first adds `connect_timeout_ms` in which the cluster is asked again.
     """
     wanted = {settings.topic(service): count for service, count in partitions.items()}
-    for left in reversed(range(len(settings.bootstrap.split(",")))):
+    others = settings.bootstrap.count(",")
+    clock = asyncio.get_running_loop().time
+    until_s = clock() + others * settings.connect_timeout_ms / 1_000
+    while True:
         try:
             await _ensure(settings, wanted)
             return
         except BusUnavailable as error:
-            if not left or isinstance(error, TopicDiffers):
+            if clock() >= until_s or isinstance(error, TopicDiffers):
                 raise
+        await asyncio.sleep(ASK_SOON_S)
 
 
 async def _ensure(settings: KafkaSettings, wanted: Mapping[str, int]) -> None:

@@ -7,7 +7,7 @@ from muster.cli.output import RecordText, time_of
 from muster.explain.traces import trace_of
 from shared.model.ids import BINDING, INGEST, QUEUEING, JournalName
 
-NAME = "pod/default/web-1"
+NAME = "pod/web-1"
 BEGAN_MS = 1_700_000_000_123
 
 
@@ -16,7 +16,7 @@ def line(ms: int, journal: JournalName, position: int, text: str) -> RecordText:
 
 
 STORY = (
-    line(0, INGEST, 2, "seen"),
+    line(0, INGEST, 2, "default/web-1 seen"),
     line(0, INGEST, 2, "pending"),
     line(8, QUEUEING, 3, "sent to shard 0"),
     line(7, JournalName("placement/0"), 4, "reserved"),
@@ -51,7 +51,9 @@ def test_each_record_is_a_span_of_its_service_below_one_for_the_story():
     assert len({one["spanId"] for one in spans.values()}) == len(spans)
     assert re.fullmatch("[0-9a-f]{32}", root["traceId"])
     assert all(re.fullmatch("[0-9a-f]{16}", one["spanId"]) for one in spans.values())
-    assert others[0]["events"] == [{"timeUnixNano": str(BEGAN_MS * 1_000_000), "name": "seen"}]
+    assert others[0]["events"] == [
+        {"timeUnixNano": str(BEGAN_MS * 1_000_000), "name": "default/web-1 seen"}
+    ]
 
 
 def test_a_span_begins_with_the_record_before_it_and_never_ends_before_it_begins():
@@ -67,11 +69,12 @@ def test_a_span_begins_with_the_record_before_it_and_never_ends_before_it_begins
 
 def test_the_same_story_has_the_same_trace_and_another_has_another():
     assert trace_of(NAME, STORY) == trace_of(NAME, STORY)
-    others = (trace_of("pod/default/web-2", STORY), trace_of(NAME, STORY[2:]))
+    elsewhere = (line(0, INGEST, 2, "other/web-1 seen"), *STORY[1:])
+    others = (trace_of("pod/web-2", STORY), trace_of(NAME, STORY[2:]), trace_of(NAME, elsewhere))
     ids = {
         next(iter(spans_of(one).values()))["traceId"] for one in (trace_of(NAME, STORY), *others)
     }
-    assert len(ids) == 3
+    assert len(ids) == 4
 
 
 def test_a_story_that_was_cut_away_has_no_spans():
