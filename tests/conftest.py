@@ -2,7 +2,6 @@
 
 import logging
 import os
-from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -12,7 +11,7 @@ from hypothesis import settings
 from shared.worlds.settings import data_root
 from tests.e2e import recovery_times
 from tests.simulation import coverage_files
-from tests.simulation.planted import IS_LONG, Bug, applies
+from tests.simulation.bug_sample import without_most_bugs
 from tests.support import required_tools, worker_reports
 
 # The same examples on every run and machine: a red test is red everywhere.
@@ -27,25 +26,7 @@ def pytest_configure() -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave most planted bugs to `make seeds`, which sets MUSTER_SEEDS: of each test every third is
-    kept, and each that does not apply to the code any more, so that its test fails.
-    """
-    if IS_LONG:
-        return
-    numbers: Counter[str] = Counter()
-    kept: list[pytest.Item] = []
-    left_out: list[pytest.Item] = []
-    for item in items:
-        spec = getattr(item, "callspec", None)
-        bug = None if spec is None else spec.params.get("bug")
-        if not isinstance(bug, Bug):
-            kept.append(item)
-            continue
-        test = item.nodeid.partition("[")[0]
-        is_kept = numbers[test] % 3 == 0 or not applies(bug)
-        numbers[test] += 1
-        (kept if is_kept else left_out).append(item)
-    items[:] = kept
+    items[:], left_out = without_most_bugs(items)
     config.hook.pytest_deselected(items=left_out)
 
 

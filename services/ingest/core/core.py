@@ -147,7 +147,7 @@ def _on_world_opened(state: IngestState, event: WorldOpened) -> None:
 
 
 def _on_lead_seen(state: IngestState, event: LeadSeen) -> None:
-    """Hold a new world back until this process leads; a listed one is not held back any more."""
+    """Keep a new world incomplete until this process leads. A world once complete stays so."""
     was, state.stands_by = (
         state.stands_by,
         not event.leads and (state.stands_by or bool(state.unlisted)),

@@ -179,8 +179,8 @@ class PlacementState(MachineState):
     deferred: dict[PodId, Deferred] = field(default_factory=dict)
     failed: dict[PodId, None] = field(default_factory=dict)
     holds: dict[GangAttempt, I64] = field(default_factory=dict)
-    # Holds in a turn, which woke nobody -> what was refused since.
-    refused_beside: dict[GangAttempt, set[SignatureId]] = field(default_factory=dict)
+    # Gang's hold in a turn, not committed yet -> signatures that were refused during it.
+    refused_during_hold: dict[GangAttempt, set[SignatureId]] = field(default_factory=dict)
     nominations: dict[AskId, Nomination] = field(default_factory=dict)
     unsettled: dict[PodId, Unsettled] = field(default_factory=dict)
     withheld: dict[NodeId, Node] = field(default_factory=dict)

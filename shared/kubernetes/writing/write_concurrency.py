@@ -30,7 +30,7 @@ REST_S = 0.1
 """Busy answers to requests that were sent together count once."""
 CROWDED_S = 1.0
 QUIET_S = 0.05
-"""What was decided has come by then."""
+"""Writes of earlier decisions have arrived after that time without a write."""
 
 
 class WriteWindow:
@@ -77,8 +77,8 @@ class WriteWindow:
         self._admit()
 
     async def finish(self, limit_s: float) -> None:
-        """Wait until nobody comes any more, then let nobody in and wait until everybody has left;
-        each for `limit_s` at most.
+        """Wait until no write is under way and none comes, then admit no more and wait for the
+        answers that are missing. Each wait takes at most `limit_s`.
         """
         with suppress(TimeoutError):
             async with asyncio.timeout(limit_s):

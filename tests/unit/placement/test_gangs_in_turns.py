@@ -125,7 +125,7 @@ def test_counts_that_overtake_the_signature_are_kept():
 
 
 @pytest.mark.parametrize("end", [GangReleased(7, 1, (), 0), GangTimedOut(7, 1)])
-def test_a_released_hold_wakes_only_what_was_refused_beside_it(end):
+def test_a_released_hold_wakes_only_what_was_refused_during_it(end):
     """Otherwise each try of a gang that does not fit would wake all that waits."""
     shard = shard_with(SPREAD, PLAIN, LARGE, SPREAD.anonymous())
     shard.dispatch(3, 1, 2, 3)
@@ -141,7 +141,7 @@ def test_a_released_hold_wakes_only_what_was_refused_beside_it(end):
     assert refused(shard.dispatch(2, 9).run()) == [9]
     assert unpack(only(shard.reload().given(end).run(), Improved).sigs).tolist() == [2]
     assert not shard.state.holds
-    assert not shard.state.refused_beside
+    assert not shard.state.refused_during_hold
     assert len(placed(shard.dispatch(2, 9).run())) == 1
 
 
@@ -150,7 +150,7 @@ def test_a_committed_hold_is_told_to_all():
     held = only(shard.run(), GangHeld)
     events = shard.given(GangCommitted(7, 1, held.ids, held.nodes)).run()
     assert only(events, CountsChanged) == CountsChanged(0)
-    assert not shard.state.refused_beside
+    assert not shard.state.refused_during_hold
 
 
 def test_a_time_out_before_the_hold_voids_it():

@@ -45,18 +45,18 @@ def note_moved(state: PlacementState, sig: SignatureId) -> None:
 
 @contextmanager
 def quietly(state: PlacementState) -> Iterator[None]:
-    """Let charges and releases wake nobody: a hold that is released changes nothing for those that
-    were refused before it, and a gang that does not fit is tried again and again.
+    """Charge or release without trying refused pods again. A gang that does not fit holds and
+    releases members at each try, which changes nothing for pods refused before that.
     """
     improved, moved, changed = set(state.improved_nodes), state.rules_moved, state.counts_changed
     yield
     state.improved_nodes, state.rules_moved, state.counts_changed = improved, moved, changed
 
 
-def note_refused_beside_holds(state: PlacementState, sig: SignatureId) -> None:
-    """Note that pods of this signature may fit once the gangs' holds of now are released."""
-    for beside in state.refused_beside.values():
-        beside.add(sig)
+def note_refused_during_holds(state: PlacementState, sig: SignatureId) -> None:
+    """Note that pods of this signature may fit once the present holds of gangs are released."""
+    for refused in state.refused_during_hold.values():
+        refused.add(sig)
 
 
 def settle_moved(state: PlacementState) -> None:

@@ -2,8 +2,8 @@
 
 The shard never ends a hold by itself: permit's journal commits or releases it.
 
-Members with wide rules are held in turns, before it is known whether enough fit. Such a hold wakes
-nobody until it is committed, and its release wakes only what was refused beside it.
+Members with wide rules are held in turns, before it is known whether enough fit. Until the commit
+such a hold wakes no refused pods. Its release wakes only pods that were refused during the hold.
 """
 
 from contextlib import nullcontext
@@ -225,7 +225,7 @@ def on_gang_answer(state: PlacementState, event: GangOffered | GangHeld | GangRe
             remember_refused(state, sig)
             gang_members.note_refused(state, (event.gang, event.attempt), sig)
             # Its own holds must not wake it.
-            state.refused_beside.get((event.gang, event.attempt), set()).discard(sig)
+            state.refused_during_hold.get((event.gang, event.attempt), set()).discard(sig)
 
 
 def _is_before_a_turn(event: GangOffered | GangRefused) -> bool:
@@ -246,7 +246,7 @@ def _short(
 def _charge_hold(state: PlacementState, event: GangHeld, is_quiet: bool) -> None:
     key = event.gang, event.attempt
     if is_quiet:
-        state.refused_beside.setdefault(key, set())
+        state.refused_during_hold.setdefault(key, set())
     with quietly(state) if is_quiet else nullcontext():
         _charge_members(state, event)
     held = state.holds.get(key)  # by earlier turns
@@ -282,7 +282,7 @@ def on_gang_committed(state: PlacementState, event: GangCommitted) -> None:
     kept = np.isin(ids, unpack(event.ids))
     rows = state.ledger.rows(ids[kept])
     state.ledger.advance(rows, "GangCommitted")
-    if state.refused_beside.pop((event.gang, event.attempt), None) is not None:
+    if state.refused_during_hold.pop((event.gang, event.attempt), None) is not None:
         announce(state, rows[IS_CHARGED[state.ledger.kind[rows]]])
     _release_members(state, ids[~kept])
 
@@ -297,12 +297,12 @@ def on_gang_released(state: PlacementState, event: GangReleased | GangTimedOut) 
     if (event.gang, event.attempt) in state.holds:
         nominations.note_gang_released(state, event.gang)
     ids = state.holds.pop((event.gang, event.attempt), None)
-    beside = state.refused_beside.pop((event.gang, event.attempt), None)
+    refused = state.refused_during_hold.pop((event.gang, event.attempt), None)
     if ids is not None:
-        with quietly(state) if beside is not None else nullcontext():
+        with quietly(state) if refused is not None else nullcontext():
             _release_members(state, ids)
-    if beside:
-        state.maybe_allowed.update(beside & state.refused)
+    if refused:
+        state.maybe_allowed.update(refused & state.refused)
 
 
 def _release_members(state: PlacementState, ids: I64) -> None:

@@ -10,7 +10,7 @@ import numpy as np
 from services.placement.core.books.charges import charge, charge_one, release
 from services.placement.core.books.identity import by_latest_sig
 from services.placement.core.books.ledger import FEW, I8, IS_CHARGED
-from services.placement.core.books.wide_rules import note_refused_beside_holds, settle_moved
+from services.placement.core.books.wide_rules import note_refused_during_holds, settle_moved
 from services.placement.core.extenders import retries
 from services.placement.core.placing import preemption_wakeups, sampling
 from services.placement.core.placing.work_queue import Batch, Task
@@ -194,7 +194,7 @@ def remember_refused(state: PlacementState, sig: SignatureId) -> None:
         settle_moved(state)
         state.maybe_allowed.discard(sig)
         state.refused.add(sig)
-        note_refused_beside_holds(state, sig)
+        note_refused_during_holds(state, sig)
 
 
 def on_bound(state: PlacementState, event: Bound) -> None:

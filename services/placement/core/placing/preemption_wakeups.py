@@ -11,7 +11,7 @@ import numpy as np
 
 from services.placement.core.books.charges import compiled
 from services.placement.core.books.ledger import IS_VICTIM
-from services.placement.core.books.wide_rules import note_refused_beside_holds
+from services.placement.core.books.wide_rules import note_refused_during_holds
 from services.placement.core.placing.unsupported import unsupported_reason
 from services.placement.core.preemption.dry_run import FEW_ROWS, EvictablePods
 from services.placement.core.preemption.reprieve import amount_of
@@ -33,7 +33,7 @@ def note_whether_preemption_helps(state: PlacementState, sig: SignatureId, helps
         state.hopeless.discard(sig)
     else:
         state.hopeless.add(sig)
-        note_refused_beside_holds(state, sig)
+        note_refused_during_holds(state, sig)
 
 
 def _may_preempt(state: PlacementState, sig: SignatureId) -> bool:
