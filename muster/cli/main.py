@@ -61,14 +61,15 @@ def app() -> None:
 
 
 def _version(version: str) -> str:
-    from shared.model.profile import VERSIONS
+    from shared.model.release import VERSIONS
 
     return one_of("--compatibility-version", version, VERSIONS)
 
 
 def _with_version(settings: Sequence[str], version: str) -> list[str]:
     """Return the settings, with the version where it is not the default."""
-    own = [] if _version(version) == "1.35" else [f'placement.compatibility="{version}"']
+    services = () if _version(version) == "1.35" else ("placement", "queueing", "preemption")
+    own = [f'{service}.compatibility="{version}"' for service in services]
     return [*own, *settings]
 
 

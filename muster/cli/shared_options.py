@@ -73,7 +73,7 @@ compatibility_version = click.option(
     metavar="VERSION",
     default="1.35",
     show_default=True,
-    help="Formulas of this kube-scheduler: 1.35 or 1.36.",
+    help="Decide as this kube-scheduler: 1.35, 1.36 or 1.37.",
 )
 plugin = click.option(
     "--plugin",

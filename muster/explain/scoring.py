@@ -43,7 +43,8 @@ from shared.model.columns import pack, unpack
 from shared.model.ids import NO_SIGNATURE, AskId, NodeId, PodId, SignatureId
 from shared.model.objects import Budget, PodSpec
 from shared.model.post_filter import NOT_FOUND, around
-from shared.model.profile import V1_35, Configuration
+from shared.model.profile import Configuration
+from shared.model.release import V1_35
 from shared.model.victims import Nominee
 from shared.scheduling.api.custom.plugin import PLUGINS
 from shared.scheduling.cycle.report import NodeReport, ended_early, explain, pre_filter, reasons

@@ -13,9 +13,6 @@ LEAST_ALLOCATED, MOST_ALLOCATED = "LeastAllocated", "MostAllocated"
 REQUESTED_TO_CAPACITY_RATIO = "RequestedToCapacityRatio"
 STRATEGIES = (LEAST_ALLOCATED, MOST_ALLOCATED, REQUESTED_TO_CAPACITY_RATIO)
 
-VERSIONS = (V1_35, V1_36) = ("1.35", "1.36")
-"""The releases of kube-scheduler whose formulas are implemented."""
-
 DEFAULT_PREEMPTION, DYNAMIC_RESOURCES = "DefaultPreemption", "DynamicResources"
 DEFAULT_SCHEDULER = "default-scheduler"
 PRE_ENQUEUE, QUEUE_SORT, PRE_FILTER, FILTER = "preEnqueue", "queueSort", "preFilter", "filter"

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 import numpy as np
 
 from shared.model.objects import CPU, EPHEMERAL_STORAGE, MEMORY, PODS, PodSpec
-from shared.model.profile import NARROW_MAX, V1_35, Profile, Strategy
+from shared.model.profile import NARROW_MAX, Profile, Strategy
+from shared.model.release import DEFAULT_RELEASE, V1_35, V1_36, Release
 from shared.model.text import snake_case
 from shared.scheduling.api.custom.plugin import Plugin, parts_of, registered
 from shared.scheduling.api.custom.reserve import Reserving
@@ -100,12 +101,12 @@ class Plugins:
     suffice. `is_default_locally`: local scores are LOCAL_SCORES.
     """
 
-    def __init__(self, profile: Profile, version: str = V1_35) -> None:
-        """Compile a profile. `version`: the release of kube-scheduler whose formulas apply."""
-        self.profile, self.version = profile, version
+    def __init__(self, profile: Profile, release: Release = DEFAULT_RELEASE) -> None:
+        """Compile a profile. `release`: the kube-scheduler whose formulas apply."""
+        self.profile, self.release = profile, release
         self.number: Number = np.int16 if profile.is_narrow else np.int64
         self.total_bytes = np.dtype(self.number).itemsize
-        self._image_locality = ImageLocality(counts_volumes=version != V1_35)
+        self._image_locality = ImageLocality(counts_volumes=release.version >= V1_36)
         self.images_of = self._image_locality.names
         self.custom = {one.name: registered(one) for one in profile.custom}
         self.pre_filters = tuple(
@@ -132,7 +133,7 @@ class Plugins:
         self.least = 0 if profile.scores or profile.has_extenders else 1
         self.by_amounts = tuple(self._by_amounts())
         is_default = _local_part(profile) == _local_part(Profile())
-        self.is_default_locally = is_default and not self.by_amounts and version == V1_35
+        self.is_default_locally = is_default and not self.by_amounts and release.version == V1_35
 
     def _filters(self) -> tuple[FilterStep, ...]:
         profile = self.profile
@@ -215,7 +216,7 @@ class Plugins:
         if self.balance_weight:
             resources = [(name, 1) for name in self.profile.balanced]
             parts = _parts(table, sig, resources, real=True)
-            balance = Balance if self.version == V1_35 else BalanceGained
+            balance = Balance if self.release.version == V1_35 else BalanceGained
             # Pods that request none of the resources are skipped.
             if any(part.ask for part in parts):
                 terms.append(LocalTerm(BALANCE, self.balance_weight, balance(parts)))

@@ -12,11 +12,11 @@ from shared.model.objects import GPU, PodSpec, PreferredTerm
 from shared.model.profile import (
     DEFAULT_FILTERS,
     STRATEGIES,
-    VERSIONS,
     CustomPlugin,
     Profile,
     Strategy,
 )
+from shared.model.release import VERSIONS, release
 from shared.scheduling.api.custom.plugin import PLUGINS
 from shared.scheduling.cycle.kernel import Kernel
 from shared.scheduling.cycle.node_scores import local_columns
@@ -79,10 +79,10 @@ def a_profile(random: Random, name: str) -> Profile:
 
 
 def a_table(random: Random) -> tuple[NodeTable, list[Signature]]:
-    """Draw nodes of few kinds with pods of two profiles on them."""
+    """Draw nodes of few kinds with pods of three profiles on them."""
     profiles = [
-        Plugins(a_profile(random, name), version)
-        for name, version in zip("ab", VERSIONS, strict=True)
+        Plugins(a_profile(random, name), release(version, {}))
+        for name, version in zip("abc", VERSIONS, strict=True)
     ]
     kinds = [a_node(random, 0) for _ in range(random.randint(1, 3))]
     table = NodeTable(SEED)

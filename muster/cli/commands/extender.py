@@ -19,7 +19,8 @@ from muster.extender.view import ClusterView
 from muster.user_plugins.load import load
 from services.ingest.core.state import WrongCluster
 from shared.kubernetes.cluster import KubeCluster
-from shared.model.profile import VERSIONS, Configuration, Profile
+from shared.model.profile import Configuration, Profile
+from shared.model.release import VERSIONS
 
 NO_SCHEDULER = ""
 """The schedulerName of no pod: kube-scheduler's questions tell of pods without a node."""

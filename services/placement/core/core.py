@@ -58,9 +58,9 @@ from shared.model.victims import Nominee
 def _on_configured(state: PlacementState, event: Configured) -> None:
     before, state.config = state.config, read_options("placement", event.config, Config)
     sampling.configure(state)
-    formulas = before.profiles, before.compatibility, before.extenders
+    formulas = before.profiles, before.release(), before.extenders
     config = state.config
-    if (config.profiles, config.compatibility, config.extenders) != formulas:
+    if (config.profiles, config.release(), config.extenders) != formulas:
         # Refused pods may fit now, and every score changes.
         derive(state)
         mark_improved(state, state.table.ids)

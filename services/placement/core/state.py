@@ -41,7 +41,8 @@ from shared.model.ids import (
 )
 from shared.model.objects import Node, PodSpec
 from shared.model.pod_rules.rule_counts import RuleCount
-from shared.model.profile import V1_35, Profile
+from shared.model.profile import Profile
+from shared.model.release import DEFAULT_RELEASE
 from shared.model.volumes import Choice
 from shared.scheduling.cycle.kernel import Kernel
 from shared.scheduling.cycle.sampling import NodeTree
@@ -244,9 +245,9 @@ class PlacementState(MachineState):
 
     def init_derived(self) -> None:
         """Reset the derived part to that of a shard without nodes and signatures."""
-        version = self.config.compatibility
-        self.plugins = {one.name: Plugins(one, version) for one in self.config.profiles}
-        self.plugins_else = DEFAULT if version == V1_35 else Plugins(Profile(), version)
+        release = self.config.release()
+        self.plugins = {one.name: Plugins(one, release) for one in self.config.profiles}
+        self.plugins_else = DEFAULT if release == DEFAULT_RELEASE else Plugins(Profile(), release)
         self.table = NodeTable(TIE_SEED)
         self.table.images.set_spread(self.spread)
         self.table.counters.labels_of = self.namespaces

@@ -1,8 +1,9 @@
 """Queueing's options with their bounds, and the table of work units."""
 
-from msgspec import Struct
+from msgspec import field
 
 from shared.model.options import Natural, Positive
+from shared.model.release import ReleaseOptions
 
 URGENT_ROUNDS_MAX = 3  # rounds of leftovers in one try after improvements
 ASKS_OPEN_MAX = 4_096  # open preemptions in all
@@ -37,7 +38,7 @@ UNITS_NODES_DIVISOR = 50
 UNITS_DISPATCH_MIN = 30
 
 
-class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class Config(ReleaseOptions, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Queueing's options.
 
     `max_batch`: 0 is unlimited, 1 is one pod per dispatch. `unbound_max`: the least number of
@@ -67,7 +68,7 @@ class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     claims_last: tuple[str, ...] = ()
     confirm_ms: Natural = 0
     looks_per_s: Natural = 0
-    wakes: dict[str, tuple[str, ...]] = {}
+    wakes: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
 
 def backoff_ms(config: Config, refusals: int) -> int:

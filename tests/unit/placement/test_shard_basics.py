@@ -30,7 +30,7 @@ from tests.unit.placement.shard import GIB, Shard, node, spec
     [
         ({"batsh": True}, "placement.batsh: unknown option"),
         ({"batch": 3}, "placement.batch: Expected `bool`"),
-        ({"compatibility": "1.2"}, "placement: compatibility must be one of 1.35, 1.36"),
+        ({"compatibility": "1.2"}, "placement: compatibility must be one of 1.35, 1.36, 1.37"),
         ({"slice_units": 0}, "placement.slice_units: Expected `int` >= 1"),
     ],
 )

@@ -20,7 +20,8 @@ from shared.model.objects import (
     SelectorTerm,
     Taint,
 )
-from shared.model.profile import PLUGINS, VERSIONS, Profile
+from shared.model.profile import PLUGINS, Profile
+from shared.model.release import VERSIONS, release
 from shared.scheduling import plugins as package
 from shared.scheduling.cycle.score_classes import static_of
 from shared.scheduling.profile import Plugins
@@ -67,7 +68,7 @@ def table() -> NodeTable:
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_a_static_plugin_reads_what_it_declares_and_nothing_else(version):
-    plugins = Plugins(Profile(added_required=(TERM,)), version)
+    plugins = Plugins(Profile(added_required=(TERM,)), release(version, {}))
     asked: list[Any] = [*plugins.static_filters]
     asked += [plugin for plugin, _ in plugins.static_scores]
     for plugin in asked:
