@@ -14,7 +14,8 @@ for base in process services; do
   mkdir -p "$target/$base"
   {
     echo "# Rendered from deploy/helm/muster with values.yaml: change the chart, then run 'make manifests'."
-    "$helm" template muster "$here/../helm/muster" --namespace muster --values "$here/$base/values.yaml" |
+    "$helm" template muster "$here/../helm/muster" --namespace muster --kube-version 1.37 \
+      --values "$here/$base/values.yaml" |
       grep -v '^# Source: '
   } >"$target/$base/muster.yaml"
 done

@@ -2,18 +2,22 @@
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from muster.cli import shared_options as options
 from muster.cli.help import Command
 
+if TYPE_CHECKING:
+    from muster.cli.release import AskedRelease
+
 
 @click.command(cls=Command)
 @options.kubeconfig
 @options.config
 @options.plugin
-@options.compatibility_version
+@options.release
 @click.option(
     "--listen",
     default="10270",
@@ -27,7 +31,7 @@ def extender(
     kubeconfig: str,
     config: Path | None,
     plugin: Sequence[Path],
-    compatibility_version: str,
+    release: "AskedRelease",
     listen: str,
 ) -> None:
     """Answer kube-scheduler as an HTTP extender: filter, prioritize, preempt and bind.
@@ -36,4 +40,4 @@ def extender(
     """
     from muster.cli.commands.extender import serve_extender
 
-    serve_extender(kubeconfig, config, plugin, compatibility_version, listen)
+    serve_extender(kubeconfig, config, plugin, release, listen)

@@ -9,6 +9,7 @@ import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -21,6 +22,9 @@ from muster.cli.flood_command import flood
 from muster.cli.help import Commands
 from muster.cli.shared_options import FILE, OUTPUTS
 from shared.model.text import one_line
+
+if TYPE_CHECKING:
+    from muster.cli.release import AskedRelease
 
 PRIVATE_UMASK = 0o077
 LISTS = (*OUTPUTS, "wide", "name", "csv")
@@ -60,19 +64,6 @@ def app() -> None:
     """All commands."""
 
 
-def _version(version: str) -> str:
-    from shared.model.release import VERSIONS
-
-    return one_of("--compatibility-version", version, VERSIONS)
-
-
-def _with_version(settings: Sequence[str], version: str) -> list[str]:
-    """Return the settings, with the version where it is not the default."""
-    services = () if _version(version) == "1.35" else ("placement", "queueing", "preemption")
-    own = [f'{service}.compatibility="{version}"' for service in services]
-    return [*own, *settings]
-
-
 def _load(plugins: Sequence[Path]) -> None:
     """Load users' plugins for the life of the process."""
     if plugins:
@@ -102,7 +93,7 @@ def _load(plugins: Sequence[Path]) -> None:
 @options.settings
 @options.config
 @options.plugin
-@options.compatibility_version
+@options.release
 @options.leader_elect
 @options.cut_journals
 @options.metrics_port
@@ -130,7 +121,7 @@ def run(  # noqa: PLR0913 (one parameter per option)
     settings: Sequence[str],
     config: Path | None,
     plugin: Sequence[Path],
-    compatibility_version: str,
+    release: "AskedRelease",
     leader_elect: bool | None,
     cut_journals: bool,
     metrics_port: str,
@@ -142,7 +133,6 @@ def run(  # noqa: PLR0913 (one parameter per option)
     one_of("--output", output, OUTPUTS)
     one_of("--bus", bus, BUSES)
     _load(plugin)
-    changed = _with_version(settings, compatibility_version)
     if bool(world) == bool(kubeconfig):
         raise UsageFault("run: name a WORLD or a --kubeconfig")
     from muster.cli.addresses.bus import parse_metrics
@@ -162,11 +152,12 @@ def run(  # noqa: PLR0913 (one parameter per option)
                 placements,
                 bus,
                 run_dir,
-                changed,
+                list(settings),
                 config,
                 leader_elect,
                 cut_journals,
                 metrics,
+                release,
             ),
             output,
         )
@@ -184,8 +175,9 @@ def run(  # noqa: PLR0913 (one parameter per option)
     from shared.worlds.settings import Choice
 
     choice = Choice(plain, speed, seed)
-    asked = list(world), choice, placements, bus, run_dir, changed, time_limit_s, config, real_time
-    play(Options(*asked), output, metrics)
+    asked = list(world), choice, placements, bus, run_dir, list(settings)
+    more = time_limit_s, config, real_time, release.chosen()
+    play(Options(*asked, *more), output, metrics)
 
 
 @app.command()
@@ -213,7 +205,7 @@ def run(  # noqa: PLR0913 (one parameter per option)
 @options.settings
 @options.config
 @options.plugin
-@options.compatibility_version
+@options.release
 @options.metrics_port
 @click.option(
     "--snapshot-seconds",
@@ -239,7 +231,7 @@ def serve(  # noqa: PLR0913 (one parameter per option)
     settings: Sequence[str],
     config: Path | None,
     plugin: Sequence[Path],
-    compatibility_version: str,
+    release: "AskedRelease",
     metrics_port: str,
     snapshot_seconds: int,
     leader_elect: bool | None,
@@ -260,11 +252,12 @@ def serve(  # noqa: PLR0913 (one parameter per option)
             placements,
             run_dir,
             owner,
-            _with_version(settings, compatibility_version),
+            list(settings),
             kubeconfig,
             list(scheduler_name),
             config,
             leader_elect,
+            release,
         ),
         parse_metrics(metrics_port),
         SnapshotPolicy(every_ms=1_000 * snapshot_seconds, cut=cut_journals),
@@ -497,7 +490,7 @@ def rm(runs: Sequence[Path], keep: int | None) -> None:
     is_flag=True,
     help="Ask the plugins twice, and under two hash seeds: exit code 2 if they differ.",
 )
-@options.compatibility_version
+@options.release
 @options.output
 def score(
     case: Path | None,
@@ -507,7 +500,7 @@ def score(
     config: Path | None,
     plugin: Sequence[Path],
     check_plugin: bool,
-    compatibility_version: str,
+    release: "AskedRelease",
     output: str,
 ) -> None:
     """Say how each node fares for a pod: its score by plugin, or the plugin that rejects it.
@@ -524,7 +517,7 @@ def score(
         raise UsageFault("--check-plugin: give the plugins with --plugin FILE.py")
     checked = plugin if check_plugin else ()
     asked = Asked(case, kubeconfig, pod, namespace)
-    print_scores(asked, config, output, _version(compatibility_version), checked)
+    print_scores(asked, config, output, release, checked)
 
 
 @app.command()

@@ -1,6 +1,7 @@
 """Options that several commands share: names, bounds and help texts."""
 
 from collections.abc import Callable
+from functools import wraps
 from pathlib import Path
 from typing import Any
 
@@ -68,13 +69,33 @@ config = click.option(
     metavar="FILE",
     help="Profiles: a KubeSchedulerConfiguration, as of 1.35.",
 )
-compatibility_version = click.option(
+_compatibility_version = click.option(
     "--compatibility-version",
     metavar="VERSION",
-    default="1.35",
-    show_default=True,
-    help="Decide as this kube-scheduler: 1.35, 1.36 or 1.37.",
+    default="",
+    help="Decide as this kube-scheduler: 1.35, 1.36 or 1.37. Without it: as the version of the "
+    "API server, and as 1.35 where there is none.",
 )
+_feature_gates = click.option(
+    "--feature-gates",
+    metavar="NAME=BOOL,...",
+    default="",
+    help="kube-scheduler's feature gates that differ from their defaults in that version.",
+)
+
+
+def release(command: Callable[..., None]) -> Callable[..., None]:
+    """Add both options; the command gets them as `release`, an AskedRelease."""
+
+    @wraps(command)
+    def asked(*, compatibility_version: str, feature_gates: str, **others: Any) -> None:
+        from muster.cli.release import asked_release
+
+        command(release=asked_release(compatibility_version, feature_gates), **others)
+
+    return _compatibility_version(_feature_gates(asked))
+
+
 plugin = click.option(
     "--plugin",
     multiple=True,

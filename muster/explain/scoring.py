@@ -44,7 +44,7 @@ from shared.model.ids import NO_SIGNATURE, AskId, NodeId, PodId, SignatureId
 from shared.model.objects import Budget, PodSpec
 from shared.model.post_filter import NOT_FOUND, around
 from shared.model.profile import Configuration
-from shared.model.release import V1_35
+from shared.model.release import DEFAULT_OPTIONS, ReleaseOptions
 from shared.model.victims import Nominee
 from shared.scheduling.api.custom.plugin import PLUGINS
 from shared.scheduling.cycle.report import NodeReport, ended_early, explain, pre_filter, reasons
@@ -64,7 +64,7 @@ def score_case(
     case: Mapping[str, Any],
     what: str = "case",
     config: Configuration | None = None,
-    version: str = V1_35,
+    release: ReleaseOptions = DEFAULT_OPTIONS,
 ) -> CaseAnswer:
     """Answer a case {"objects": [...], "pods": [...]}.
 
@@ -77,7 +77,7 @@ def score_case(
     read = case_of(what, dict(case))
     if config is not None and read.config is not None:
         raise WorldError(what, "config", "is given with --config already: drop one of the two")
-    shard = _Shard(read, case.get("objects") or (), config or read.config, version)
+    shard = _Shard(read, case.get("objects") or (), config or read.config, release)
     pods: list[PodAnswer] = []
     columns = read.asked, read.asked_nodes, read.asked_gates, case.get("pods") or ()
     for pod, node, gates, object_given in zip(*columns, strict=True):
@@ -113,7 +113,7 @@ class _Shard:
         case: Case,
         objects: Sequence[Mapping[str, Any]],
         config: Configuration | None,
-        version: str,
+        release: ReleaseOptions,
     ) -> None:
         """`objects` are the objects of the case, unchanged."""
         self._core = PlacementCore(0)
@@ -129,7 +129,7 @@ class _Shard:
             for one in objects
             if one.get("kind") == "Pod"
         }
-        options = {"profiles": to_builtins(profiles), "compatibility": version}
+        options = {"profiles": to_builtins(profiles), **to_builtins(release)}
         self._evolve(Configured({"placement": options}))
         self._state.table.counters.labels_of = dict(case.namespaces)
         self._state.table.storage = Storage(case.storage)

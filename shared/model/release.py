@@ -151,3 +151,6 @@ class ReleaseOptions(Struct, frozen=True, kw_only=True):
     def release(self) -> Release:
         """Return the release with its gates."""
         return release(self.compatibility, self.feature_gates)
+
+
+DEFAULT_OPTIONS = ReleaseOptions()

@@ -119,6 +119,21 @@ def test_the_bases_are_what_the_chart_renders(tmp_path: Path):
         assert (tmp_path / base / "muster.yaml").read_text(encoding="utf-8") == text
 
 
+@pytest.mark.parametrize(
+    ("cluster", "release"),
+    [("1.34.9", "1.35"), ("1.36.0-gke.7", "1.36"), ("1.37.2", "1.37"), ("1.40.0", "1.37")],
+)
+def test_services_decide_as_the_release_nearest_to_the_cluster(cluster: str, release: str):
+    manifests = rendered(*BROKER, words=["--kube-version", cluster])
+    for name in SERVICES:
+        args = container(manifests, f"muster-{name}")["args"]
+        assert f"--compatibility-version={release}" in args
+
+
+def test_one_process_asks_the_api_server_for_its_release():
+    assert not any("compatibility" in word for word in container(rendered(), "muster")["args"])
+
+
 def test_one_process_may_do_what_the_published_role_allows():
     published = yaml.safe_load_all((ROOT / "deploy" / "rbac.yaml").read_text(encoding="utf-8"))
     (role,) = [one for one in published if one["kind"] == "ClusterRole"]

@@ -1,6 +1,7 @@
 """The Helm chart, rendered by a real Helm (`make servers` builds it)."""
 
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -42,16 +43,20 @@ def helm(*words: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, check=False)
 
 
-def template(*values: str, file: Path | None = None) -> subprocess.CompletedProcess[str]:
-    """Render the chart as release `muster` with values (`a.b=c`) and a file of values."""
+def template(
+    *values: str, file: Path | None = None, words: Sequence[str] = ()
+) -> subprocess.CompletedProcess[str]:
+    """Render the chart as release `muster` with values (`a.b=c`) and a file of values. `words` are
+    added to the command.
+    """
     sets = [word for value in values for word in ("--set", value)]
     files = [] if file is None else ["--values", str(file)]
-    return helm("template", "muster", str(CHART), "--namespace", NAMESPACE, *sets, *files)
+    return helm("template", "muster", str(CHART), "--namespace", NAMESPACE, *sets, *files, *words)
 
 
-def rendered(*values: str, file: Path | None = None) -> list[Manifest]:
+def rendered(*values: str, file: Path | None = None, words: Sequence[str] = ()) -> list[Manifest]:
     """Return the rendered manifests."""
-    done = template(*values, file=file)
+    done = template(*values, file=file, words=words)
     assert done.returncode == 0, done.stderr
     return [one for one in yaml.safe_load_all(done.stdout) if one]
 

@@ -1,9 +1,12 @@
 """Turns --kubeconfig and --scheduler-name into a checked client of a live cluster."""
 
+import asyncio
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from muster.app.event_loop import keep_large_blocks_apart
+import msgspec
+
+from muster.app.event_loop import keep_large_blocks_apart, loop_factory
 from muster.cli.errors import Fault, UsageFault
 from shared.kubernetes.client.access import NEEDED, missing_permissions
 from shared.kubernetes.client.client import KubeClient
@@ -42,6 +45,36 @@ def kube_config(config: dict[str, Any], names: Sequence[str]) -> dict[str, Any]:
     binding = {"status_patches": True, **config.get("binding", {})}
     queueing = {"confirm_ms": CONFIRM_MS, **config.get("queueing", {})}
     return {**config, "ingest": ingest, "queueing": queueing, "binding": binding}
+
+
+def server_version(kubeconfig: str) -> str:
+    """Ask a live cluster for its version, such as 1.37. Raises UsageFault, Fault."""
+    client = kube_cluster(kubeconfig, ()).client
+
+    async def ask() -> bytes:
+        try:
+            await client.open()
+            return await client.get("/version")
+        finally:
+            await client.close()
+
+    try:
+        with asyncio.Runner(loop_factory=loop_factory()) as loop:
+            version = msgspec.json.decode(loop.run(ask()), type=_Version)
+    except KubeconfigError as error:
+        raise UsageFault(f"--kubeconfig {error}") from error
+    except (OSError, TimeoutError, msgspec.DecodeError) as error:
+        raise Fault(f"the cluster does not answer: {error}") from error
+    # Some providers add a sign: 37+.
+    digits = "".join(filter(str.isdigit, version.minor))
+    if not version.major.isdigit() or not digits:
+        raise Fault(f"/version: is {version.major}.{version.minor}, which is no version")
+    return f"{version.major}.{digits}"
+
+
+class _Version(msgspec.Struct):
+    major: str
+    minor: str
 
 
 async def open_kube(

@@ -11,8 +11,9 @@ from muster import __version__
 from muster.app.event_loop import loop_factory
 from muster.cli.addresses.bus import parse_address
 from muster.cli.addresses.kube import kube_cluster, open_kube
-from muster.cli.errors import UsageFault, one_of
+from muster.cli.errors import UsageFault
 from muster.cli.profiles import read_profiles, with_profiles
+from muster.cli.release import AskedRelease, with_release
 from muster.extender.binds import Binder
 from muster.extender.server import VERBS, Follower, served
 from muster.extender.view import ClusterView
@@ -20,17 +21,19 @@ from muster.user_plugins.load import load
 from services.ingest.core.state import WrongCluster
 from shared.kubernetes.cluster import KubeCluster
 from shared.model.profile import Configuration, Profile
-from shared.model.release import VERSIONS
 
 NO_SCHEDULER = ""
 """The schedulerName of no pod: kube-scheduler's questions tell of pods without a node."""
 
 
 def serve_extender(
-    kubeconfig: str, config: Path | None, plugins: Sequence[Path], version: str, listen: str
+    kubeconfig: str,
+    config: Path | None,
+    plugins: Sequence[Path],
+    release: AskedRelease,
+    listen: str,
 ) -> None:
     """Answer until SIGTERM or SIGINT. Raises UsageFault, Fault."""
-    one_of("--compatibility-version", version, VERSIONS)
     if not kubeconfig:
         raise UsageFault("extender: name a --kubeconfig")
     address = parse_address("--listen", listen)
@@ -40,7 +43,8 @@ def serve_extender(
     if profiles is not None:
         _check(config, profiles)
     cluster = kube_cluster(kubeconfig, [NO_SCHEDULER])
-    options: dict[str, Any] = with_profiles({"placement": {"compatibility": version}}, profiles)
+    chosen = with_release({}, release.chosen(kubeconfig))
+    options: dict[str, Any] = with_profiles(chosen, profiles)
     options["ingest"] = {**options["ingest"], "schedulers": []}
     view = ClusterView(options, () if profiles is None else profiles.profiles)
     with asyncio.Runner(loop_factory=loop_factory()) as loop:

@@ -27,6 +27,7 @@ from muster.cli.profiles import (
     with_profiles,
 )
 from muster.cli.recorded_run import naming
+from muster.cli.release import NOTHING_ASKED, AskedRelease, with_release
 from muster.cli.run_directory import FORMAT, JOURNALS, SNAPSHOTS, continued_run
 from muster.cli.service_options import mesh_config, of_this_version, parse_settings
 from services.ingest.core.state import WrongCluster
@@ -34,6 +35,7 @@ from shared.kubernetes.cluster import KubeCluster
 from shared.machine.reset import EpochBus, EpochStore, epochs
 from shared.machine.snapshots import SnapshotPolicy
 from shared.model.ids import INGEST
+from shared.model.release import V1_35
 from shared.ports.bus import Bus
 from shared.snapshots.directory import DirectorySnapshots
 
@@ -57,6 +59,7 @@ class LiveOptions:
     leader_elect: bool | None = None
     cut_journals: bool = False
     metrics: tuple[str, int] | None = None
+    release: AskedRelease = NOTHING_ASKED
 
     def meta(self) -> dict[str, Any]:
         """Return the settings that must not change while a run continues in its folder, and the
@@ -77,7 +80,8 @@ def run_live(options: LiveOptions, output: str) -> None:
     election = election_of(options.leader_elect, profiles, names)
     cluster = kube_cluster(options.kubeconfig, names)
     chosen = of_this_version(mesh_config(parse_settings(options.settings)))
-    settings = with_profiles(chosen, profiles)
+    release = options.release.chosen(options.kubeconfig)
+    settings = with_profiles(with_release(chosen, release), profiles)
     config = kube_config(settings, names)
     folder = options.run_dir or DEFAULT_FOLDER
     continued_run(folder, options.meta())
@@ -120,10 +124,11 @@ async def _schedule(
     """Schedule until stopped; show the state as `lines`, or to a person if that is None."""
     await open_kube(cluster, candidate.election)
     log.info(
-        "muster %s for pods of %s on %s: %s, Lease %s, run directory %s",
+        "muster %s for pods of %s on %s: as kube-scheduler %s, %s, Lease %s, run directory %s",
         __version__,
         ", ".join(mesh.config["ingest"]["schedulers"]),
         cluster.client.credentials.host,
+        mesh.config.get("placement", {}).get("compatibility", V1_35),
         "default profile" if options.config is None else f"profiles of {options.config}",
         candidate.election or "none",
         options.run_dir or DEFAULT_FOLDER,

@@ -30,6 +30,7 @@ from muster.cli.profiles import (
     require_profiles,
     with_profiles,
 )
+from muster.cli.release import with_release
 from muster.cli.run_directory import (
     FORMAT,
     HISTORY,
@@ -46,6 +47,7 @@ from muster.explain.summary import show, summarise
 from shared.adapters.run_files import NotWritten, writing
 from shared.machine.snapshots import SnapshotPolicy
 from shared.model.columns import split
+from shared.model.release import DEFAULT_OPTIONS, ReleaseOptions
 from shared.model.text import counted, one_line
 from shared.scheduling.api.custom.failures import failures
 from shared.simulated.cluster import SimCluster
@@ -74,7 +76,7 @@ GANGS_COMMITTED_MIN, GANGS_TIMED_OUT_MIN, PREEMPTIONS_MIN = 50, 10, 50
 class Options:
     """The checked options of the command; nothing is started or written yet."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 (one parameter per option)
         self,
         words: list[str],
         choice: Choice,
@@ -85,12 +87,13 @@ class Options:
         time_limit_s: float | None = None,
         config: Path | None = None,
         real_time: bool = False,
+        release: ReleaseOptions = DEFAULT_OPTIONS,
     ) -> None:
         """Check the options. `time_limit_s` is of world time. Raises UsageFault and WorldError."""
         self.words, self.choice, self.placements, self.bus = words, choice, placements, bus
         self.settings = parse_settings(settings)
         self.sim = sim_config(self.settings, choice.seed)
-        self.run_dir = run_dir
+        self.run_dir, self.release = run_dir, release
         self.config, self.profiles = config, read_profiles(config)
         self.chosen: Chosen = load_world(words, choice)
         require_profiles(self.chosen.world, self.profiles)
@@ -130,6 +133,7 @@ class Options:
             "placements": self.placements,
             "bus": self.bus,
             "settings": self.settings,
+            "compatibility": self.release.compatibility,
             "config": None if self.config is None else str(self.config),
         }
 
@@ -250,7 +254,7 @@ async def _until_signal(runner: Runner, metrics: tuple[str, int] | None) -> tupl
 
 def _config(options: Options) -> dict[str, Any]:
     """Return the configuration with messages refreshed soon enough for the end of the run."""
-    config = mesh_config(options.settings)
+    config = with_release(mesh_config(options.settings), options.release)
     queueing = {
         "confirm_ms": options.every_ms(CONFIRM_MS, CONFIRMS_MAX),
         **config.get("queueing", {}),

@@ -11,6 +11,7 @@ import orjson
 
 from muster.cli.errors import Fault, UsageFault
 from muster.cli.output import plain, print_json
+from muster.cli.release import AskedRelease
 from muster.cli.subject import subject_of
 from muster.cli.terminal import cell
 from muster.explain.case_answer import CaseAnswer, PodAnswer, Scored
@@ -19,6 +20,7 @@ from shared.configuration.scheduler_config import read_config
 from shared.events.names import is_named
 from shared.kubernetes.objects.errors import WorldError
 from shared.kubernetes.objects.fields import Fields
+from shared.model.release import ReleaseOptions
 from shared.scheduling.api.custom.failures import failures
 from shared.worlds.case import ENDED
 from shared.worlds.documents import name_of, objects_of, read_documents
@@ -41,20 +43,25 @@ class Asked(NamedTuple):
 
 
 def print_scores(
-    asked: Asked, config: Path | None, output: str, version: str, checked: Sequence[Path] = ()
+    asked: Asked,
+    config: Path | None,
+    output: str,
+    release: AskedRelease,
+    checked: Sequence[Path] = (),
 ) -> None:
-    """Answer the case, with the profiles of a file and the formulas of a version of kube-scheduler.
+    """Answer the case, with the profiles of a file and the formulas of a release of kube-scheduler.
     The plugins in `checked` are asked four times, in three processes. Raises WorldError; UsageFault
     where their answers differ; Fault if a plugin failed, or the cluster does not answer.
     """
     profiles = None if config is None else read_config(config)
     what, case = _case(asked)
-    answer = score_case(case, what, profiles, version)
+    chosen = release.chosen(asked.kubeconfig)
+    answer = score_case(case, what, profiles, chosen)
     if checked:
-        second = score_case(case, what, profiles, version)
+        second = score_case(case, what, profiles, chosen)
         _compare(answer, second, "asked again by the same process", "remembers something")
         for seed in HASH_SEEDS:
-            other = _under_hash_seed(seed, case, config, version, checked)
+            other = _under_hash_seed(seed, case, config, chosen, checked)
             _compare(answer, other, f"under PYTHONHASHSEED={seed}", "follows the order of a set")
     if output == "json":
         print_json(Scored(pods=answer["pods"], pluginFailures=failures()))
@@ -79,10 +86,12 @@ def _show(answer: CaseAnswer) -> None:
 
 
 def _under_hash_seed(
-    seed: int, case: Any, config: Path | None, version: str, plugins: Sequence[Path]
+    seed: int, case: Any, config: Path | None, release: ReleaseOptions, plugins: Sequence[Path]
 ) -> Any:
     command = [sys.executable, "-m", "muster", "score", "-", "--output", "json"]
-    command += ["--compatibility-version", version]
+    command += ["--compatibility-version", release.compatibility]
+    gates = (f"{name}={is_on}" for name, is_on in release.feature_gates.items())
+    command += ["--feature-gates", ",".join(gates)]
     command += [] if config is None else ["--config", str(config)]
     for plugin in plugins:
         command += ["--plugin", str(plugin)]

@@ -24,6 +24,7 @@ from muster.cli.profiles import (
     with_profiles,
 )
 from muster.cli.recorded_run import naming
+from muster.cli.release import NOTHING_ASKED, AskedRelease, with_release
 from muster.cli.run_directory import SNAPSHOTS
 from muster.cli.service_options import mesh_config, of_this_version, parse_settings
 from services.ingest.core.state import WrongCluster
@@ -59,6 +60,7 @@ class Serving:
     schedulers: list[str] = field(default_factory=list)
     config: Path | None = None
     leader_elect: bool | None = None
+    release: AskedRelease = NOTHING_ASKED
 
 
 def serve(what: Serving, metrics: tuple[str, int] | None, policy: SnapshotPolicy) -> None:
@@ -67,6 +69,7 @@ def serve(what: Serving, metrics: tuple[str, int] | None, policy: SnapshotPolicy
     address = parse_bus(what.bus)
     profiles = read_profiles(what.config, what.schedulers)
     settings = of_this_version(mesh_config(parse_settings(what.settings)))
+    settings = with_release(settings, what.release.chosen(what.kubeconfig))
     config = with_profiles(settings, profiles)
     names = scheduler_names(profiles, what.schedulers)
     kube = None

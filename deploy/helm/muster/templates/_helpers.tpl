@@ -34,6 +34,12 @@ app.kubernetes.io/component: {{ .component }}
 {{- end -}}
 {{- end }}
 
+{{/* The kube-scheduler to decide like: the known one nearest to the cluster's version. */}}
+{{- define "muster.release" -}}
+{{- $version := .Capabilities.KubeVersion.Version -}}
+{{- if semverCompare ">=1.37.0-0" $version }}1.37{{ else if semverCompare ">=1.36.0-0" $version }}1.36{{ else }}1.35{{ end }}
+{{- end }}
+
 {{/* The scheduler names as JSON: those of the profiles, else schedulerNames. */}}
 {{- define "muster.schedulers" -}}
 {{- if .Values.config -}}
