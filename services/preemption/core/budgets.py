@@ -74,7 +74,10 @@ class Budgets:
     """All budgets, with our own evictions counted against them."""
 
     def __init__(self) -> None:
-        """Create a state without budgets."""
+        """Create a state without budgets. `counts_all`: a victim uses all budgets that cover it, even
+        after one that it exceeds.
+        """
+        self.counts_all = True
         self.allowed: dict[int, int] = {}
         self.disrupted: dict[int, set[PodId]] = {}
         self.coverage = Coverage()
@@ -161,6 +164,8 @@ class Budgets:
                     continue
                 left[budget] = left.get(budget, self.allowance(budget)) - 1
                 is_violating = is_violating or left[budget] < 0
+                if is_violating and not self.counts_all:
+                    break
             if is_violating:
                 found.append(pod)
         return found

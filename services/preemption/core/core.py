@@ -119,7 +119,7 @@ class PreemptionCore(Core[PreemptionState]):
             case GangDryRunAsked() | GangNominateAsked() | GangRoomMade() | GangPreemptionClosed():
                 gang_preemption.on_gang_decision(state, event)
             case Configured():
-                state.config = read_options("preemption", event.config, Config)
+                state.configure(read_options("preemption", event.config, Config))
 
     def decide(self, state: PreemptionState) -> Iterator[Event]:
         """Yield the decisions: first about asks that wait for no answer, then about asks whose

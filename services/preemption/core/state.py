@@ -19,6 +19,7 @@ from shared.machine.core import MachineState
 from shared.machine.saved import Derived
 from shared.model.ids import NO_ASK, NO_NODE, AskId, JournalName, NodeId, PodId, SignatureId
 from shared.model.podset import PodSet
+from shared.model.release import V1_37
 
 LEFT = "the preemptor is gone or has a node"
 LOST = "the nomination is lost"
@@ -213,6 +214,12 @@ class PreemptionState(MachineState):
 
     def derive(self) -> "PreemptionState":
         """Compute the derived fields of a loaded state; return it."""
+        self.configure(self.config)
         for ask in self.asks.values():
             self._index(ask)
         return self
+
+    def configure(self, config: Config) -> None:
+        """Apply the options."""
+        self.config = config
+        self.budgets.counts_all = config.compatibility < V1_37

@@ -141,6 +141,16 @@ def test_budget_violations_are_reprieved_first():
     assert dry_run(shard, HIGH).candidates[0].violations == 0
 
 
+@pytest.mark.parametrize(("version", "violations"), [("1.35", 1), ("1.36", 1), ("1.37", 0)])
+def test_since_1_37_a_pod_beyond_one_budget_uses_no_later_one(version, violations):
+    """Pod 1 is beyond budget 8. Pod 2 is beyond budget 9 only if pod 1 counts there too."""
+    shard = full(compatibility=version).sig(5, spec(priority=5)).assigned((3, MID, 1))
+    shard.assigned((1, LOW, 1), (2, LOW, 1))
+    shard.given(BudgetCovers(9, pack([1, 2])), BudgetCovers(8, pack([1])))
+    found = dry_run(shard, 5, budgets=(BudgetLeft(8, 0), BudgetLeft(9, 1)))
+    assert (victims(found), found.candidates[0].violations) == ([[2]], violations)
+
+
 def test_the_best_three_nodes_in_kube_schedulers_order():
     shard = full(5)
     shard.assigned((1, MID, 1), (2, MID, 1))  # highest victim priority 5

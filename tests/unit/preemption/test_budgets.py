@@ -1,8 +1,10 @@
 """The allowance of a budget while its status lags behind our evictions."""
 
 import numpy as np
+import pytest
 
 from services.preemption.core.core import PreemptionCore
+from shared.events.base import Configured
 from shared.events.binding import Evicted, EvictionFailed
 from shared.events.ingest import BudgetCovers, BudgetGone, BudgetSet, PodsAssigned, PodsGone
 from shared.events.placement import Candidate, CandidatesFound, Nominated, NominationStale
@@ -35,11 +37,11 @@ def evicted(*victims):
     return mesh
 
 
-def left(mesh):
-    """Return what the next dry run says about budget 1."""
+def left(mesh, budget=1):
+    """Return what the next dry run says about a budget."""
     mesh.reload()
     (event,) = mesh.when(PreemptAsked(SECOND, 8, 1))
-    return {one.budget: one.left for one in event.budgets}.get(1)
+    return {one.budget: one.left for one in event.budgets}.get(budget)
 
 
 def test_a_chosen_victim_counts_at_once():
@@ -165,3 +167,17 @@ def test_budgets_used_up_in_the_meantime_need_another_round():
     violating = Candidate(30, pack([2]), 1, 0, 0, 0, 1)
     decided = mesh.when(CandidatesFound(0, 2, SECOND, (violating,)))
     assert decided == [NominateAsked(2, SECOND, 8, 0, 30, pack([2]))], "only minimised"
+
+
+@pytest.mark.parametrize(
+    ("version", "beyond"), [("1.35", [1, 2]), ("1.36", [1, 2]), ("1.37", [1])]
+)
+def test_since_1_37_a_victim_beyond_one_budget_uses_no_later_one(version, beyond):
+    mesh = Steps(PreemptionCore(1)).given(Configured({"preemption": {"compatibility": version}}))
+    mesh.when(status(1, budget=2, covered=[1, 2]), status(0, budget=1, covered=[1]))
+    mesh.when(PreemptAsked(FIRST, 7, 1))
+    found = Candidate(30, pack([1, 2]), 2, 0, 0, 0, 1)
+    mesh.reload().when(CandidatesFound(0, 1, FIRST, (found,)))
+    decided = mesh.when(Nominated(0, 1, FIRST, 7, 30, pack([1, 2])))
+    assert decided[-1] == EvictAsked(1, FIRST, 30, pack([1, 2]), pack(beyond))
+    assert left(mesh, budget=2) == 0, "both leave"

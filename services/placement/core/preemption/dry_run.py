@@ -33,6 +33,7 @@ from shared.events.placement import (
 from shared.events.preemption import DryRunAsked, NominateAsked
 from shared.model.columns import I64, pack, unpack
 from shared.model.ids import NO_SIGNATURE, NodeId, PodId, SignatureId
+from shared.model.release import V1_37
 from shared.model.victims import keys_of
 from shared.scheduling.cycle.inter_pod_rules import fits, rules_of
 from shared.scheduling.cycle.one_node import OneNode
@@ -397,17 +398,19 @@ class DryRun:
                 left[one] = left.get(one, 0) - 1
                 if left[one] < 0:
                     violating.add(victim.pod)
+                    if self.state.config.compatibility >= V1_37:
+                        break
         return violating
 
     def _budgets(self, pod: PodId) -> tuple[int, ...]:
-        """Return the budgets that the pod's eviction would use: not those whose status counts it
-        already.
+        """Return the budgets that the pod's eviction would use, ascending: not those whose status
+        counts it already.
         """
         first = int(self.state.ledger.budget[pod - self.state.ledger.base])
         if not first:
             return ()
         both = (first, *self.state.budgets_more.get(pod, ()))
-        return tuple(one for one in both if pod not in self.named.get(one, ()))
+        return tuple(one for one in sorted(both) if pod not in self.named.get(one, ()))
 
     def _add(self, row: int, chosen: list[Victim], violations: int) -> None:
         node = self.state.table.node_id_at(row)
