@@ -12,10 +12,11 @@ from shared.configuration.scheduler_config import read_config
 from shared.extenders.calls import HttpBinders, HttpExtenders, ObjectSource
 from shared.extenders.port import Binders, ExtenderCalls
 from shared.extenders.values import CALLED, Extender
-from shared.model.cluster_event_kinds import KINDS
+from shared.model.cluster_event_kinds import KINDS, awaited
 from shared.model.objects import SpreadConstraint
 from shared.model.post_filter import LAST, NOWHERE
 from shared.model.profile import Configuration, CustomPlugin, Profile
+from shared.model.release import V1_35
 from shared.model.world import World
 from shared.ports.bind_plugin import BindPlugin
 from shared.scheduling.api.custom.plugin import PLUGINS, registered
@@ -100,7 +101,8 @@ def with_profiles(options: Options, config: Configuration | None) -> Options:
     if config is not None:
         profiles = config.profiles
         calm = tuple(profile.name for profile in profiles if not profile.makes_room)
-        wakes = _wakes(profiles)
+        version = options.get("queueing", {}).get("compatibility", V1_35)
+        wakes = _wakes(profiles, version)
         found = {
             "ingest": Ingest(
                 schedulers=tuple(scheduler_names(config, ())),
@@ -139,13 +141,13 @@ def _set_options(config: msgspec.Struct) -> dict[str, Any]:
     return {name: value for name, value in found.items() if value != usual[name]}
 
 
-def _wakes(profiles: Sequence[Profile]) -> dict[str, tuple[str, ...]]:
+def _wakes(profiles: Sequence[Profile], version: str) -> dict[str, tuple[str, ...]]:
     """Return the events that wake pods which users' permit plugins reject."""
     found: dict[str, tuple[str, ...]] = {}
     for one in (plugin for profile in profiles for plugin in profile.permit):
         kind = registered(one).__class__
         assert issubclass(kind, BindPlugin), f"{one.name} is no BindPlugin"
-        found[one.name] = tuple(KINDS if kind.wakes is None else kind.wakes)
+        found[one.name] = awaited(KINDS if kind.wakes is None else kind.wakes, version)
     return found
 
 

@@ -352,6 +352,25 @@ def test_a_profile_lists_the_events_that_its_permit_plugins_wait_for():
     assert "wakes" not in found["ingest"]
 
 
+@pytest.mark.parametrize(
+    ("version", "named", "awaited"),
+    [
+        ("1.35", ("Node/Add",), ("Node/Add", "Node/UpdateTaint")),
+        ("1.36", ("Pod/Delete", "Node/Add"), ("Pod/Delete", "Node/Add", "Node/UpdateTaint")),
+        ("1.37", ("Node/Add",), ("Node/Add",)),
+        ("1.35", ("Node/UpdateLabel",), ("Node/UpdateLabel",)),
+        ("1.35", ("Node/Add", "Node/Update"), ("Node/Add", "Node/Update")),
+    ],
+)
+def test_until_1_37_new_nodes_include_changed_taints(version, named, awaited, monkeypatch):
+    load([AUDITED])
+    monkeypatch.setattr(PLUGINS["Audited"].kind, "wakes", named)
+    options = {"queueing": {"compatibility": version}}
+    found = with_profiles(options, read_profiles(AUDITED_CONFIG))
+    assert found["queueing"]["wakes"] == {"Audited": awaited}
+    assert found["ingest"]["wakes"] == tuple(sorted(awaited))
+
+
 def test_a_binder_that_would_never_be_asked_is_refused(tmp_path, capsys):
     path = tmp_path / "mine.py"
     path.write_text(ACTS + " async def bind(self, pod, node): return True\n")
