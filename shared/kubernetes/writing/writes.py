@@ -16,7 +16,7 @@ import msgspec
 from shared.kubernetes.client.client import STRATEGIC_MERGE, KubeClient, Response
 from shared.kubernetes.client.http_wire import NotSent
 from shared.kubernetes.objects.structs import Meta
-from shared.kubernetes.writing.answers import TOO_MANY, bind_answer, change_answer
+from shared.kubernetes.writing.answers import CONFLICT, TOO_MANY, bind_answer, change_answer
 from shared.kubernetes.writing.bodies import (
     NO_CANDIDATE,
     binding,
@@ -36,6 +36,7 @@ from shared.ports.cluster import UNSCHEDULABLE, BindRequest, PodRead, PodRef, Vo
 
 BUSY_TRIES = 3
 BUSY_S = 0.2
+AGAIN_S = (0.01, 0.05, 0.25)
 TOUCH_TRIES = 5
 SERVER_ERROR = 500
 REMEMBERED_MAX = 10_000
@@ -156,7 +157,7 @@ class KubeWrites:
             # Writing an equal condition changes nothing, not even the resourceVersion; the time
             # of the probe makes it different.
             body = unscheduled(ref, reason, message, later_s, ref.uid not in self._wait)
-            response = await self._send("PATCH", f"{_path(ref)}/status", body, STRATEGIC_MERGE)
+            response = await self._patch_status(ref, body)
             if isinstance(response, Answer):
                 return PodRead(response)
             read = self._shown(ref, response, "touch")
@@ -185,8 +186,7 @@ class KubeWrites:
 
     async def _scheduled(self, ref: PodRef) -> None:
         """Take a condition back, best effort: the pod was bound before we wrote that it waits."""
-        body = scheduled(ref)
-        await self._send("PATCH", f"{_path(ref)}/status", body, STRATEGIC_MERGE)
+        await self._patch_status(ref, scheduled(ref))
 
     async def evict(self, pods: Sequence[PodRef], by: PodRef | None) -> list[Answer]:
         """Write why each pod is evicted, then delete it."""
@@ -195,7 +195,7 @@ class KubeWrites:
     async def _evict_one(self, asked: tuple[PodRef, PodRef | None]) -> Answer:
         ref, by = asked
         body = disruption(ref, self._events.controller)
-        response = await self._send("PATCH", f"{_path(ref)}/status", body, STRATEGIC_MERGE)
+        response = await self._patch_status(ref, body)
         if isinstance(response, Answer):
             return response
         answer = change_answer(response)
@@ -223,8 +223,22 @@ class KubeWrites:
             if len(self._nominated) >= REMEMBERED_MAX:
                 self._nominated.clear()
             self._nominated[preemptor.uid] = node
-            path = f"{_path(preemptor)}/status"
-            await self._send("PATCH", path, nomination(preemptor, node), STRATEGIC_MERGE)
+            await self._patch_status(preemptor, nomination(preemptor, node))
+
+    async def _patch_status(self, ref: PodRef, body: bytes) -> Response | Answer:
+        """PATCH a pod's status; after a conflict again, as kube-scheduler does since 1.37
+        (RetriableWithConflict). Return the last answer.
+        """
+        path = f"{_path(ref)}/status"
+        response = await self._send("PATCH", path, body, STRATEGIC_MERGE)
+        for wait_s in AGAIN_S:
+            if isinstance(response, Answer) or response.status != CONFLICT:
+                break
+            if change_answer(response) is not Answer.BUSY:  # another pod has the name
+                break
+            await asyncio.sleep(wait_s)
+            response = await self._send("PATCH", path, body, STRATEGIC_MERGE)
+        return response
 
     async def bind_volumes(self, requests: Sequence[VolumeRequest]) -> list[Answer]:
         """Give volumes their claims and claims their nodes."""

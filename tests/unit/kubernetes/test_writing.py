@@ -200,6 +200,24 @@ async def test_another_pod_of_the_name_is_another_pod(cluster: KubeCluster, api:
     assert api.objects["pods"]["a"]["status"] == {"phase": "Pending"}, "it was changed all the same"
 
 
+@pytest.mark.parametrize(
+    ("conflicts", "answer", "patches"), [(1, Answer.DONE, 2), (3, Answer.DONE, 4), (4, Answer.BUSY, 4)]
+)
+async def test_a_status_is_written_again_after_a_conflict(
+    cluster: KubeCluster, api: FakeApi, conflicts, answer, patches
+):
+    """As in kube-scheduler 1.37: three times, within a third of a second."""
+    api.pod("a")
+    for _ in range(conflicts):
+        api.fails("status", 409, "the object has been modified")
+    (read,) = await cluster.touch([ref(api, "a")], ["why"])
+    assert read.answer is answer
+    sent = [path for method, path in api.requests if method == "PATCH"]
+    assert len(sent) == patches
+    has = "conditions" in api.objects["pods"]["a"].get("status", {})
+    assert has == (answer is Answer.DONE)
+
+
 async def test_an_eviction_says_why_and_deletes(cluster: KubeCluster, api: FakeApi):
     api.pod("a", nodeName="node-0")
     victim = ref(api, "a")
