@@ -74,8 +74,8 @@ class Budgets:
     """All budgets, with our own evictions counted against them."""
 
     def __init__(self) -> None:
-        """Create a state without budgets. `counts_all`: a victim uses all budgets that cover it, even
-        after one that it exceeds.
+        """Create a state without budgets. `counts_all`: a victim uses all budgets that cover it,
+        even after one that it exceeds.
         """
         self.counts_all = True
         self.allowed: dict[int, int] = {}

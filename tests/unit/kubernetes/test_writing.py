@@ -201,7 +201,8 @@ async def test_another_pod_of_the_name_is_another_pod(cluster: KubeCluster, api:
 
 
 @pytest.mark.parametrize(
-    ("conflicts", "answer", "patches"), [(1, Answer.DONE, 2), (3, Answer.DONE, 4), (4, Answer.BUSY, 4)]
+    ("conflicts", "answer", "patches"),
+    [(1, Answer.DONE, 2), (3, Answer.DONE, 4), (4, Answer.BUSY, 4)],
 )
 async def test_a_status_is_written_again_after_a_conflict(
     cluster: KubeCluster, api: FakeApi, conflicts, answer, patches

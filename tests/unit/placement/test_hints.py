@@ -1,5 +1,5 @@
-"""Changes about which the queueing hints of kube-scheduler 1.35 to 1.37 differ. Muster has none: with
-every release a shard wakes a refused pod when it fits, and only then (ADR 0007).
+"""Changes about which the queueing hints of kube-scheduler 1.35 to 1.37 differ. Muster has none:
+with every release a shard wakes a refused pod when it fits, and only then (ADR 0007).
 """
 
 from typing import NamedTuple
@@ -12,7 +12,15 @@ from shared.events.ingest import NodesSet, PodsAssigned, PodsGone
 from shared.events.placement import Improved
 from shared.events.preemption import NominationCleared
 from shared.model.columns import pack, unpack
-from shared.model.objects import HOSTNAME, Node, PodSpec, PodTerm, Requirement, SpreadConstraint, Taint
+from shared.model.objects import (
+    HOSTNAME,
+    Node,
+    PodSpec,
+    PodTerm,
+    Requirement,
+    SpreadConstraint,
+    Taint,
+)
 from shared.model.release import VERSIONS
 from shared.model.victims import Nominee
 from tests.unit.placement.shard import Shard, node, refused, spec
@@ -22,7 +30,7 @@ ASKED, OTHER, RELABELLED = 1, 2, 3
 WEB, DB = ((Requirement("app", "In", (app,)),) for app in ("web", "db"))
 
 
-def near(app: str, **rules: object) -> PodSpec:
+def near(app: str, **rules: object):
     return spec(namespace="ns", labels=(("app", app),), **rules)
 
 

@@ -169,9 +169,7 @@ def test_budgets_used_up_in_the_meantime_need_another_round():
     assert decided == [NominateAsked(2, SECOND, 8, 0, 30, pack([2]))], "only minimised"
 
 
-@pytest.mark.parametrize(
-    ("version", "beyond"), [("1.35", [1, 2]), ("1.36", [1, 2]), ("1.37", [1])]
-)
+@pytest.mark.parametrize(("version", "beyond"), [("1.35", [1, 2]), ("1.36", [1, 2]), ("1.37", [1])])
 def test_since_1_37_a_victim_beyond_one_budget_uses_no_later_one(version, beyond):
     mesh = Steps(PreemptionCore(1)).given(Configured({"preemption": {"compatibility": version}}))
     mesh.when(status(1, budget=2, covered=[1, 2]), status(0, budget=1, covered=[1]))
