@@ -50,11 +50,11 @@ test: $(DEV_STAMP) ## Run the tests, two workers (T=path, ARGS=..., PYTEST_WORKE
 check: lint test ## Format, lint, types, import contracts, then all tests (tidy tests among them)
 
 # All of them reach nine tenths of the statements that decide; what ARGS picks may reach less.
-parity: $(DEV_STAMP) ## Compare 10,000 cases with kube-scheduler's own code (ARGS="--cases N --seed S --kind K")
-	@bash deploy/servers/install.sh parity-cover
+parity: $(DEV_STAMP) ## Compare 10,000 cases with each release of kube-scheduler (ARGS="--version V --cases N --seed S --kind K")
+	@bash deploy/servers/install.sh parity-cover-{1.35,1.36,1.37}
 	@reached="$$(mktemp -d)"; trap 'rm -rf "$$reached"' EXIT; \
 		GOCOVERDIR="$$reached" $(BIN)/python -m tests.parity $(ARGS); \
-		[ -z "$$(ls -A "$$reached")" ] || $(BIN)/python -m tests.parity.comparison.go_coverage "$$reached" $(if $(ARGS),,--at-least 90)
+		for each in "$$reached"/*; do $(BIN)/python -m tests.parity.comparison.go_coverage "$$each" $(if $(ARGS),,--at-least 90) || exit 1; done
 
 seeds: $(DEV_STAMP) ## Simulate 510 seeds of faults (the tests sample 260), 510 with batching on and off, and plant all bugs
 	@MUSTER_SEEDS=510 $(MAKE) test T="tests/simulation tests/parity tests/properties"

@@ -2,38 +2,49 @@
 # Builds one set of servers from Go modules into .servers/NAME (MUSTER_SERVERS names another
 # folder), unless that has been done with the same versions. Usage: install-go.sh NAME, where
 # NAME is a folder beside this script. Its go.mod names what to build (the `tool` lines) and which
-# versions; its go.sum holds the checksums. The names parity and parity-cover build the program in
-# tests/parity/oracle instead: the second one counts which statements of the plugins have run.
+# versions; its go.sum holds the checksums. The names parity-VERSION and parity-cover-VERSION build
+# the program in tests/parity/oracle instead, with that release of Kubernetes (VERSION.mod there):
+# the second one counts which statements of the plugins have run.
 set -euo pipefail
 
 here="$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)"
 name="$1"
 module="$here/$name"
-case "$name" in parity*) module="$here/../../tests/parity/oracle" ;; esac
+mod=go
+case "$name" in
+parity-*)
+  module="$here/../../tests/parity/oracle"
+  mod="${name##*-}"
+  ;;
+esac
 servers="${MUSTER_SERVERS:-$here/../../.servers}"
 target="$servers/$name"
 
-go_needed="$(sed -n 's/^go //p' "$module/go.mod")"
+go_needed="$(sed -n 's/^go //p' "$module/$mod.mod")"
 mapfile -t packages < <(
-  sed -n -e 's/^tool \([^(]*\)$/\1/p' -e '/^tool (/,/^)/s/^\t//p' "$module/go.mod"
+  sed -n -e 's/^tool \([^(]*\)$/\1/p' -e '/^tool (/,/^)/s/^\t//p' "$module/$mod.mod"
 )
 sources=()
 flags=()
 case "$name" in
-parity*)
+parity-*)
   packages=(muster/parity/oracle)
   sources=("$module"/*.go)
+  flags=("-modfile=$mod.mod" "-tags=kube$mod")
   ;;
 esac
-if [ "$name" = parity-cover ]; then
+case "$name" in
+parity-cover-*)
   # Without its own package among them the program would write nothing at its end.
   plugins=k8s.io/kubernetes/pkg/scheduler/framework/plugins
-  flags=(-cover "-coverpkg=muster/parity/oracle,$plugins/...,${plugins%plugins}preemption")
-fi
+  flags+=(-cover "-coverpkg=muster/parity/oracle,$plugins/...,${plugins%plugins}preemption")
+  ;;
+esac
 # Tests name the addresses to scrape: without the discovery of clouds it is half as large.
 [ "$name" = prometheus ] && flags=(-tags remove_all_sd)
 ldflags="-s -w"
-if [ "$name" = kubernetes ]; then
+case "$name" in
+kubernetes*)
   # A release build says its version; a server that does not is refused by some clients.
   version="$(sed -n 's/^.*\bk8s.io\/kubernetes \(v[0-9.]*\).*/\1/p' "$module/go.mod")"
   IFS=. read -r major minor _ <<<"${version#v}"
@@ -41,12 +52,13 @@ if [ "$name" = kubernetes ]; then
     ldflags+=" -X $package.gitVersion=$version -X $package.gitMajor=$major"
     ldflags+=" -X $package.gitMinor=$minor -X $package.gitTreeState=clean"
   done
-fi
+  ;;
+esac
 
 # What the stamp holds decides whether a build is still the right one.
 stamp() {
   echo "flags $ldflags${flags[*]:+ ${flags[*]}}"
-  cat "$module/go.mod" "$module/go.sum" "${sources[@]}"
+  cat "$module/$mod.mod" "$module/$mod.sum" "${sources[@]}"
 }
 if [ -f "$target/installed" ] && cmp -s <(stamp) "$target/installed"; then
   echo "$name is installed in .servers/$name (or MUSTER_SERVERS)"

@@ -4,12 +4,13 @@
 # Prometheus, and the program that tests/parity asks what kube-scheduler decides.
 # Does nothing for those that are there already. Starts nothing.
 #
-# Usage: install.sh [PART]... (see `known`); without a name all. parity-cover is parity built to
-# count what has run.
+# Usage: install.sh [PART]... (see `known`); without a name all. parity-cover-VERSION is
+# parity-VERSION built to count what has run.
 set -euo pipefail
 
 here="$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)"
-known=(kafka etcd kubernetes kwok helm prometheus parity parity-cover)
+known=(kafka etcd kubernetes kwok helm prometheus)
+known+=(parity-{1.35,1.36,1.37} parity-cover-{1.35,1.36,1.37})
 parts=("$@")
 [ "${#parts[@]}" -gt 0 ] || parts=("${known[@]}")
 
@@ -17,15 +18,16 @@ parts=("$@")
 # round; one that failed has said why.
 failed=()
 for part in "${parts[@]}"; do
-  case "$part" in
-  kafka) bash "$here/install-kafka.sh" || failed+=("$part") ;;
-  etcd | kubernetes | kwok | helm | prometheus | parity | parity-cover)
-    bash "$here/install-go.sh" "$part" || failed+=("$part")
-    ;;
+  case " ${known[*]} " in
+  *" $part "*) ;;
   *)
     echo "there is no '$part'; there are: ${known[*]}" >&2
     exit 2
     ;;
+  esac
+  case "$part" in
+  kafka) bash "$here/install-kafka.sh" || failed+=("$part") ;;
+  *) bash "$here/install-go.sh" "$part" || failed+=("$part") ;;
   esac
 done
 if [ "${#failed[@]}" -gt 0 ]; then

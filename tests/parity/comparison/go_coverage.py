@@ -1,13 +1,15 @@
 """Coverage of kube-scheduler's plugins by a run of cases, statement by statement.
 
     GOCOVERDIR=DIR python -m tests.parity
-    python -m tests.parity.comparison.go_coverage DIR --at-least 80
+    python -m tests.parity.comparison.go_coverage DIR/1.37 --at-least 80
 
-It reads the files that the program of `deploy/servers/install.sh parity-cover` left in DIR, with
-Go's own tools. Only code that decides about pods counts: no queueing hints, signatures, clones or
-set-up (docs/explanation/parity.md lists them). The total with that code is printed as well.
+It reads the files that the program of `deploy/servers/install.sh parity-cover-1.37` left there,
+with Go's own tools. Only code that decides about pods counts: no queueing hints, signatures,
+clones or set-up (docs/explanation/parity.md lists them). The total with that code is printed as
+well.
 """
 
+import os
 import re
 import subprocess
 import sys
@@ -114,26 +116,21 @@ def decides(one: Reached) -> bool:
 
 def read(folder: Path, errors: bool = True) -> list[Reached]:
     """What the runs that wrote into the folder have reached, together, of all functions (see
-    `decides`); `errors`: blocks that only pass an error on count as well.
+    `decides`); `errors`: blocks that only pass an error on count as well. The folder is named like
+    the release.
     """
+    version = folder.name
     with tempfile.NamedTemporaryFile(suffix=".txt") as profile:
-        _go("covdata", "textfmt", f"-i={folder.resolve()}", f"-o={profile.name}")
-        starts = _go("cover", f"-func={profile.name}")
+        _go(version, "tool", "covdata", "textfmt", f"-i={folder.resolve()}", f"-o={profile.name}")
+        starts = _go(version, "tool", "cover", f"-func={profile.name}")
         blocks = Path(profile.name).read_text(encoding="utf-8")
-    source = (lambda _file: ()) if errors else _source()
+    source = (lambda _file: ()) if errors else _source(version)
     return functions(blocks.splitlines(), starts.splitlines(), source)
 
 
-def _source() -> Source:
+def _source(version: str) -> Source:
     """Return the lines of a file of kube-scheduler in Go's module cache."""
-    done = subprocess.run(
-        ["go", "list", "-m", "-f", "{{.Dir}}", _KUBERNETES],
-        cwd=_MODULE,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    root = Path(done.stdout.strip())
+    root = Path(_go(version, "list", "-m", "-f", "{{.Dir}}", _KUBERNETES).strip())
 
     @cache
     def lines(file: str) -> Sequence[str]:
@@ -143,9 +140,14 @@ def _source() -> Source:
     return lines
 
 
-def _go(*arguments: str) -> str:
+def _go(version: str, *arguments: str) -> str:
     done = subprocess.run(
-        ["go", "tool", *arguments], cwd=_MODULE, capture_output=True, text=True, check=True
+        ["go", *arguments],
+        cwd=_MODULE,
+        env={**os.environ, "GOFLAGS": f"-modfile={version}.mod"},
+        capture_output=True,
+        text=True,
+        check=True,
     )
     return done.stdout
 
@@ -173,7 +175,7 @@ def _table(ones: list[Reached]) -> Table:
 
 
 @click.command()
-@click.argument("folder", type=click.Path(path_type=Path), help="what GOCOVERDIR named")
+@click.argument("folder", type=click.Path(path_type=Path), help="GOCOVERDIR/VERSION")
 @click.option("--at-least", default=0.0, help="fail below so many percent")
 @click.option("--errors/--no-errors", default=True, help="count what happens on errors")
 @click.option("--only", default="", help="files whose path matches: noderesources|nodeports")

@@ -1,6 +1,6 @@
-"""Asks kube-scheduler's own code: drives the program that `make servers` builds from
-tests/parity/oracle. It only carries cases and answers; docs/explanation/parity.md says what they
-mean.
+"""Asks kube-scheduler's own code: drives the programs that `make servers` builds from
+tests/parity/oracle, one for each release. It only carries cases and answers;
+docs/explanation/parity.md says what they mean.
 """
 
 import os
@@ -15,6 +15,7 @@ from typing import IO, Any
 
 import orjson
 
+from shared.model.release import V1_35
 from tests.support.required_tools import require_tool
 from tests.support.server_process import servers_dir
 
@@ -28,34 +29,35 @@ class OracleError(RuntimeError):
     """The program ended before it answered."""
 
 
-def oracle_path(environ: Mapping[str, str] = os.environ) -> Path:
+def oracle_path(version: str = V1_35, environ: Mapping[str, str] = os.environ) -> Path:
     """Return the program's path, built or not: the one with coverage if GOCOVERDIR names a folder
     for it.
     """
     part = "parity-cover" if environ.get("GOCOVERDIR") else "parity"
-    return servers_dir() / part / "oracle"
+    return servers_dir() / f"{part}-{version}" / "oracle"
 
 
 def install_command(path: Path) -> str:
     """Return the command that builds the program."""
     part = path.parent.name
-    return f"deploy/servers/install.sh {part}" if part == "parity-cover" else "make servers"
+    return f"deploy/servers/install.sh {part}" if "cover" in part else "make servers"
 
 
-def require_oracle() -> None:
+def require_oracle(version: str = V1_35) -> None:
     """Skip, or fail in CI, where the program is not built."""
-    path = oracle_path()
+    path = oracle_path(version)
     require_tool("parity oracle", install_command(path), found=path.is_file())
 
 
 class Oracle:
-    """kube-scheduler 1.35.4's framework and plugins, as a process that answers cases.
+    """The framework and plugins of a release of kube-scheduler, as a process that answers cases.
 
     It keeps nothing between cases, and ends with this process: its input is closed then.
     """
 
-    def __init__(self, path: Path | None = None) -> None:
-        self._path = path or oracle_path()
+    def __init__(self, version: str = V1_35, path: Path | None = None) -> None:
+        self._version = version
+        self._path = path or oracle_path(version)
         self._open = ExitStack()
         self._process: subprocess.Popen[bytes] | None = None
         self._log: IO[bytes] | None = None
@@ -101,7 +103,7 @@ class Oracle:
         """
         if self._busy:
             # Another reader is reading answers at the moment, and must get no others.
-            self._other = self._other or Oracle(self._path)
+            self._other = self._other or Oracle(self._version, self._path)
             yield from self._other.ask_all(cases)
             return
         process = self._running()
@@ -143,9 +145,22 @@ class Oracle:
             self._log = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the process
             self._open.callback(self._log.close)
             self._process = subprocess.Popen(
-                [self._path], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._log
+                [self._path],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=self._log,
+                env=self._environ(),
             )
         return self._process
+
+    def _environ(self) -> dict[str, str]:
+        """Return the environment with a folder for this release in GOCOVERDIR."""
+        environ = dict(os.environ)
+        if environ.get("GOCOVERDIR"):
+            counted = Path(environ["GOCOVERDIR"], self._version)
+            counted.mkdir(exist_ok=True)
+            environ["GOCOVERDIR"] = str(counted)
+        return environ
 
     def _tail(self) -> str:
         assert self._log is not None

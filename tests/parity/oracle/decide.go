@@ -104,7 +104,7 @@ func (s *scheduler) decide(
 		failure := framework.FitError{Pod: pod, NumAllNodes: len(all), Diagnosis: diagnosis}
 		result.FitError = failure.Error()
 		if mayPreempt {
-			result.Preemption, err = preempt(ctx, s.extenders, runner, state, pod, diagnosis)
+			result.Preemption, err = preempt(ctx, s.evicting[pod.Spec.SchedulerName], state, pod, diagnosis)
 		}
 		return result, err
 	}

@@ -7,13 +7,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/labels"
-	utilfeature "k8s.io/apiserver/pkg/util/feature"
 	fwk "k8s.io/kube-scheduler/framework"
-	"k8s.io/kubernetes/pkg/scheduler/apis/config"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
-	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/defaultpreemption"
-	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/dynamicresources"
-	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/feature"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
 )
 
@@ -40,34 +35,16 @@ type candidateAnswer struct {
 // DefaultPreemption's dry run on every node that may help, which PostFilter does not show. PostFilter itself
 // tries a tenth of the nodes, and a hundred at least: all that a case of preemption has.
 func preempt(
-	ctx context.Context, extenders []fwk.Extender, runner framework.Framework,
-	state fwk.CycleState, pod *corev1.Pod, diagnosis framework.Diagnosis,
+	ctx context.Context, handle *evicting, state fwk.CycleState, pod *corev1.Pod,
+	diagnosis framework.Diagnosis,
 ) (*preemptionAnswer, error) {
-	handle, err := newEvicting(runner, extenders)
-	if err != nil {
-		return nil, err
-	}
+	handle.server.forget()
 	answer := &preemptionAnswer{
-		Candidates: map[string]candidateAnswer{}, Evicted: handle.server.evicted,
-		Patches: handle.server.patches,
+		Candidates: map[string]candidateAnswer{}, Patches: handle.server.patches,
 	}
-	features := feature.NewSchedulerFeaturesFromGates(utilfeature.DefaultFeatureGate)
-	args := config.DefaultPreemptionArgs{
-		MinCandidateNodesPercentage: 10, MinCandidateNodesAbsolute: 100,
-	}
-	plugin, err := defaultpreemption.New(ctx, &args, handle, features)
-	if err != nil {
-		return nil, err
-	}
-	claims, err := dynamicresources.New(ctx, &config.DynamicResourcesArgs{}, handle, features)
-	if err != nil {
-		return nil, err
-	}
-	known := map[string]fwk.PostFilterPlugin{
-		names.DefaultPreemption: plugin, names.DynamicResources: claims.(fwk.PostFilterPlugin),
-	}
-	result, status := postFilter(ctx, runner, known, state, pod, diagnosis)
-	for plugin.Evaluator.IsPodRunningPreemption(pod.UID) {
+	plugin := handle.preemption
+	result, status := postFilter(ctx, handle, state, pod, diagnosis)
+	for isPreempting(plugin, pod.UID) {
 		time.Sleep(20 * time.Microsecond) // victims go beside the cycle
 	}
 	if status.Code() == fwk.Error && status.Plugin() == names.DefaultPreemption {
@@ -78,7 +55,7 @@ func preempt(
 		return answer, nil
 	}
 	answer.Best = result.NominatedNodeName
-	infos := runner.SnapshotSharedLister().NodeInfos()
+	infos := handle.SnapshotSharedLister().NodeInfos()
 	nodes, err := diagnosis.NodeToStatus.NodesForStatusCode(infos, fwk.Unschedulable)
 	if err != nil || len(nodes) == 0 {
 		return answer, err
@@ -102,16 +79,16 @@ func preempt(
 	return answer, nil
 }
 
-// postFilter is RunPostFilterPlugins with these plugins in place of the profile's own, whose handle
-// has no API server.
+// postFilter is RunPostFilterPlugins with the handle's plugins in place of the profile's own, which
+// have no API server.
 func postFilter(
-	ctx context.Context, runner framework.Framework, known map[string]fwk.PostFilterPlugin,
-	state fwk.CycleState, pod *corev1.Pod, diagnosis framework.Diagnosis,
+	ctx context.Context, handle *evicting, state fwk.CycleState, pod *corev1.Pod,
+	diagnosis framework.Diagnosis,
 ) (*fwk.PostFilterResult, *fwk.Status) {
 	var result *fwk.PostFilterResult
 	var reasons []string
-	for _, one := range runner.ListPlugins().PostFilter.Enabled {
-		found, status := known[one.Name].PostFilter(ctx, state, pod, diagnosis.NodeToStatus)
+	for _, one := range handle.ListPlugins().PostFilter.Enabled {
+		found, status := handle.plugins[one.Name].PostFilter(ctx, state, pod, diagnosis.NodeToStatus)
 		switch {
 		case status.IsSuccess() || status.Code() == fwk.UnschedulableAndUnresolvable:
 			return found, status

@@ -19,15 +19,6 @@ type samplingAnswer struct {
 	Next int `json:"next"`
 }
 
-// findNodesThatFitPod is kube-scheduler's own: there is no exported way to it that tells which
-// nodes it has found.
-//
-//go:linkname findNodesThatFitPod k8s.io/kubernetes/pkg/scheduler.(*Scheduler).findNodesThatFitPod
-func findNodesThatFitPod(
-	sched *kubescheduler.Scheduler, ctx context.Context, runner framework.Framework,
-	state fwk.CycleState, pod *corev1.Pod,
-) ([]fwk.NodeInfo, framework.Diagnosis, string, fwk.PodSignature, error)
-
 // search is kube-scheduler's for one pod, with one worker. It begins at s.start and leaves there
 // where the next one begins.
 func (s *scheduler) search(
@@ -38,7 +29,7 @@ func (s *scheduler) search(
 	*index = s.start
 	*unexported[int32](sched, "percentageOfNodesToScore") = s.percentage
 	*unexported[*internalcache.Snapshot](sched, "nodeInfoSnapshot") = s.snapshot
-	feasible, diagnosis, _, _, err := findNodesThatFitPod(sched, ctx, runner, state, pod)
+	feasible, diagnosis, err := nodesThatFit(sched, ctx, runner, state, pod)
 	s.start = *index
 	return feasible, diagnosis, err
 }
@@ -58,7 +49,7 @@ func treeOrder(nodes []*corev1.Node) (map[string]int, error) {
 	ctx, stop := context.WithCancel(context.Background())
 	defer stop()
 	logger := klog.FromContext(ctx)
-	cache, snapshot := internalcache.New(ctx, 0, nil), internalcache.NewEmptySnapshot()
+	cache, snapshot := newCache(ctx), internalcache.NewEmptySnapshot()
 	for _, node := range nodes {
 		cache.AddNode(logger, node)
 	}

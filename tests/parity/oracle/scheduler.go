@@ -8,11 +8,9 @@ import (
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/events"
 	resourceslicetracker "k8s.io/dynamic-resource-allocation/resourceslice/tracker"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
-	kubescheduler "k8s.io/kubernetes/pkg/scheduler"
 	"k8s.io/kubernetes/pkg/scheduler/apis/config"
 	"k8s.io/kubernetes/pkg/scheduler/apis/config/latest"
 	"k8s.io/kubernetes/pkg/scheduler/apis/config/scheme"
@@ -86,6 +84,7 @@ func loadConfig(raw json.RawMessage) (*config.KubeSchedulerConfiguration, error)
 // scheduler is kube-scheduler's frameworks of one configuration, and the stores they read.
 type scheduler struct {
 	profiles profile.Map
+	evicting map[string]*evicting
 	informed informers.SharedInformerFactory
 	// lister and nominator stay the same objects for the plugins; each case fills them anew.
 	lister    *sharedLister
@@ -111,7 +110,7 @@ func newScheduler(settings *config.KubeSchedulerConfiguration) (*scheduler, erro
 		return nil, err
 	}
 	one := &scheduler{
-		informed:  kubescheduler.NewInformerFactory(client, 0),
+		informed:  newInformers(client),
 		lister:    &sharedLister{},
 		nominator: &nominator{},
 		stop:      stop,
@@ -137,8 +136,7 @@ func newScheduler(settings *config.KubeSchedulerConfiguration) (*scheduler, erro
 		logger, resources.ResourceClaims().Informer(), "ResourceClaim", "", nil,
 	)
 	csiNodes := one.informed.Storage().V1().CSINodes().Lister()
-	one.profiles, err = profile.NewMap(ctx, settings.Profiles, plugins.NewInTreeRegistry(),
-		func(string) events.EventRecorder { return nil },
+	options := append(withLister(one.lister),
 		frameworkruntime.WithComponentConfigVersion(settings.APIVersion),
 		frameworkruntime.WithClientSet(client),
 		frameworkruntime.WithInformerFactory(one.informed),
@@ -146,13 +144,21 @@ func newScheduler(settings *config.KubeSchedulerConfiguration) (*scheduler, erro
 			dynamicresources.NewDRAManager(ctx, claims, slices, one.informed),
 		),
 		frameworkruntime.WithSharedCSIManager(nodevolumelimits.NewCSIManager(csiNodes)),
-		frameworkruntime.WithSnapshotSharedLister(one.lister),
 		frameworkruntime.WithPodNominator(one.nominator),
 		frameworkruntime.WithParallelism(1),
 	)
+	one.profiles, err = profile.NewMap(ctx, settings.Profiles, plugins.NewInTreeRegistry(),
+		func(string) eventRecorder { return nil }, options...)
 	if err != nil {
 		stop()
 		return nil, err
+	}
+	one.evicting = map[string]*evicting{}
+	for name, runner := range one.profiles {
+		if one.evicting[name], err = newEvicting(ctx, runner, one.extenders); err != nil {
+			stop()
+			return nil, err
+		}
 	}
 	return one, nil
 }
@@ -178,7 +184,7 @@ func (n *nominator) NominatedPodsForNode(nodeName string) []fwk.PodInfo {
 
 // sharedLister is the snapshot of the case at hand.
 type sharedLister struct {
-	fwk.SharedLister
+	snapshotLister
 }
 
 // load replaces the former case by this one.
@@ -208,6 +214,6 @@ func (s *scheduler) load(c *cluster, start *int) error {
 	if err != nil {
 		return err
 	}
-	s.snapshot, s.lister.SharedLister = snapshot, snapshot
+	s.snapshot, s.lister.snapshotLister = snapshot, snapshot
 	return nil
 }

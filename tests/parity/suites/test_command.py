@@ -3,6 +3,7 @@
 import pytest
 from click.testing import CliRunner
 
+from shared.model.release import V1_35, V1_36, VERSIONS
 from tests.parity.__main__ import parity
 from tests.parity.generators.kinds import PLAIN, kinds, turns
 from tests.parity.oracle.client import require_oracle
@@ -26,8 +27,15 @@ def test_every_other_case_is_plain_and_no_kind_is_left_out():
     assert turns(["volumes"], KINDS) == ["volumes"]
 
 
-def test_all_kinds_are_compared(run):
-    done = run("--cases", str(len(turns([], KINDS))))
+def test_each_release_is_compared_in_turn(run):
+    done = run("--cases", "1", "--shown", "0")
+    totals = [line for line in done.output.splitlines() if "1 cases (plain) from seed 0" in line]
+    assert [line.partition(":")[0] for line in totals] == [*VERSIONS]
+
+
+@pytest.mark.parametrize("version", [V1_35, V1_36])
+def test_all_kinds_are_compared(run, version):
+    done = run("--version", version, "--cases", str(len(turns([], KINDS))))
     assert done.exit_code == 0, done.output
     assert f"({', '.join(KINDS)})" in done.output
     assert done.output.endswith("from seed 0: 0 differ\n")
@@ -35,9 +43,11 @@ def test_all_kinds_are_compared(run):
 
 def test_a_difference_names_the_case_that_shows_it(run):
     with planted(ROUNDED):
-        done = run("--cases", "20", "--shown", "1")
+        done = run("--version", V1_35, "--cases", "20", "--shown", "1")
         assert done.exit_code == 1
-        again = next(line for line in done.output.splitlines() if line.startswith("--kind")).split()
+        again = next(
+            line for line in done.output.splitlines() if line.startswith("--version")
+        ).split()
         assert run(*again, "--cases", "1", "--shown", "0").exit_code == 1
     assert run(*again, "--cases", "1").exit_code == 0
 

@@ -1,7 +1,8 @@
-"""The oracle answers correctly: values of kube-scheduler 1.35 that are known by other means."""
+"""The oracle answers correctly: values of kube-scheduler that are known by other means."""
 
 import pytest
 
+from shared.model.release import V1_35, V1_36, V1_37
 from tests.parity.oracle.client import Oracle, OracleError, require_oracle
 from tests.parity.suites.builders import UNRESOLVABLE, case, named, node, only, pod, refused, taken
 
@@ -53,6 +54,24 @@ def test_an_image_counts_for_the_share_of_nodes_that_have_it(oracle, holders, sc
     nodes = [node(f"n{i}", images=[image] if i < holders else []) for i in range(10)]
     answer = only(oracle, *nodes, asked=pod())
     assert answer["nodes"]["n0"]["scores"]["ImageLocality"] == score
+
+
+@pytest.mark.parametrize(
+    ("version", "balance", "images"), [(V1_35, 98, 48), (V1_36, 83, 100), (V1_37, 83, 49)]
+)
+def test_each_release_has_an_oracle_that_scores_by_its_formulas(version, balance, images):
+    """Balance counts from 1.36 on what the pod changes, images of volumes from then on, and in the
+    limit from 1.37 on.
+    """
+    require_oracle(version)
+    held = pod("held", {"cpu": "2", "memory": "1Gi"}, nodeName="a", status={"phase": "Running"})
+    kept = [{"names": [f"{name}:latest"], "sizeBytes": 500 << 20} for name in ("app", "data")]
+    volumes = [{"name": "v", "image": {"reference": "data"}}]
+    asked = pod(requests={"cpu": "100m", "memory": "3Gi"}, volumes=volumes)
+    with Oracle(version) as oracle:
+        scores = only(oracle, node(images=kept), held, asked=asked)["nodes"]["a"]["scores"]
+    found = scores["NodeResourcesBalancedAllocation"], scores["ImageLocality"]
+    assert found == (balance, images)
 
 
 def test_a_request_beyond_every_node_is_unresolvable(oracle):
@@ -245,10 +264,13 @@ def test_an_ended_program_is_reported_with_its_last_output(tmp_path):
     program = tmp_path / "oracle"
     program.write_text("#!/bin/sh\nread -r line\necho out of luck >&2\nexit 3\n")
     program.chmod(0o755)
-    with Oracle(program) as dying, pytest.raises(OracleError, match=r"(?s)with 3.*out of luck"):
+    with (
+        Oracle(path=program) as dying,
+        pytest.raises(OracleError, match=r"(?s)with 3.*out of luck"),
+    ):
         dying.ask({})
 
 
 def test_a_missing_program_names_the_command_that_builds_it(tmp_path):
-    with pytest.raises(OracleError, match="make servers"), Oracle(tmp_path / "none"):
+    with pytest.raises(OracleError, match="make servers"), Oracle(path=tmp_path / "none"):
         pass
