@@ -19,6 +19,7 @@ from shared.ports.cluster import (
     BindRequest,
     Cluster,
     Gone,
+    GroupCondition,
     Marks,
     PastBind,
     PodRead,
@@ -276,6 +277,13 @@ class SimNetwork:
             Answer.UNKNOWN,
             {Way.BUSY: Answer.BUSY, Way.REFUSED: Answer.REFUSED},
         )
+
+    async def show_groups(self, groups: Sequence[GroupCondition]) -> None:
+        """See Cluster.show_groups."""
+        await self._trip()
+        if self.wire.way() is Way.LOST:
+            raise ConnectionError("lost")
+        await self.wire.cluster.show_groups(groups)
 
     def announce_binds(self, binds: Sequence[PastBind], are_new: bool = False) -> None:
         """See Cluster.announce_binds."""

@@ -164,6 +164,7 @@ CONFIG: dict[str, Any] = {
         "backoff_max_ms": 6_000,
         "confirm_ms": 4_000,
         "gang_preemption": True,
+        "group_conditions": True,
         "looks_per_s": 50,
     },
 }

@@ -28,6 +28,7 @@ from shared.events.binding import (
     EvictionsAsked,
     ExtendersPreemptAsked,
     FencesAsked,
+    GroupsAsked,
     PermitsAsked,
     PostBindsAsked,
     PreBindsAsked,
@@ -38,6 +39,7 @@ from shared.events.observed import (
     BindAnswers,
     EvictAnswers,
     ExtendersPreempted,
+    GroupAnswers,
     PostBindAnswers,
     PreBindAnswers,
     VolumeAnswers,
@@ -54,6 +56,7 @@ from shared.ports.cluster import (
     UNSCHEDULABLE,
     BindRequest,
     Cluster,
+    GroupCondition,
     PodRead,
     PodRef,
     VolumeRequest,
@@ -159,6 +162,8 @@ class BindingShell:
                     self._keep(self._post_bind(effect_id, pod))
             case ExtendersPreemptAsked():
                 self._keep(self._ask_extenders(effect_id, effect))
+            case GroupsAsked():
+                self._keep(self._show_groups(effect_id, effect))
             case EvictionsAsked():
                 self._start_chunks(effect_id, effect, self._evict)
             case _:
@@ -388,6 +393,17 @@ class BindingShell:
         except Exception as error:
             log.warning("preemption extender call failed: %r", error)
             return VictimsLeft(error=repr(error))
+
+    async def _show_groups(self, effect_id: EffectId, effect: GroupsAsked) -> None:
+        groups = []
+        for key, message in zip(effect.keys, effect.messages, strict=True):
+            namespace, _, name = key.partition("/")
+            groups.append(GroupCondition(namespace, name, message))
+        try:
+            await self._cluster.show_groups(groups)
+        except Exception as error:
+            log.warning("conditions of PodGroups were not written: %r", error)
+        self._submit(GroupAnswers(effect_id))
 
     async def _evict(self, effect_id: EffectId, effect: EvictionsAsked, pods: I64) -> None:
         state = self._state()

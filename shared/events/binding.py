@@ -29,6 +29,16 @@ class FencesAsked(Event, frozen=True, gc=False):
     ids: bytes
 
 
+class GroupsAsked(Event, frozen=True, gc=False):
+    """Effect: write the conditions of these PodGroups (`namespace/name`): scheduled where the
+    message is empty, else why not.
+    """
+
+    effect: EffectId
+    keys: tuple[str, ...]
+    messages: tuple[str, ...]
+
+
 class VolumesAsked(Event, frozen=True, gc=False):
     """Effect: write the chosen volumes for the claims of these pods."""
 

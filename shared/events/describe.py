@@ -271,6 +271,7 @@ WORLD: dict[type[Event], Line] = {
     observed.PostBindAnswers: lambda e, v: (
         f"postBind plugins called for {v.pods(column_of(e, 'ids'))}"
     ),
+    observed.GroupAnswers: lambda e, v: "conditions of PodGroups written",
     observed.VolumeAnswers: lambda e, v: (
         f"API server: {Answer(e.codes[v.row(column_of(e, 'ids'))]).name.lower()} for the "
         f"volumes of {v.pods(column_of(e, 'ids'))}"
@@ -346,6 +347,9 @@ QUEUE: dict[type[Event], Line] = {
     queueing.Activated: _ids("active, backoff is over"),
     queueing.Settled: lambda e, v: f"attempt {e.attempt} settled",
     queueing.GangWaits: _gang_waits,
+    queueing.GangShown: lambda e, v: (
+        f"PodGroup {e.key} is to say {e.message or 'that it was scheduled'}"
+    ),
     queueing.LaneTaken: lambda e, v: (
         f"{v.names.gang(e.gang)} goes first: nothing of its priority passes it"
     ),
@@ -490,6 +494,7 @@ BINDS: dict[type[Event], Line] = {
         f"{v.names.pod(e.pod)} not bound to {v.names.node(e.node)}{_because(e.reason)}"
     ),
     binding.PostBindsAsked: lambda e, v: f"call postBind plugins for {v.pods(column_of(e, 'ids'))}",
+    binding.GroupsAsked: lambda e, v: f"patch the status of PodGroups {', '.join(e.keys)}",
     binding.EvictionsAsked: lambda e, v: f"evict {v.pods(column_of(e, 'ids'))}",
     binding.Bound: _placed("bound"),
     binding.BindFailed: lambda e, v: (

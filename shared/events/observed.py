@@ -206,6 +206,12 @@ class PostBindAnswers(Event, frozen=True, gc=False):
     ids: bytes
 
 
+class GroupAnswers(Event, frozen=True, gc=False):
+    """The conditions of an effect were written, or given up."""
+
+    effect: EffectId
+
+
 class EvictAnswers(Event, frozen=True, gc=False):
     """Answers to evictions (deletes with uid precondition), by pod id."""
 

@@ -156,6 +156,19 @@ class GangWaits(Event, frozen=True, gc=False):
     message: str
 
 
+class GangShown(Event, frozen=True, gc=False):
+    """The condition of the gang's PodGroup is to say why it has no nodes; an empty message: that it
+    was scheduled, which it says for good.
+    """
+
+    gang: GangId
+    key: str
+    message: str
+
+    def to(self) -> tuple[str, ...]:
+        return ("binding",)
+
+
 class LaneTaken(Event, frozen=True, gc=False):
     """A gang that failed twice has the lane until `until_ms`."""
 

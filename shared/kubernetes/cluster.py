@@ -39,6 +39,7 @@ from shared.kubernetes.watching.resources import (
 )
 from shared.kubernetes.watching.watch import SILENT_S, ResourceWatch, Source
 from shared.kubernetes.writing.events import KubeEvents
+from shared.kubernetes.writing.group_status import show_groups
 from shared.kubernetes.writing.write_concurrency import WriteWindow
 from shared.kubernetes.writing.writes import KubeWrites
 from shared.model.api_outcome import Answer
@@ -47,6 +48,7 @@ from shared.ports.cluster import (
     NO_MARKS,
     OBJECTS,
     BindRequest,
+    GroupCondition,
     Marks,
     PastBind,
     PodRead,
@@ -304,6 +306,11 @@ class KubeCluster:
     async def evict(self, pods: Sequence[PodRef], by: PodRef | None = None) -> list[Answer]:
         """See the port."""
         return await self.writes.evict(pods, by)
+
+    async def show_groups(self, groups: Sequence[GroupCondition]) -> None:
+        """See the port."""
+        if self._groups_as == POD_GROUPS and "gangs" in self._sources:
+            await show_groups(self._sources["gangs"].path, groups, self.writes.send)
 
     def announce_binds(self, binds: Sequence[PastBind], are_new: bool = False) -> None:
         """See the port."""

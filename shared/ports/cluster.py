@@ -65,6 +65,14 @@ class PastBind(Struct, frozen=True, gc=False):
     at_ms: int
 
 
+class GroupCondition(Struct, frozen=True, gc=False):
+    """What a PodGroup's condition is to say: why it has no nodes; empty if it was scheduled."""
+
+    namespace: str
+    name: str
+    message: str
+
+
 class PodRead(Struct, frozen=True, gc=False):
     """The result of a read: `node` is empty while the pod is unassigned."""
 
@@ -153,6 +161,12 @@ class Cluster(Protocol):
     async def evict(self, pods: Sequence[PodRef], by: PodRef | None = None) -> list[Answer]:
         """Set DisruptionTarget and DELETE with uid precondition; return the answers: DONE, GONE,
         REFUSED, UNKNOWN. `by` is the preemptor, if it still lives.
+        """
+        ...
+
+    async def show_groups(self, groups: Sequence[GroupCondition]) -> None:
+        """Write whether these pod groups were scheduled, best effort. Does nothing for a cluster
+        without PodGroup objects.
         """
         ...
 

@@ -16,6 +16,7 @@ from shared.ports.cluster import (
     ALL_KINDS,
     NO_MARKS,
     BindRequest,
+    GroupCondition,
     Marks,
     PastBind,
     PodRead,
@@ -100,6 +101,9 @@ class SimClusterClient:
     async def evict(self, pods: Sequence[PodRef], by: PodRef | None = None) -> list[Answer]:
         """Never raises for a lost connection."""
         return await self._each(Answer, wire.ANSWERS, "evict", pods, by)
+
+    async def show_groups(self, groups: Sequence[GroupCondition]) -> None:
+        """Do nothing: a simulated cluster has no PodGroup objects."""
 
     def announce_binds(self, binds: Sequence[PastBind], are_new: bool = False) -> None:
         """Do nothing: a simulated cluster has no Events."""

@@ -36,6 +36,7 @@ from shared.ports.cluster import (
     NO_MARKS,
     OBJECTS,
     BindRequest,
+    GroupCondition,
     Marks,
     PastBind,
     PodRead,
@@ -71,6 +72,7 @@ class SimCluster:
         self.nodes: dict[str, Node] = {}
         self.budgets: dict[str, Budget] = {}
         self.gangs: dict[str, Gang] = {}
+        self.group_conditions: dict[tuple[str, str], str] = {}
         self.objects = {one.uid: one for one in world.objects}
         self._volumes = SimVolumes(self.objects, self.set_object, self._settle_later)
         self._batches: list[Arrival] = []
@@ -368,6 +370,15 @@ class SimCluster:
         answers = [self._evict_one(ref.uid) for ref in pods]
         await self._travel()
         return answers
+
+    async def show_groups(self, groups: Sequence[GroupCondition]) -> None:
+        """Keep what PodGroups say. Raises AssertionError if one that was scheduled no longer says
+        so.
+        """
+        for one in groups:
+            key = one.namespace, one.name
+            assert self.group_conditions.get(key) != "" or not one.message, f"{key}: {one.message}"
+            self.group_conditions[key] = one.message
 
     def announce_binds(self, binds: Sequence[PastBind], are_new: bool = False) -> None:
         """Do nothing: there are no Events here."""

@@ -18,7 +18,7 @@ from shared.model.text import did_you_mean
 ARRIVES_AFTER = "muster.io/arrives-after"
 RUNS_FOR = "muster.io/runs-for"
 PREFIX = "muster.io/"
-WORKLOAD = "Workload"
+OF_GROUPS = ("Workload", "PodGroup")
 OF_PODS = (ARRIVES_AFTER, RUNS_FOR)
 ANNOTATIONS = (*OF_PODS, GANG_TIMEOUT)
 
@@ -34,8 +34,8 @@ def check_annotations(metadata: Fields, kind: str, makes_pods: bool) -> None:
     """Check that an object has no annotation of Muster that its kind does not use."""
     annotations, known = metadata.child("annotations"), OF_PODS if makes_pods else ()
     for name in _of_muster(annotations):
-        if name == GANG_TIMEOUT and kind != WORKLOAD:
-            raise annotations.error(name, f"belongs on a {WORKLOAD}")
+        if name == GANG_TIMEOUT and kind not in OF_GROUPS:
+            raise annotations.error(name, f"belongs on a {' or '.join(OF_GROUPS)}")
         if name in OF_PODS and name not in known:
             rule = f"belongs on a pod or on the object that makes it, not on a {kind}"
             raise annotations.error(name, rule)
@@ -47,7 +47,7 @@ def check_template(spec: Fields, kind: str) -> None:
     annotations = metadata.child("annotations")
     for name in _of_muster(annotations):
         if name == GANG_TIMEOUT:
-            raise annotations.error(name, f"belongs on a {WORKLOAD}")
+            raise annotations.error(name, f"belongs on a {' or '.join(OF_GROUPS)}")
         raise annotations.error(name, f"belongs in metadata.annotations of the {kind} itself")
     if kind in SELECTING and not spec.has("selector"):
         raise spec.error("selector", "is required")

@@ -8,12 +8,14 @@ import msgspec
 
 from shared.kubernetes.objects import affinity
 from shared.kubernetes.objects.cluster_objects import (
+    POD_GROUP_VERSIONS,
     WORKLOAD_VERSION,
     BudgetRule,
     Group,
     budget_of,
     budget_rule_of,
     gangs_of,
+    group_of,
     groups_of,
     node_as_registered,
     node_of,
@@ -47,6 +49,7 @@ API_VERSIONS = {
     "PriorityClass": "scheduling.k8s.io/v1",
     "PodDisruptionBudget": "policy/v1",
     "Workload": WORKLOAD_VERSION,
+    "PodGroup": POD_GROUP_VERSIONS[0],
     "Namespace": "v1",
     "Service": "v1",
     "ReplicationController": "v1",
@@ -57,7 +60,6 @@ API_VERSIONS = {
 }
 DECIDES_NOTHING = "objects of this kind do not affect scheduling"
 IGNORED = {"CronJob": "schedules are not played; give the Jobs that they would make"}
-POD_GROUP = ("PodGroup", "scheduling.k8s.io")
 ALIKE = 0.8
 """How like a known kind an unknown one must be for a suggestion: ServiceAccount is no Service."""
 NAME_LABEL = "kubernetes.io/metadata.name"
@@ -72,9 +74,10 @@ def check_version(document: Fields) -> None:
     """Check that an object of a known kind has the API version that is read here. Raises
     WorldError.
     """
-    version = API_VERSIONS[document.text("kind")]
-    if document.text("apiVersion") != version:
-        raise document.error("apiVersion", f"must be {version}")
+    kind = document.text("kind")
+    versions = POD_GROUP_VERSIONS if kind == "PodGroup" else (API_VERSIONS[kind],)
+    if document.text("apiVersion") not in versions:
+        raise document.error("apiVersion", f"must be {' or '.join(versions)}")
 
 
 class Object:
@@ -116,20 +119,22 @@ class _Reading:
     def add(self, document: Fields) -> None:
         kind = document.text("kind")
         if kind not in API_VERSIONS:
-            if (kind, document.text("apiVersion").partition("/")[0]) == POD_GROUP:
-                raise document.error(
-                    "kind", f"a world takes gangs from a Workload of {WORKLOAD_VERSION}"
-                )
-            name = document.child("metadata").text("name")
             why = IGNORED.get(kind, DECIDES_NOTHING) + did_you_mean(kind, API_VERSIONS, ALIKE)
-            rule = f"{quoted(kind)} {quoted(name)} is ignored: {why}"
-            self.rejected.append(Rejection(document.what, "kind", rule))
+            self._ignore(document, why)
+            return
+        if kind == "Workload" and document.text("apiVersion") in POD_GROUP_VERSIONS:
+            self._ignore(document, "it holds templates; the PodGroups made of them count")
             return
         found = Object(document)
         first = self._seen.setdefault(found.key, document.what)
         if first != document.what:
             raise found.metadata.error("name", f"is a duplicate of {first}")
         self.objects.append(found)
+
+    def _ignore(self, document: Fields, why: str) -> None:
+        kind, name = document.text("kind"), document.child("metadata").text("name")
+        rule = f"{quoted(kind)} {quoted(name)} is ignored: {why}"
+        self.rejected.append(Rejection(document.what, "kind", rule))
 
     def of(self, *kinds: str) -> list[Object]:
         return [found for found in self.objects if found.kind in kinds]
@@ -193,20 +198,24 @@ def namespace_of(found: Object) -> Namespace:
 
 def _place_of(gang: Gang, reading: _Reading) -> tuple[str, str]:
     """Return where a gang's minCount is written."""
-    namespace, name, group = gang.key.split("/")[:3]
-    for workload in reading.of("Workload"):
-        if (workload.namespace, workload.name) == (namespace, name):
-            return workload.document.what, f"spec.podGroups[name={group}].policy.gang.minCount"
-    raise AssertionError(f"gang {gang.key} comes from no Workload")
+    namespace, name, *group = gang.key.split("/")
+    for found in reading.of("Workload" if group else "PodGroup"):
+        if (found.namespace, found.name) == (namespace, name):
+            policy = f"podGroups[name={group[0]}].policy" if group else "schedulingPolicy"
+            return found.document.what, f"spec.{policy}.gang.minCount"
+    raise AssertionError(f"gang {gang.key} comes from no object")
 
 
 def _groups(reading: _Reading) -> dict[str, Group]:
-    """Return pod groups by `namespace/workload/group`."""
+    """Return pod groups by `namespace/workload/group` or `namespace/group`."""
     found: dict[str, Group] = {}
     for workload in reading.of("Workload"):
         groups = groups_of(workload.metadata, workload.document)
         for name, group in groups.items():
             found[f"{workload.namespace}/{workload.name}/{name}"] = group
+    for one in reading.of("PodGroup"):
+        one.document.only(("apiVersion", "kind", "metadata", "spec", "status"))
+        found[f"{one.namespace}/{one.name}"] = group_of(one.metadata, one.document.child("spec"))
     return found
 
 

@@ -43,7 +43,8 @@ def kube_config(config: dict[str, Any], names: Sequence[str]) -> dict[str, Any]:
     """
     ingest = {**config.get("ingest", {}), "schedulers": list(scheduler_names(names))}
     binding = {"status_patches": True, **config.get("binding", {})}
-    queueing = {"confirm_ms": CONFIRM_MS, **config.get("queueing", {})}
+    shown = {"confirm_ms": CONFIRM_MS, "group_conditions": True}
+    queueing = {**shown, **config.get("queueing", {})}
     return {**config, "ingest": ingest, "queueing": queueing, "binding": binding}
 
 

@@ -16,6 +16,7 @@ from services.binding.core import (
     evictions,
     extender_victims,
     facts,
+    group_conditions,
     newest_binds,
     promises,
     status_patches,
@@ -86,6 +87,8 @@ class BindingCore(Core[BindingState]):
             yield from evictions.decide_evictions(state)
         if state.patches or state.refreshes:
             yield from status_patches.decide_patches(state)
+        if state.group_conditions:
+            yield from group_conditions.decide_groups(state)
 
     def due_ms(self, state: BindingState) -> int | None:
         """Return now if there is something to report or send, else the time of the next
@@ -101,6 +104,8 @@ class BindingCore(Core[BindingState]):
         ):
             return state.now_ms
         if state.victims_to_ask or state.victim_answers:
+            return state.now_ms
+        if state.group_conditions and not state.group_effect:
             return state.now_ms
         due_ms = state.due.first_ms()
         if state.evictions:
@@ -203,4 +208,5 @@ def _clear_report(state: BindingState, end: str) -> None:
 HANDLERS = handlers(
     sys.modules[__name__],
     *(facts, binds, volumes, promises, bind_plugins, evictions, extender_victims, status_patches),
+    group_conditions,
 )

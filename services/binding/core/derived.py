@@ -68,6 +68,8 @@ def check(state: BindingState) -> None:
     fenced = set(pods[given_up].tolist())
     assert set(state.lost_names) <= fenced, "lost nodes' names without a fence"
     left = dict.fromkeys(state.effects, 0)
+    if state.group_effect:
+        del left[state.group_effect]
     out = np.isin(phases, OUT)
     for effect in table.effects[rows][out].tolist():
         left[effect] += 1
@@ -83,7 +85,8 @@ def check(state: BindingState) -> None:
         "hooked binds"
     )
     for effect, event in state.effects.items():
-        left[effect] += isinstance(event, ExtendersPreemptAsked)
+        if effect != state.group_effect:
+            left[effect] += isinstance(event, ExtendersPreemptAsked)
     for effect in state.patching:
         left[effect] = state.pods_left[effect]
     assert left == state.pods_left, f"left {left}, counted {state.pods_left}"

@@ -17,6 +17,7 @@ from shared.events.binding import (
     EvictionsAsked,
     ExtendersPreemptAsked,
     FencesAsked,
+    GroupsAsked,
     PermitsAsked,
     PostBindsAsked,
     PreBindsAsked,
@@ -43,7 +44,7 @@ from shared.model.volumes import Choice
 
 ENDS = ("bound", "gone", "foreign", "abandoned", "failed", "refused")
 EffectAsked: TypeAlias = (BindsAsked | ReadsAsked | FencesAsked | VolumesAsked | EvictionsAsked) | (
-    PermitsAsked | PreBindsAsked | PostBindsAsked | ExtendersPreemptAsked
+    PermitsAsked | PreBindsAsked | PostBindsAsked | ExtendersPreemptAsked | GroupsAsked
 )
 NODE_UNSEEN, NODE_LIVE, NODE_GONE = 0, 1, 2
 
@@ -150,6 +151,9 @@ class BindingState(MachineState):
     messages: Shared[dict[PodId, str]] = field(default_factory=dict)
     refreshes: Shared[dict[PodId, str]] = field(default_factory=dict)
     refresh_ms: int = 0
+    # PodGroup -> what its condition is to say; and the effect that writes some of them.
+    group_conditions: dict[str, str] = field(default_factory=dict)
+    group_effect: EffectId = NO_EFFECT
     # The newest binds: when, which pods, which nodes.
     recent: deque[tuple[int, bytes, bytes]] = field(default_factory=deque)
     # Pod -> (message, when it was written).

@@ -46,7 +46,8 @@ class Config(ReleaseOptions, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     `confirm_ms`: this long after a message was made or confirmed, shards check it again (0: never),
     or after half of it if more than `WAIT_FEW` pods wait. `looks_per_s`: how many signatures are
     refreshed a second, the longest due first, and how many are flushed a second after
-    `unschedulable_max_ms`. `preemption_except`: schedulerNames whose pods never preempt. `wakes`:
+    `unschedulable_max_ms`. `group_conditions`: PodGroups say whether they were scheduled.
+    `preemption_except`: schedulerNames whose pods never preempt. `wakes`:
     the kinds of events that pods rejected by each Permit plugin wait for. `claims_except`:
     schedulerNames without DynamicResources at PostFilter; `claims_last`: with it after
     DefaultPreemption. `gang_preemption` and `looks_per_s` are on in `muster`; older journals do not
@@ -68,6 +69,7 @@ class Config(ReleaseOptions, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     claims_last: tuple[str, ...] = ()
     confirm_ms: Natural = 0
     looks_per_s: Natural = 0
+    group_conditions: bool = False
     wakes: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
 

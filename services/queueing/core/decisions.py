@@ -29,11 +29,12 @@ from services.queueing.core.waiting import (
     permit_rejections,
     unschedulable_timeout,
 )
-from services.queueing.core.waiting.messages import gang_message, parked_message
+from services.queueing.core.waiting.messages import gang_message, group_condition, parked_message
 from shared.events.base import Event
 from shared.events.queueing import (
     Dispatched,
     GangPreemptRecalled,
+    GangShown,
     GangWaits,
     LaneFreed,
     LaneTaken,
@@ -64,6 +65,9 @@ def decide(state: QueueingState) -> Iterator[Event]:
 def _decide_all(state: QueueingState) -> Iterator[Event]:
     if state.messages_due:
         yield from _decide_gang_messages(state)
+    for number in sorted(state.shown_due):
+        gang = state.gangs[number]
+        yield GangShown(number, gang.key, group_condition(gang) or "")
     if state.lane.gang and is_lane_over(state):
         yield LaneFreed(state.lane.gang)
     while state.errors:
@@ -83,8 +87,8 @@ def _decide_all(state: QueueingState) -> Iterator[Event]:
     yield from _decide_dispatches(state)
     while (ask := asks.decide_ask(state)) is not None:
         yield ask
-    for gang in sorted(state.gang_recalls):
-        yield GangPreemptRecalled(gang)
+    for recalled in sorted(state.gang_recalls):
+        yield GangPreemptRecalled(recalled)
     while (gang_ask := preemption.decide_gang_ask(state)) is not None:
         yield gang_ask
     while idle(state) and (end := backoff.next_cut(state)) is not None:
@@ -98,6 +102,7 @@ def due_ms(state: QueueingState) -> int | None:
         return None
     work = (
         state.messages_due
+        or state.shown_due
         or state.closed_asks
         or state.wake
         or state.nominated

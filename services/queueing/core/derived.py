@@ -97,7 +97,7 @@ def reindex(state: QueueingState) -> None:
         gang.due_ms = gang.timer_ms = gang.place = None
     state.heaps, state.backoff, state.gangs_by_sig = {}, {}, {}
     state.gangs_refreshed, state.wake, state.ask_next = {}, {}, {}
-    state.messages_due, state.gangs_in_flight = {}, {}
+    state.messages_due, state.shown_due, state.gangs_in_flight = {}, {}, {}
     state.askers, state.preempting, state.ask_due, state.ask_later = {}, {}, [], []
     state.gangs_ready, state.gang_timers, state.gang_message_heap, state.flushes = [], [], [], []
     _index_pods(state)

@@ -195,7 +195,8 @@ class Gang:
     index over the pods and may hold former members. `has_workload`: a group of its workload exists.
     `preempting` is one of the three constants above; it asks again from `ask_ms` on. `asks`: failed
     asks in a row, the last one until `ask_closed_ms`. `note`: preemption's last text. `has_room`:
-    room was made and the gang not tried since. `shortage`: what the last try was short of.
+    room was made and the gang not tried since. `shortage`: what the last try was short of. `shown`:
+    what its PodGroup's condition says; empty: scheduled.
     """
 
     gang: GangId
@@ -227,6 +228,7 @@ class Gang:
     asks: int = 0
     ask_closed_ms: int = 0
     shortage: str = ""
+    shown: str | None = None
 
     members: Derived[Ids] = field(default_factory=_no_ids)
     members_max: Derived[int] = MEMBERS_KEPT_MIN
@@ -351,6 +353,7 @@ class QueueingState(MachineState):
     gangs_ready: Derived[list[tuple[int, int, GangId]]] = field(default_factory=list)
     gang_timers: Derived[list[tuple[int, GangId]]] = field(default_factory=list)
     # (When members get the message, gang).
+    shown_due: Derived[dict[GangId, None]] = field(default_factory=dict)
     gang_message_heap: Derived[list[tuple[int, GangId]]] = field(default_factory=list)
     gang_asks: Derived[dict[GangId, None]] = field(default_factory=dict)  # want to ask, or did
     gangs_in_flight: Derived[dict[GangId, None]] = field(

@@ -10,7 +10,7 @@ import msgspec
 
 from shared.adapters.structured_gather import gather_all
 from shared.kubernetes.client.client import ApiError, KubeClient, Response
-from shared.kubernetes.client.discovery import WORKLOADS
+from shared.kubernetes.client.discovery import POD_GROUPS, WORKLOADS
 from shared.kubernetes.client.kinds import OTHER_KINDS
 from shared.model.election import Election
 
@@ -73,6 +73,8 @@ NEEDED = {
         Permission("create", "", "pods", "binding"),
         *(Permission(verb, "", "persistentvolumes") for verb in ("get", "patch")),
         *(Permission(verb, "", "persistentvolumeclaims") for verb in ("get", "patch")),
+        Permission("get", "scheduling.k8s.io", POD_GROUPS),
+        Permission("patch", "scheduling.k8s.io", POD_GROUPS, "status"),
         *_ASKED_BY_BOTH,
     ),
     "extender": (*_WATCHED, *_READ_BY_BOTH),
@@ -111,7 +113,12 @@ async def missing_permissions(
     with those for the election if there is one. A busy server is asked again. Raises ApiError,
     ConnectionError, TimeoutError.
     """
-    needed = dict.fromkeys(one for service in services for one in NEEDED[service])
+    needed = dict.fromkeys(
+        one
+        for service in services
+        for one in NEEDED[service]
+        if one.resource != POD_GROUPS or groups_as == POD_GROUPS
+    )
     asked = [one._replace(resource=groups_as) if one.resource == GROUPS else one for one in needed]
     asked += [] if election is None else of_election(election)
     room = asyncio.Semaphore(AT_ONCE)

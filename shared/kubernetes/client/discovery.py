@@ -14,14 +14,18 @@ import msgspec
 from shared.adapters.structured_gather import gather_all
 from shared.kubernetes.client.client import ApiError, KubeClient
 from shared.kubernetes.client.kinds import Kind
+from shared.kubernetes.objects.cluster_objects import POD_GROUP_VERSIONS, WORKLOAD_VERSION
 
 GROUP = "/apis/scheduling.k8s.io"
 NOT_FOUND = 404
 WORKLOADS, POD_GROUPS = "workloads", "podgroups"
-READ = (("v1beta1", POD_GROUPS), ("v1alpha2", POD_GROUPS), ("v1alpha1", WORKLOADS))
-"""Newest first. PodGroup objects have the same shape in both versions, as far as it is read."""
-OF_OTHERS = ("v1", "v1beta1", "v1alpha2", "v1alpha1")
-"""Known versions of the API group; some of them only for PriorityClass."""
+READ = (
+    *((version.rpartition("/")[2], POD_GROUPS) for version in POD_GROUP_VERSIONS),
+    (WORKLOAD_VERSION.rpartition("/")[2], WORKLOADS),
+)
+"""Newest first."""
+KNOWN = ("v1", *(version for version, _ in READ))
+"""Versions of the API group; v1 has only PriorityClass."""
 
 log = logging.getLogger("muster.kube")
 
@@ -60,7 +64,7 @@ async def pod_groups(client: KubeClient) -> Collection | None:
         if found is None and version in served and await _has(client, version, resource):
             found = Collection(f"{GROUP}/{version}/{resource}", resource)
     for version in served:
-        if version not in OF_OTHERS:
+        if version not in KNOWN:
             kept = f"groups are read from {found.path}" if found else "no groups are read"
             log.warning("scheduling.k8s.io/%s is not known to this version: %s", version, kept)
     return found

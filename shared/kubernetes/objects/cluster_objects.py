@@ -36,6 +36,11 @@ STATUS_FIELDS = {
     *("images", "nodeInfo", "phase", "runtimeHandlers", "volumesAttached", "volumesInUse"),
 }
 WORKLOAD_VERSION = "scheduling.k8s.io/v1alpha1"
+"""Of the Workloads that hold groups; later ones hold templates of PodGroups."""
+POD_GROUP_VERSIONS = tuple(
+    f"scheduling.k8s.io/{version}" for version in ("v1beta1", "v1alpha3", "v1alpha2")
+)
+"""Newest first. PodGroups have the same shape in all, as far as it is read."""
 
 
 def node_of(metadata: Fields, document: Fields) -> Node:

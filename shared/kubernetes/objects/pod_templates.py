@@ -26,7 +26,7 @@ USED = {
     *("containers", "initContainers", "overhead", "resources", "nodeSelector", "affinity"),
     *("tolerations", "schedulingGates", "priorityClassName", "priority", "preemptionPolicy"),
     *("nodeName", "schedulerName", "hostNetwork", "workloadRef", "topologySpreadConstraints"),
-    *("volumes", "resourceClaims"),
+    *("volumes", "resourceClaims", "schedulingGroup"),
 }
 PASSED_OVER = {
     *("activeDeadlineSeconds", "automountServiceAccountToken", "dnsConfig", "dnsPolicy"),
@@ -54,16 +54,17 @@ class PriorityClass(Struct, frozen=True):
 
 
 class WorkloadRef(Struct, frozen=True):
-    """The pod group that a pod names."""
+    """The pod group that a pod names; from 1.36 on without a workload."""
 
     workload: str
     group: str
     replica: str = ""
 
     def key(self, namespace: str) -> str:
-        """Return `namespace/workload/group`, followed by the replica key if there is one."""
-        key = f"{namespace}/{self.workload}/{self.group}"
-        return f"{key}/{self.replica}" if self.replica else key
+        """Return `namespace/workload/group`, or `namespace/group`, followed by the replica key if
+        there is one.
+        """
+        return "/".join(filter(None, (namespace, self.workload, self.group, self.replica)))
 
 
 class Template(Struct, frozen=True, kw_only=True):
@@ -236,6 +237,12 @@ def _gated(spec: Fields) -> bool:
 
 
 def _workload_ref(spec: Fields) -> WorkloadRef | None:
+    if spec.has("schedulingGroup"):
+        if spec.has("workloadRef"):
+            raise spec.error("schedulingGroup", "must not be given beside workloadRef")
+        group = spec.child("schedulingGroup")
+        group.only(("podGroupName",))
+        return WorkloadRef("", group.required_text("podGroupName"))
     if not spec.has("workloadRef"):
         return None
     ref = spec.child("workloadRef")

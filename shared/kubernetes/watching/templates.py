@@ -17,7 +17,6 @@ from shared.kubernetes.objects.fields import Fields
 from shared.kubernetes.objects.pod_templates import (
     PriorityClass,
     Template,
-    WorkloadRef,
     template_of,
 )
 from shared.kubernetes.objects.structs import NOTHING, PodMeta, RawPodSpec
@@ -34,7 +33,6 @@ NO_CLASSES: Mapping[str, PriorityClass] = {}
 AMOUNTS = ("containers", "initContainers", "overhead", "resources", "hostNetwork")
 INTER_POD_RULES = ("podAffinity", "podAntiAffinity")
 LABEL_KEYS = b'atchLabelKeys"'  # matchLabelKeys, mismatchLabelKeys
-GROUP = "schedulingGroup"
 IDENTITY = ("priority", "preemptionPolicy", "schedulerName")
 
 Labels = tuple[tuple[str, str], ...]
@@ -193,17 +191,10 @@ def _template(
     seen: Labels,
     status: dict[str, Any] | None,
 ) -> Template:
-    group = values.get(GROUP)
-    rest = {name: value for name, value in values.items() if name != GROUP}
     spec = Fields("", "spec", values)
     metadata = Fields("", "metadata", {"labels": labels})
     has = None if status is None else Fields("", "status", status)
-    found = template_of(metadata, Fields("", "spec", rest), NO_CLASSES, None, seen, has)
-    if group is None:
-        return found
-    # Since 1.36 a pod names only its group, without a workload.
-    ref = WorkloadRef("", spec.child(GROUP).required_text("podGroupName"))
-    return msgspec.structs.replace(found, ref=ref)
+    return template_of(metadata, spec, NO_CLASSES, None, seen, has)
 
 
 def _readable(

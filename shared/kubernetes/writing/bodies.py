@@ -40,10 +40,10 @@ def unscheduled(
         "status": "False",
         "reason": reason,
         "message": message,
-        "lastProbeTime": _stamp(now_s + later_s),
+        "lastProbeTime": stamp(now_s + later_s),
     }
     if is_first:
-        condition["lastTransitionTime"] = _stamp(now_s)
+        condition["lastTransitionTime"] = stamp(now_s)
     if NO_CANDIDATE in message:
         return _condition(ref, condition, nominatedNodeName=None)
     return _condition(ref, condition)
@@ -51,7 +51,7 @@ def unscheduled(
 
 def scheduled(ref: PodRef) -> bytes:
     """Return a patch that says that the pod is scheduled."""
-    now = _stamp(time.time())
+    now = stamp(time.time())
     condition: dict[str, object] = {"type": "PodScheduled", "status": "True"}
     return _condition(
         ref, {**condition, "reason": None, "message": None, "lastTransitionTime": now}
@@ -77,10 +77,11 @@ def disruption(ref: PodRef, scheduler: str) -> bytes:
             "status": "True",
             "reason": "PreemptionByScheduler",
             "message": f"{scheduler}: preempting to accommodate a higher priority pod",
-            "lastTransitionTime": _stamp(time.time()),
+            "lastTransitionTime": stamp(time.time()),
         },
     )
 
 
-def _stamp(time_s: float) -> str:
+def stamp(time_s: float) -> str:
+    """Return a time in seconds as an API server writes it."""
     return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(time_s))

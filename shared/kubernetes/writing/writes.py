@@ -101,7 +101,7 @@ class KubeWrites:
     async def _bind_one(self, request: BindRequest) -> PodRead:
         path = f"/api/v1/namespaces/{request.namespace}/pods/{request.name}/binding"
         self.counts.binds += 1
-        response = await self._send("POST", path, binding(request))
+        response = await self.send("POST", path, binding(request))
         answer = response if isinstance(response, Answer) else bind_answer(response)
         if answer is Answer.DONE:
             self._bound(PodRef(request.uid, request.namespace, request.name), request.node)
@@ -124,7 +124,7 @@ class KubeWrites:
         return await _side_by_side(pods, self._read_one)
 
     async def _read_one(self, ref: PodRef) -> PodRead:
-        response = await self._send("GET", _path(ref), None)
+        response = await self.send("GET", _path(ref), None)
         if isinstance(response, Answer):
             return PodRead(Answer.UNKNOWN)
         read = self._shown(ref, response, "read")
@@ -203,7 +203,7 @@ class KubeWrites:
             self._log_refusal(answer, response, f"evict {ref.namespace}/{ref.name}")
             return answer
         node = self._shown(ref, response, "evict").node
-        response = await self._send("DELETE", _path(ref), deletion(ref))
+        response = await self.send("DELETE", _path(ref), deletion(ref))
         if isinstance(response, Answer):
             return response
         answer = change_answer(response)
@@ -230,14 +230,14 @@ class KubeWrites:
         (RetriableWithConflict). Return the last answer.
         """
         path = f"{_path(ref)}/status"
-        response = await self._send("PATCH", path, body, STRATEGIC_MERGE)
+        response = await self.send("PATCH", path, body, STRATEGIC_MERGE)
         for wait_s in AGAIN_S:
             if isinstance(response, Answer) or response.status != CONFLICT:
                 break
             if change_answer(response) is not Answer.BUSY:  # another pod has the name
                 break
             await asyncio.sleep(wait_s)
-            response = await self._send("PATCH", path, body, STRATEGIC_MERGE)
+            response = await self.send("PATCH", path, body, STRATEGIC_MERGE)
         return response
 
     async def bind_volumes(self, requests: Sequence[VolumeRequest]) -> list[Answer]:
@@ -245,7 +245,7 @@ class KubeWrites:
         return await _side_by_side(requests, self._bind_volume)
 
     async def _bind_volume(self, request: VolumeRequest) -> Answer:
-        return await bind_volume(self._send, self._log_refusal, request)
+        return await bind_volume(self.send, self._log_refusal, request)
 
     def _shown(self, ref: PodRef, response: Response, what: str) -> PodRead:
         answer = change_answer(response)
@@ -263,7 +263,7 @@ class KubeWrites:
 
     # ------------------------------------------------------------------------------------- wire
 
-    async def _send(
+    async def send(
         self, method: str, path: str, body: bytes | None, content_type: str = "application/json"
     ) -> Response | Answer:
         """Return the server's answer, BUSY (certainly not sent) or UNKNOWN (no answer)."""

@@ -499,7 +499,7 @@ async def test_without_workloads_nothing_is_asked_about_them(cluster: KubeCluste
     assert not [path for _, path in api.requests if "/workloads" in path or "/podgroups" in path]
 
 
-@pytest.mark.parametrize("version", ["v1alpha2", "v1beta1"])
+@pytest.mark.parametrize("version", ["v1alpha2", "v1alpha3", "v1beta1"])
 async def test_groups_that_are_objects_of_their_own_are_gangs(
     cluster: KubeCluster, api: FakeApi, version: str, monkeypatch
 ):

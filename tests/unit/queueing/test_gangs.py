@@ -10,7 +10,14 @@ from services.queueing.core.waiting.messages import ON_PERMIT, TOO_FEW
 from shared.events.binding import BindFailed
 from shared.events.ingest import GangGone, GangSet, PodsAssigned, PodsGone
 from shared.events.permit import GangCommitted, GangReleased, GangTimedOut
-from shared.events.queueing import GangDispatched, GangWaits, LaneFreed, LaneTaken, Parked
+from shared.events.queueing import (
+    GangDispatched,
+    GangShown,
+    GangWaits,
+    LaneFreed,
+    LaneTaken,
+    Parked,
+)
 from shared.model.columns import pack, unpack
 from tests.unit.queueing.inputs import (
     CPU,
@@ -506,3 +513,35 @@ def test_a_gang_does_not_pass_pods_of_higher_priority_that_give_another_a_moment
     assert (tries(events), gang_tries(events)) == ([], [])
     events = steps.when(committed(first, 1))
     assert (tries(events), [event.gang for event in gang_tries(events)]) == ([(0, 2, [2])], [2])
+
+
+def shown(events: list[Any]) -> list[tuple[str, str]]:
+    return [(event.key, event.message) for event in of_type(events, GangShown)]
+
+
+def test_a_pod_group_says_why_its_gang_was_refused_and_for_good_that_it_was_scheduled():
+    steps = queue(group_conditions=True)
+    events = steps.when(pending(1, 1, 2, gang=1, key="default/g1"), group(2))
+    assert shown(events) == []
+    events = steps.when(released(gang_tries(events)[0]))
+    ((key, message),) = shown(events)
+    assert (key, message) == ("default/g1", "0/3 nodes are available: 3 Insufficient cpu.")
+    events = steps.when(at_ms=FAR_MS)
+    events = steps.when(released(gang_tries(events)[0]))
+    assert shown(events) == []  # the same reason
+    events = steps.when(at_ms=2 * FAR_MS)
+    events = steps.when(committed(gang_tries(events)[0], 1, 2))
+    assert shown(events) == [("default/g1", "")]
+    assert shown(steps.when(PodsGone(pack([1, 2])), at_ms=3 * FAR_MS)) == []
+
+
+def test_groups_of_workloads_have_no_condition_of_their_own():
+    steps = queue(group_conditions=True)
+    events = steps.when(pending(1, 1, 2, gang=1, key="default/w/a"), of_workload(1, "a"))
+    assert shown(steps.when(released(gang_tries(events)[0]))) == []
+
+
+def test_pod_groups_say_nothing_unless_asked_to():
+    steps = queue()
+    events = steps.when(pending(1, 1, 2, gang=1, key="default/g1"), group(2))
+    assert shown(steps.when(released(gang_tries(events)[0]))) == []

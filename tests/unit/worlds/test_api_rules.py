@@ -126,8 +126,8 @@ MUSTER_REFUSES = [
     ),
     (pod("p", nodeSelecter={}), "is an unknown field; did you mean nodeSelector?"),
     (
-        {"apiVersion": "scheduling.k8s.io/v1alpha2", "kind": "PodGroup", "metadata": {"name": "g"}},
-        "kind: a world takes gangs from a Workload of scheduling.k8s.io/v1alpha1",
+        {"apiVersion": "scheduling.k8s.io/v1", "kind": "PodGroup", "metadata": {"name": "g"}},
+        "apiVersion: must be scheduling.k8s.io/v1beta1 or scheduling.k8s.io/v1alpha3 or ",
     ),
 ]
 

@@ -366,6 +366,44 @@ def test_a_gang_comes_from_a_workload(read):
     assert {arrival.pods.gang for arrival in world.arrivals} == {"default/w/g"}
 
 
+def pod_group(policy, version="v1beta1", **spec):
+    return {
+        "apiVersion": f"scheduling.k8s.io/{version}",
+        "kind": "PodGroup",
+        "metadata": {"name": "g", "annotations": {"muster.io/gang-timeout": "90s"}},
+        "spec": {"schedulingPolicy": policy, **spec},
+    }
+
+
+@pytest.mark.parametrize("version", ["v1alpha2", "v1alpha3", "v1beta1"])
+def test_a_gang_comes_from_a_pod_group(read, version):
+    group = pod_group({"gang": {"minCount": 2}}, version)
+    pods = [pod(name, schedulingGroup={"podGroupName": "g"}) for name in "ab"]
+    world = read(group, NODE, *pods)
+    (gang,) = world.gangs
+    assert (gang.key, gang.min_count, gang.timeout_ms) == ("default/g", 2, 90_000)
+    assert {arrival.pods.gang for arrival in world.arrivals} == {"default/g"}
+
+
+def test_a_basic_pod_group_gates_nothing(read):
+    world = read(pod_group({"basic": {}}), pod("a", schedulingGroup={"podGroupName": "g"}))
+    assert world.gangs == ()
+    assert world.arrivals[0].pods.gang == ""
+
+
+def test_a_workload_of_templates_is_ignored_with_a_word(read):
+    templates = [{"name": "t", "schedulingPolicy": {"gang": {"minCount": 2}}}]
+    made = workload({}) | {
+        "apiVersion": "scheduling.k8s.io/v1beta1",
+        "spec": {"podGroupTemplates": templates},
+    }
+    (rejected,) = read(made).rejected
+    assert (
+        rejected.rule
+        == "Workload w is ignored: it holds templates; the PodGroups made of them count"
+    )
+
+
 def test_each_replica_key_is_a_gang_of_its_own(read):
     world = read(
         workload({"gang": {"minCount": 1}}),

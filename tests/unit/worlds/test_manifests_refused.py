@@ -108,6 +108,11 @@ REQUESTS = "Pod default/p: spec.containers[0].resources.requests"
         (pod(nodeName="n7"), "spec.nodeName: no Node 'n7' in this world"),
         (pod(schedulingGates=[{}]), "spec.schedulingGates[0].name: is required"),
         (pod(workloadRef={"name": "w"}), "spec.workloadRef.podGroup: is required"),
+        (pod(schedulingGroup={}), "spec.schedulingGroup.podGroupName: is required"),
+        (
+            pod(workloadRef={"name": "w", "podGroup": "g"}, schedulingGroup={"podGroupName": "g"}),
+            "spec.schedulingGroup: must not be given beside workloadRef",
+        ),
         (
             pod(affinity={"podAntiAffinity": {"x": 1}}),
             "podAntiAffinity.x: is an unknown field",
@@ -214,6 +219,21 @@ def test_a_gang_larger_than_the_cluster_is_refused_at_its_min_count(tmp_path):
     assert refused(path) == (
         f"{path}: Workload default/w: spec.podGroups[name=g].policy.gang.minCount: "
         "3 members ask for 9000 cpu, the whole cluster has 8000"
+    )
+
+
+def test_a_pod_group_larger_than_the_cluster_is_refused_at_its_min_count(tmp_path):
+    path = tmp_path / "in.yaml"
+    group = {
+        "apiVersion": "scheduling.k8s.io/v1beta1",
+        "kind": "PodGroup",
+        "metadata": {"name": "g"},
+        "spec": {"schedulingPolicy": {"gang": {"minCount": 111}}},
+    }
+    path.write_text(yaml.safe_dump_all([NODE, group, pod(schedulingGroup={"podGroupName": "g"})]))
+    assert refused(path) == (
+        f"{path}: PodGroup default/g: spec.schedulingPolicy.gang.minCount: "
+        "111 members ask for 111 pods, the whole cluster has 110"
     )
 
 

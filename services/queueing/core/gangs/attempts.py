@@ -24,7 +24,7 @@ from services.queueing.core.waiting import message_refresh
 from services.queueing.core.waiting.messages import members_message, timed_out_message
 from shared.events.ingest import GangGone, GangSet
 from shared.events.permit import GangCommitted, GangReleased, GangTimedOut
-from shared.events.queueing import GangDispatched, GangWaits, LaneTaken
+from shared.events.queueing import GangDispatched, GangShown, GangWaits, LaneTaken
 from shared.model.columns import unpack
 from shared.model.ids import NO_ATTEMPT, AttemptId
 
@@ -152,6 +152,13 @@ def on_gang_waits(state: QueueingState, event: GangWaits) -> None:
     is_new = event.message != gang.message
     gang.message = event.message
     message_refresh.note_gang_message(state, gang, is_new)
+    touch(state, gang)
+
+
+def on_gang_shown(state: QueueingState, event: GangShown) -> None:
+    """Note what the gang's PodGroup is to say."""
+    gang = state.gangs[event.gang]
+    gang.shown = event.message
     touch(state, gang)
 
 

@@ -19,7 +19,13 @@ from services.queueing.core.config import (
 from services.queueing.core.pods.table import Rows
 from services.queueing.core.state import Gang, QueueingState, by_number
 from services.queueing.core.transitions import Pod
-from services.queueing.core.waiting.messages import gang_message, is_not_tried_message, workload_of
+from services.queueing.core.waiting.messages import (
+    gang_message,
+    group_condition,
+    is_not_tried_message,
+    is_pod_group,
+    workload_of,
+)
 from shared.events.queueing import Members
 from shared.model.columns import I64, pack
 from shared.model.ids import NO_GANG, GangId, PodId, SignatureId
@@ -87,6 +93,11 @@ def touch(state: QueueingState, gang: Gang) -> None:
         state.messages_due[gang.gang] = None
     else:
         state.messages_due.pop(gang.gang, None)
+    if state.config.group_conditions and is_pod_group(gang) and gang.exists:
+        if group_condition(gang) != gang.shown:
+            state.shown_due[gang.gang] = None
+        else:
+            state.shown_due.pop(gang.gang, None)
     if gang.attempt:
         state.gangs_in_flight[gang.gang] = None
         _schedule_message(state, gang)
@@ -285,6 +296,7 @@ def drop(state: QueueingState, gang: Gang) -> None:
         if not others:
             del state.workloads[workload_of(gang.key)]
     state.messages_due.pop(gang.gang, None)
+    state.shown_due.pop(gang.gang, None)
     state.gangs_in_flight.pop(gang.gang, None)
     state.gang_asks.pop(gang.gang, None)
     state.gangs_refreshed.pop(gang.gang, None)

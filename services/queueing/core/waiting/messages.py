@@ -122,6 +122,20 @@ def gang_message(gang: Gang) -> str:
     return gang.verdict
 
 
+def group_condition(gang: Gang) -> str | None:
+    """Return what the condition of the gang's PodGroup is to say: nothing before its first try,
+    empty once it was scheduled.
+    """
+    if gang.committed or gang.shown == "":
+        return ""
+    return gang.verdict or gang.shown
+
+
+def is_pod_group(gang: Gang) -> bool:
+    """Return whether the gang is an object of its own, not a part of a workload."""
+    return 0 < gang.key.count("/") < WORKLOAD_KEY - 1
+
+
 def workload_of(key: str) -> str:
     """Return namespace and name of a group's workload; empty for a group without one."""
     names = key.split("/")
