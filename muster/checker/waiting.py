@@ -230,8 +230,8 @@ def _check_single(books: Waiting, cluster: Cluster, row: int, pod: PodTruth) -> 
         return
     if not MESSAGE.match(message) or not _is_sorted(message):
         yield ("message", f"pod {row} ({pod.name}): {message!r} is not kube-scheduler's form")
-    if pod.spec.volumes:
-        return  # this check does not know which volumes would match
+    if pod.spec.volumes or pod.spec.features:
+        return  # this check does not know which volumes would match, nor whether features count
     room = cluster.room_for(pod)
     if room is not None:
         yield ("no-pod-lost", f"pod {row} ({pod.name}): fits {room}, yet waits: {message}")

@@ -33,7 +33,7 @@ from services.preemption.core.extender_victims import NO_CANDIDATE_LEFT
 from services.queueing.core.waiting.messages import NEVER, STILL_LEAVING, fit_error, gates_message
 from shared.events.base import Configured, Event
 from shared.events.ingest import BudgetCovers, NodesSet, PodsAssigned, PodsStarted, SignatureDefined
-from shared.events.placement import Candidate
+from shared.events.placement import Candidate, CandidatesFound
 from shared.events.preemption import BudgetLeft, BudgetNamed, DryRunAsked
 from shared.extenders.calls import ask_victims, filter_nodes, score_nodes
 from shared.extenders.values import ExtenderError, Victims
@@ -44,12 +44,12 @@ from shared.model.ids import NO_SIGNATURE, AskId, NodeId, PodId, SignatureId
 from shared.model.objects import Budget, PodSpec
 from shared.model.post_filter import NOT_FOUND, around
 from shared.model.profile import Configuration
-from shared.model.release import DEFAULT_OPTIONS, ReleaseOptions
+from shared.model.release import DEFAULT_OPTIONS, V1_37, ReleaseOptions
 from shared.model.victims import Nominee
 from shared.scheduling.api.custom.plugin import PLUGINS
 from shared.scheduling.cycle.report import NodeReport, ended_early, explain, pre_filter, reasons
 from shared.scheduling.cycle.signature import Signature
-from shared.scheduling.profile import NAMED_NODES
+from shared.scheduling.plugins.narrowed_nodes import LEFT_OUT, SIMULTANEOUSLY
 from shared.scheduling.table.layout import NominatedPods
 from shared.scheduling.table.picks import Pick, Sampled
 from shared.scheduling.volumes.storage import Storage
@@ -74,7 +74,7 @@ def score_case(
     "config" or `config` has the profiles. If a profile samples nodes, the nodes not examined are
     left out, and each pod's search begins where the last one ended. Raises WorldError.
     """
-    read = case_of(what, dict(case))
+    read = case_of(what, dict(case), release.release())
     if config is not None and read.config is not None:
         raise WorldError(what, "config", "is given with --config already: drop one of the two")
     shard = _Shard(read, case.get("objects") or (), config or read.config, release)
@@ -286,12 +286,12 @@ class _Shard:
             for name, failure in left.failed.items()
             if name in self._objects and name not in left.nodes
         }
-        named = sig.plugins.left_out(table, sig.spec)
-        if named is not None:
+        narrowing = sig.plugins.narrowing(sig.spec)
+        if narrowing is not None:
             # kube-scheduler reports nodes that an extender drops without a reason like nodes that
             # PreFilter left out.
             silent = [name for name in fits if name not in nodes]
-            nodes |= {name: _failed(NAMED_NODES.message, resolvable=False) for name in silent}
+            nodes |= {name: _failed(narrowing.message, resolvable=False) for name in silent}
         if not left.nodes:
             reasons = Counter(text for one in nodes.values() for text in one["reasons"])
             # kube-scheduler also counts reasons about nodes that do not exist.
@@ -313,10 +313,11 @@ class _Shard:
         none. `node` is the pod's nominated node, `pod` the object that extenders get. Raises
         ExtenderError.
         """
-        profile, sig = self._state.plugins_of(spec).profile, self._sig(spec)
+        plugins, sig = self._state.plugins_of(spec), self._sig(spec)
+        profile = plugins.profile
 
         def no_victims(*texts: str) -> Preemption:
-            return _preemption(message=", ".join(around(profile.claims, *texts)))
+            return _preemption(message=", ".join(around(plugins.claims, *texts)))
 
         if profile.claims and ended_early(self._state.table, compiled(self._state, sig)):
             return _preemption(message=NOT_FOUND)
@@ -345,7 +346,18 @@ class _Shard:
         return _preemption(
             candidates,
             names[best.node],
+            self._found(answer, sig, names[best.node], len(victims)),
             evicted=[f"{one.namespace}/{one.name}" for one in victims if not one.terminating],
+        )
+
+    def _found(self, answer: CandidatesFound, sig: SignatureId, node: str, victims: int) -> str:
+        """Return DefaultPreemption's text about the chosen node, which it has since 1.37."""
+        version = self._state.config.compatibility
+        if version < V1_37 or is_from_plugin(self._state, answer, sig):
+            return ""
+        return (
+            f"preemption: found a potential placement for pod on node {node}, "
+            f"preempting {victims} victims"
         )
 
     def _judged(
@@ -451,7 +463,7 @@ def _failed(text: str, resolvable: bool) -> NodeStatus:
 
 def _is_left_out(report: NodeReport) -> bool:
     """Return whether PreFilter left the node out of the search."""
-    return NAMED_NODES.message in report.messages
+    return any(text.startswith(LEFT_OUT) for text in report.messages)
 
 
 def _pre_filter_status(refusal: tuple[str, str] | None) -> Status:
@@ -461,7 +473,8 @@ def _pre_filter_status(refusal: tuple[str, str] | None) -> Status:
 
 
 def _rejected(plugin: str, message: str) -> Status:
-    return {"code": UNRESOLVABLE, "reasons": [message], "plugin": plugin}
+    by = "" if message.endswith(SIMULTANEOUSLY) else plugin  # of two plugins none is named
+    return {"code": UNRESOLVABLE, "reasons": [message], "plugin": by}
 
 
 def _node(report: NodeReport) -> NodeStatus:

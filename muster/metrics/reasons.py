@@ -9,7 +9,12 @@ from shared.scheduling.plugins import (
     volume_zone,
 )
 from shared.scheduling.plugins.gpu_devices import GpuDevices, GpuModel
-from shared.scheduling.plugins.node_affinity import AddedAffinity, NamedNodes, NodeAffinity
+from shared.scheduling.plugins.narrowed_nodes import LEFT_OUT
+from shared.scheduling.plugins.node_affinity import AddedAffinity, NodeAffinity
+from shared.scheduling.plugins.node_declared_features import (
+    UNSATISFIED_1_35,
+    NodeDeclaredFeatures,
+)
 from shared.scheduling.plugins.node_name import NodeName
 from shared.scheduling.plugins.node_ports import NodePorts
 from shared.scheduling.plugins.node_resources_fit import NodeResourcesFit
@@ -19,11 +24,12 @@ from shared.scheduling.plugins.node_volume_limits import NAME as NODE_VOLUME_LIM
 from shared.scheduling.plugins.taint_toleration import TaintToleration
 
 _FILTERS = (
-    *(NodeUnschedulable, NodeName, TaintToleration, NodeAffinity, AddedAffinity, NamedNodes),
-    *(NodePorts, GpuModel),
+    *(NodeUnschedulable, NodeName, TaintToleration, NodeAffinity, AddedAffinity),
+    *(NodePorts, NodeDeclaredFeatures, GpuModel),
 )
 PLUGIN_OF = {
     **{one.message: one.name for one in _FILTERS},
+    UNSATISFIED_1_35: NodeDeclaredFeatures.name,
     "Too many pods": NodeResourcesFit.name,
     "Insufficient gpu": GpuDevices.name,
     pod_topology_spread.MISSING: pod_topology_spread.NAME,
@@ -45,6 +51,8 @@ PLUGIN_OF = {
 
 def plugin_of(reason: str) -> str:
     """Return the name of the plugin; empty for a reason of an extender, or about one claim."""
+    if reason.startswith(LEFT_OUT):
+        return reason.removeprefix(LEFT_OUT).partition("]")[0].partition(" ")[0]
     if reason in PLUGIN_OF:
         return PLUGIN_OF[reason]
     if reason.startswith("Insufficient "):

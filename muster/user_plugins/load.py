@@ -25,7 +25,7 @@ from muster.app.mesh import make_core
 from muster.cli.errors import UsageFault
 from muster.user_plugins.names import CALLED, uncalled_method, unread_parts
 from muster.user_plugins.rules import complaint, refused
-from shared.configuration.plugins import OFF_BY_DEFAULT, REMOVED
+from shared.configuration.plugins import OTHERS, REMOVED
 from shared.machine.core import Core
 from shared.model.cluster_event_kinds import KINDS
 from shared.model.ids import JournalName
@@ -177,7 +177,7 @@ def _check(path: Path, kind: type[Plugin]) -> None:
     name = kind.__dict__.get("name") or kind.__name__
     kind.name = name
     where = f"--plugin {path}: {name}"
-    if name in KNOWN or name in OFF_BY_DEFAULT or name in REMOVED:
+    if name in KNOWN or name in OTHERS or name in REMOVED:
         raise UsageFault(f"{where}: is the name of a plugin of kube-scheduler")
     if method := uncalled_method(kind):
         raise UsageFault(

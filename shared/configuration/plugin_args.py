@@ -15,6 +15,7 @@ from shared.kubernetes.objects.fields import Fields
 from shared.kubernetes.objects.labels import is_label_name
 from shared.model.objects import GPU
 from shared.model.profile import PLUGINS, REQUESTED_TO_CAPACITY_RATIO, STRATEGIES, Profile, Strategy
+from shared.model.release import STORAGE_CAPACITY_SCORING, V1_36, Release
 from shared.scheduling.api.custom.args import ArgsWrong, json_of
 from shared.scheduling.api.custom.plugin import PLUGINS as USER_PLUGINS
 
@@ -34,7 +35,7 @@ Arguments = dict[str, Any]
 """Fields of a Profile."""
 
 
-def with_arguments(profile: Profile, fields: Fields) -> Profile:
+def with_arguments(profile: Profile, fields: Fields, release: Release) -> Profile:
     """Return the profile with its `pluginConfig` applied. Raises WorldError."""
     for name, one in _entries(fields).items():
         if name in USER_PLUGINS:
@@ -46,7 +47,7 @@ def with_arguments(profile: Profile, fields: Fields) -> Profile:
                 raise one.error("args", f"{name} takes no arguments")
             continue
         _check_kind(args, name)
-        profile = msgspec.structs.replace(profile, **reader(args))
+        profile = msgspec.structs.replace(profile, **reader(args, release))
     return profile
 
 
@@ -110,7 +111,7 @@ def duration_ms(fields: Fields, key: str, default_ms: float) -> float:
 # ------------------------------------------------------------------------------------------ preempt
 
 
-def _default_preemption(args: Fields) -> Arguments:
+def _default_preemption(args: Fields, _: Release) -> Arguments:
     """Check the numbers of candidates; Muster finds all that it needs anyway."""
     _only(args, "minCandidateNodesPercentage", "minCandidateNodesAbsolute")
     percentage = args.integer("minCandidateNodesPercentage", 10, 0, 100)
@@ -124,7 +125,7 @@ def _default_preemption(args: Fields) -> Arguments:
 # ----------------------------------------------------------------------------------------- affinity
 
 
-def _node_affinity(args: Fields) -> Arguments:
+def _node_affinity(args: Fields, _: Release) -> Arguments:
     _only(args, "addedAffinity")
     if not args.has("addedAffinity"):
         return {}
@@ -132,7 +133,7 @@ def _node_affinity(args: Fields) -> Arguments:
     return {"added_required": required, "added_preferred": preferred}
 
 
-def _inter_pod_affinity(args: Fields) -> Arguments:
+def _inter_pod_affinity(args: Fields, _: Release) -> Arguments:
     _only(args, "hardPodAffinityWeight", "ignorePreferredTermsOfExistingPods")
     return {
         "hard_pod_affinity_weight": args.integer("hardPodAffinityWeight", 1, 0, 100),
@@ -140,7 +141,7 @@ def _inter_pod_affinity(args: Fields) -> Arguments:
     }
 
 
-def _pod_topology_spread(args: Fields) -> Arguments:
+def _pod_topology_spread(args: Fields, _: Release) -> Arguments:
     _only(args, "defaultConstraints", "defaultingType")
     kind = args.one_of("defaultingType", ("", "System", "List"), "") or "System"
     constraints = list(args.children("defaultConstraints"))
@@ -171,7 +172,7 @@ def _resources(
     return tuple(found) or Strategy().resources
 
 
-def _fit(args: Fields) -> Arguments:
+def _fit(args: Fields, release: Release) -> Arguments:
     _only(args, "ignoredResources", "ignoredResourceGroups", "scoringStrategy")
     resources, groups = args.texts("ignoredResources"), args.texts("ignoredResourceGroups")
     for key, texts in (("ignoredResources", resources), ("ignoredResourceGroups", groups)):
@@ -183,11 +184,11 @@ def _fit(args: Fields) -> Arguments:
     return {
         "ignored_resources": resources,
         "ignored_groups": groups,
-        "strategy": _strategy(args),
+        "strategy": _strategy(args, release),
     }
 
 
-def _strategy(args: Fields) -> Strategy:
+def _strategy(args: Fields, release: Release) -> Strategy:
     if not args.has("scoringStrategy"):
         return Strategy()
     fields = args.child("scoringStrategy")
@@ -198,6 +199,8 @@ def _strategy(args: Fields) -> Strategy:
     ratio.only(("shape",))
     shape: tuple[tuple[int, int], ...] = ()
     if fields.has("requestedToCapacityRatio"):
+        if release.version >= V1_36 and kind != REQUESTED_TO_CAPACITY_RATIO:
+            raise fields.error("requestedToCapacityRatio", f"must be absent with type {kind}")
         shape = _shape(ratio)
     elif kind == REQUESTED_TO_CAPACITY_RATIO:
         raise fields.error("requestedToCapacityRatio", f"is required with type {kind}")
@@ -219,7 +222,7 @@ def _shape(fields: Fields) -> tuple[tuple[int, int], ...]:
     return tuple(found)
 
 
-def _balanced(args: Fields) -> Arguments:
+def _balanced(args: Fields, _: Release) -> Arguments:
     _only(args, "resources")
     names = tuple(name for name, _ in _resources(args, "resources", 1))
     for number, name in enumerate(names):
@@ -231,25 +234,32 @@ def _balanced(args: Fields) -> Arguments:
 # ------------------------------------------------------------------------------------------ volumes
 
 
-def _volume_binding(args: Fields) -> Arguments:
+def _volume_binding(args: Fields, release: Release) -> Arguments:
     _only(args, "bindTimeoutSeconds", "shape")
     timeout_s = min(args.integer("bindTimeoutSeconds", 600, 0, INT64_MAX), SECONDS_MAX)
-    if args.has("shape"):
+    found: Arguments = {"bind_timeout_ms": 1_000 * timeout_s}
+    if not args.has("shape"):
+        return found
+    if not release.has(STORAGE_CAPACITY_SCORING):
         raise args.error("shape", "needs StorageCapacityScoring, which is off")
-    return {"bind_timeout_ms": 1_000 * timeout_s}
+    if list(args.children("shape")):
+        found["volume_shape"] = _shape(args)
+    return found
 
 
-def _dynamic_resources(args: Fields) -> Arguments:
+def _dynamic_resources(args: Fields, release: Release) -> Arguments:
     """Check the timeout. Pods with resource claims are refused elsewhere, so nothing waits."""
     _only(args, "filterTimeout", "bindingTimeout")
     if duration_ms(args, "filterTimeout", 10_000) < 0:
         raise args.error("filterTimeout", "must not be negative")
-    if args.has("bindingTimeout"):
+    if args.has("bindingTimeout") and release.version < V1_36:
         raise args.error("bindingTimeout", "needs DRADeviceBindingConditions, which is off")
+    if duration_ms(args, "bindingTimeout", 1_000) < 1_000:
+        raise args.error("bindingTimeout", "must be at least 1s")
     return {}
 
 
-READERS: dict[str, Callable[[Fields], Arguments]] = {
+READERS: dict[str, Callable[[Fields, Release], Arguments]] = {
     "DefaultPreemption": _default_preemption,
     "InterPodAffinity": _inter_pod_affinity,
     "NodeAffinity": _node_affinity,

@@ -1,8 +1,9 @@
 """KubeSchedulerConfiguration v1 to the profiles that Muster runs; errors name file, field and rule.
 
-Read as kube-scheduler 1.35 reads `--config`: unknown fields are errors, its defaults are filled in,
-and its validation is repeated. What only concerns how a scheduler process runs (connection,
-profiling, parallelism) is checked and passed over; docs/reference/configuration.md lists it.
+Read as the kube-scheduler of a release reads `--config`: unknown fields are errors, its defaults
+are filled in, and its validation is repeated. What only concerns how a scheduler process runs
+(connection, profiling, parallelism) is checked and passed over; docs/reference/configuration.md
+lists it.
 """
 
 from pathlib import Path
@@ -45,6 +46,7 @@ from shared.model.profile import (
     CustomPlugin,
     Profile,
 )
+from shared.model.release import DEFAULT_RELEASE, Release
 from shared.scheduling.api.custom.plugin import PLUGINS
 from shared.worlds.documents import read_objects
 
@@ -68,7 +70,7 @@ AT_ALL = (RESERVE, PRE_BIND)
 """Points at which VolumeBinding assumes and binds the volumes found at filter."""
 
 
-def read_config(path: Path) -> Configuration:
+def read_config(path: Path, release: Release = DEFAULT_RELEASE) -> Configuration:
     """Return the configuration in a file, YAML or JSON. Raises WorldError."""
     objects = list(read_objects(path)) if path.is_file() else []
     if not path.is_file():
@@ -76,10 +78,10 @@ def read_config(path: Path) -> Configuration:
     if len(objects) != 1:
         raise WorldError(str(path), "", f"must hold one {KIND}, holds {len(objects)} objects")
     fields = Fields.root(str(path), objects[0].values)
-    return config_of(fields)
+    return config_of(fields, release)
 
 
-def config_of(fields: Fields) -> Configuration:
+def config_of(fields: Fields, release: Release = DEFAULT_RELEASE) -> Configuration:
     """Return the configuration in an object. Raises WorldError."""
     for key, right in (("apiVersion", API_VERSION), ("kind", KIND)):
         if fields.required_text(key) != right:
@@ -92,8 +94,9 @@ def config_of(fields: Fields) -> Configuration:
     most_s = fields.integer("podMaxBackoffSeconds", 10, 0, INT64_MAX)
     if most_s < first_s:
         raise fields.error("podMaxBackoffSeconds", f"must be at least {first_s}, as the first is")
+    profiles = _profiles(fields, share, release)
     return Configuration(
-        profiles=tuple(_extended(one, extenders, ignored) for one in _profiles(fields, share)),
+        profiles=tuple(_extended(one, extenders, ignored) for one in profiles),
         backoff_initial_ms=min(first_s, SECONDS_MAX) * SECOND_MS,
         backoff_max_ms=min(most_s, SECONDS_MAX) * SECOND_MS,
         extenders=extenders,
@@ -166,16 +169,16 @@ def _sampling(fields: Fields, default: int | None) -> int | None:
     return fields.integer(key, 0, 0, 100) if fields.has(key) else default
 
 
-def _profiles(fields: Fields, share: int | None) -> tuple[Profile, ...]:
+def _profiles(fields: Fields, share: int | None, release: Release) -> tuple[Profile, ...]:
     written = list(fields.children("profiles")) or [fields.child("profiles[0]")]
     default = DEFAULT_SCHEDULER if len(written) == 1 else ""
     found: list[Profile] = []
-    sorting = [plugin_set(one.child("plugins"), QUEUE_SORT) for one in written]
+    sorting = [plugin_set(one.child("plugins"), QUEUE_SORT, release) for one in written]
     if len(sorting[0].enabled) > 1:
         where = f"plugins.{QUEUE_SORT}.enabled"
         raise written[0].error(where, "only one queue sort plugin can be enabled")
     for one, queue_sort in zip(written, sorting, strict=True):
-        profile = _profile(one, default, share)
+        profile = _profile(one, default, share, release)
         is_other = found and profile.queue_sort != found[0].queue_sort
         if is_other or queue_sort != sorting[0]:
             raise one.error(f"plugins.{QUEUE_SORT}", "has to match for all profiles")
@@ -185,13 +188,13 @@ def _profiles(fields: Fields, share: int | None) -> tuple[Profile, ...]:
     return tuple(found)
 
 
-def _profile(fields: Fields, default: str, share: int | None) -> Profile:
+def _profile(fields: Fields, default: str, share: int | None, release: Release) -> Profile:
     fields.only(("schedulerName", "percentageOfNodesToScore", "plugins", "pluginConfig"))
     name = fields.text("schedulerName") if fields.has("schedulerName") else default
     if not name:
         raise fields.error("schedulerName", "is required")
     plugins = fields.child("plugins")
-    points = expanded(plugins)
+    points = expanded(plugins, release)
     names = {point: tuple(one.name for one in found) for point, found in points.items()}
     _check_points(plugins, names, name)
     # These have no preScore, or it never skips a pod.
@@ -207,6 +210,7 @@ def _profile(fields: Fields, default: str, share: int | None) -> Profile:
     profile = Profile(
         name=name,
         names_nodes="NodeAffinity" in names[PRE_FILTER],
+        keeps_to_node="NodeName" in names[PRE_FILTER],
         filters=names[FILTER],
         scores=tuple((one.name, one.weight) for one in points[SCORE]),
         always_scored=tuple(one for one in names[SCORE] if one not in skippable),
@@ -226,7 +230,7 @@ def _profile(fields: Fields, default: str, share: int | None) -> Profile:
         post_filter=_post_filter(args, names[POST_FILTER]),
         claims=_claims(names[POST_FILTER]),
     )
-    return with_arguments(profile, fields)
+    return with_arguments(profile, fields, release)
 
 
 def _post_filter(args: dict[str, str], names: tuple[str, ...]) -> tuple[CustomPlugin, ...]:

@@ -25,6 +25,9 @@ NO_EXECUTE = "NoExecute"
 PREFER_NO_SCHEDULE = "PreferNoSchedule"
 UNSCHEDULABLE_TAINT = "node.kubernetes.io/unschedulable"
 
+RESTART_ALL_CONTAINERS = "RestartAllContainersOnContainerExits"
+USER_NAMESPACES_ON_HOST_NETWORK = "UserNamespacesHostNetworkSupport"
+
 Operator = Literal["In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt"]
 
 
@@ -138,7 +141,7 @@ class PodSpec(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     once, and empty if no node can have any. `shown` are the parts of its metadata that users'
     plugins read ("labels.KEY", ...), sorted. `volumes` are those that restrict where it may run, in
     the pod's order. `node_name` is the spec.nodeName of a pod that has no node: only cases of
-    `muster score` have such pods.
+    `muster score` have such pods. `features` are those of a kubelet that the pod needs, sorted.
     """
 
     priority: int = 0
@@ -168,6 +171,7 @@ class PodSpec(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     shown: tuple[tuple[str, str], ...] = ()
     volumes: tuple[PodVolume, ...] = ()
     node_name: str = ""
+    features: tuple[str, ...] = ()
 
     @property
     def has_rules(self) -> bool:
@@ -189,7 +193,7 @@ class PodSpec(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
 
 class Node(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A node as the scheduler sees it. `allocatable` is sorted by resource name; `images` are
-    packed as in shared/model/images.py.
+    packed as in shared/model/images.py; `features` are those that its kubelet declares, sorted.
     """
 
     uid: str
@@ -201,6 +205,7 @@ class Node(Struct, frozen=True, kw_only=True, omit_defaults=True):
     gpu_count: int = 0
     gpu_model: str = ""
     images: bytes = b""
+    features: tuple[str, ...] = ()
 
 
 class Budget(Struct, frozen=True, kw_only=True, omit_defaults=True):

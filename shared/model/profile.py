@@ -8,6 +8,7 @@ from shared.extenders.values import Extender
 from shared.model.election import Election
 from shared.model.objects import CPU, MEMORY, PodSpec, PreferredTerm, SelectorTerm, SpreadConstraint
 from shared.model.post_filter import FIRST
+from shared.model.release import DEFAULT_RELEASE, NODE_DECLARED_FEATURES, V1_37, Release
 
 LEAST_ALLOCATED, MOST_ALLOCATED = "LeastAllocated", "MostAllocated"
 REQUESTED_TO_CAPACITY_RATIO = "RequestedToCapacityRatio"
@@ -43,10 +44,27 @@ PLUGINS: dict[str, tuple[str, ...]] = {
     "NodeResourcesBalancedAllocation": _SCORES,
     "ImageLocality": (SCORE,),
     "DefaultBinder": (BIND,),
+    "NodeDeclaredFeatures": _FILTERS,
 }
-"""Each plugin of the product with its extension points, in the order of the default profile, which
-is kube-scheduler's. shared/scheduling/profile.py makes them.
+"""Each plugin of the product with its extension points, in the order of the default profile of
+1.35. shared/scheduling/profile.py makes them.
 """
+_PRE_FILTERS_1_37 = ("NodeName", "NodeUnschedulable", "TaintToleration")
+_MOVED_1_37 = {"NodeUnschedulable": "NodeName", "NodeName": "NodeUnschedulable"}
+
+
+def default_plugins(release: Release) -> dict[str, tuple[str, ...]]:
+    """Return the plugins of a release's default profile, in order, with their extension points."""
+    found = dict(PLUGINS)
+    if not release.has(NODE_DECLARED_FEATURES):
+        del found["NodeDeclaredFeatures"]
+    if release.version < V1_37:
+        return found
+    for name in _PRE_FILTERS_1_37:
+        found[name] = (PRE_FILTER, *found[name])
+    return {name: found[name] for name in (_MOVED_1_37.get(one, one) for one in found)}
+
+
 WEIGHTS = {
     "TaintToleration": 3,
     "NodeAffinity": 2,
@@ -55,9 +73,10 @@ WEIGHTS = {
     "DynamicResources": 2,
 }
 """The weights of score plugins other than 1."""
-DEFAULT_FILTERS = tuple(name for name, points in PLUGINS.items() if FILTER in points)
+_DEFAULTS = default_plugins(DEFAULT_RELEASE)
+DEFAULT_FILTERS = tuple(name for name, points in _DEFAULTS.items() if FILTER in points)
 DEFAULT_SCORES = tuple(
-    (name, WEIGHTS.get(name, 1)) for name, points in PLUGINS.items() if SCORE in points
+    (name, WEIGHTS.get(name, 1)) for name, points in _DEFAULTS.items() if SCORE in points
 )
 SYSTEM_SPREAD = (
     SpreadConstraint("kubernetes.io/hostname", 3, hard=False),
@@ -92,17 +111,19 @@ class Profile(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unkn
     """The plugins and their arguments for pods whose schedulerName is `name`.
 
     Filters: `names_nodes`: NodeAffinity runs at preFilter, where it leaves out nodes that the pod
-    does not name. NodeResourcesFit skips `ignored_resources`, and those in a group (the part before
-    the slash) of `ignored_groups`. A node must also match `added_required` (None: no such terms),
-    and `added_preferred` count like the pod's own. `percentage_of_nodes_to_score`: the share of
-    nodes after which a search ends; 0: it follows from their number; None: no search ends early.
+    does not name. `keeps_to_node`: NodeName does the same there. NodeResourcesFit skips
+    `ignored_resources`, and those in a group (the part before the slash) of `ignored_groups`. A
+    node must also match `added_required` (None: no such terms), and `added_preferred` count like
+    the pod's own. `percentage_of_nodes_to_score`: the share of nodes after which a search ends; 0:
+    it follows from their number; None: no search ends early.
 
     Scores: `balanced` are the resources of NodeResourcesBalancedAllocation. `always_scored` are
     plugins that run without preScore: they score 0 for pods that preScore would have skipped.
     InterPodAffinity weighs the required affinity of existing pods with `hard_pod_affinity_weight`,
     and with `ignores_preferred_terms` skips pods that have no preferred terms themselves.
     `default_spread` are constraints, without selectors, of pods that have none; None: those built
-    into kube-scheduler, which also score nodes without some of the keys.
+    into kube-scheduler, which also score nodes without some of the keys. `volume_shape`:
+    VolumeBinding's score (0..100) by the utilization of storage in percent, where it scores.
 
     Users' plugins: `custom` filter or score nodes, `pre_enqueue` gate pods, `queue_sort` orders
     them in place of PrioritySort, and `reserve` hand out resources of nodes. `permit`, `pre_bind`,
@@ -117,6 +138,7 @@ class Profile(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unkn
 
     name: str = DEFAULT_SCHEDULER
     names_nodes: bool = True
+    keeps_to_node: bool = False
     filters: tuple[str, ...] = DEFAULT_FILTERS
     scores: tuple[tuple[str, int], ...] = DEFAULT_SCORES
     always_scored: tuple[str, ...] = ()
@@ -131,6 +153,7 @@ class Profile(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unkn
     ignores_preferred_terms: bool = False
     default_spread: tuple[SpreadConstraint, ...] | None = None
     bind_timeout_ms: int = 600_000
+    volume_shape: tuple[tuple[int, int], ...] = ((0, 100), (100, 0))
     custom: tuple[CustomPlugin, ...] = ()
     percentage_of_nodes_to_score: int | None = None
     extended: bool = False
@@ -179,6 +202,15 @@ class Profile(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unkn
     def needs_all_keys(self, spec: PodSpec) -> bool:
         """Return whether nodes without one of the keys are not scored."""
         return bool(spec.spread) or self.default_spread is not None
+
+
+def default_profile(release: Release) -> Profile:
+    """Return the profile that a release has without a configuration."""
+    plugins = default_plugins(release)
+    return Profile(
+        filters=tuple(name for name, points in plugins.items() if FILTER in points),
+        keeps_to_node=PRE_FILTER in plugins["NodeName"],
+    )
 
 
 class Configuration(Struct, frozen=True, kw_only=True):

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 import numpy as np
 
 from shared.model.objects import CPU, EPHEMERAL_STORAGE, MEMORY, PODS, PodSpec
+from shared.model.post_filter import place_in
 from shared.model.profile import NARROW_MAX, Profile, Strategy
-from shared.model.release import DEFAULT_RELEASE, V1_35, V1_36, Release
+from shared.model.release import DEFAULT_RELEASE, V1_35, V1_36, V1_37, Release
 from shared.model.text import snake_case
 from shared.scheduling.api.custom.plugin import Plugin, parts_of, registered
 from shared.scheduling.api.custom.reserve import Reserving
@@ -27,7 +28,9 @@ from shared.scheduling.api.plugin import LocalScore, StaticFilter, StaticScore
 from shared.scheduling.plugins.balanced_allocation import BalancedAllocation
 from shared.scheduling.plugins.gpu_devices import GpuDevices, GpuModel
 from shared.scheduling.plugins.image_locality import ImageLocality
-from shared.scheduling.plugins.node_affinity import AddedAffinity, NamedNodes, NodeAffinity
+from shared.scheduling.plugins.narrowed_nodes import NarrowedNodes, narrowings
+from shared.scheduling.plugins.node_affinity import AddedAffinity, NodeAffinity
+from shared.scheduling.plugins.node_declared_features import NodeDeclaredFeatures
 from shared.scheduling.plugins.node_ports import NodePorts
 from shared.scheduling.plugins.node_resources_fit import LeastAllocated, NodeResourcesFit
 from shared.scheduling.plugins.resource_scores import (
@@ -50,7 +53,6 @@ FilterStep: TypeAlias = StaticFilter | NodePorts | NodeResourcesFit | str
 VOLUMES = ("VolumeRestrictions", "NodeVolumeLimits", "VolumeBinding", "VolumeZone")
 Number: TypeAlias = type[np.signedinteger[Any]]
 INTER_POD_PLUGINS = ("PodTopologySpread", "InterPodAffinity")
-NAMED_NODES = NamedNodes()
 PORTS = NodePorts()
 GPU_MODEL = GpuModel()
 GPU_DEVICES = GpuDevices()
@@ -106,7 +108,9 @@ class Plugins:
         self.profile, self.release = profile, release
         self.number: Number = np.int16 if profile.is_narrow else np.int64
         self.total_bytes = np.dtype(self.number).itemsize
-        self._image_locality = ImageLocality(counts_volumes=release.version >= V1_36)
+        self._image_locality = ImageLocality(
+            counts_volumes=release.version >= V1_36, raises_most=release.version >= V1_37
+        )
         self.images_of = self._image_locality.names
         self.custom = {one.name: registered(one) for one in profile.custom}
         self.pre_filters = tuple(
@@ -117,7 +121,9 @@ class Plugins:
         self.post_filters: tuple[Plugin | str, ...] = tuple(
             registered(one) if one.sha256 else one.name for one in profile.post_filter
         )
+        self.claims = place_in(release, profile.claims)
         self.fit = NodeResourcesFit(profile.ignored_resources, profile.ignored_groups)
+        self.narrowings = narrowings(profile.names_nodes, profile.keeps_to_node)
         self.filters = self._filters()
         self.checks_ports = PORTS in self.filters
         others = NodePorts | NodeResourcesFit | str
@@ -145,10 +151,11 @@ class Plugins:
             "NodePorts": [PORTS],
             "NodeResourcesFit": [self.fit],
             "DynamicResources": [],
+            "NodeDeclaredFeatures": [NodeDeclaredFeatures(self.release)],
             **{name: [name] for name in (*VOLUMES, *INTER_POD_PLUGINS)},
             **{name: [CustomFilter(plugin)] for name, plugin in self.custom.items()},
         }
-        found: list[FilterStep] = [NAMED_NODES] if profile.names_nodes else []
+        found: list[FilterStep] = [*self.narrowings]
         found.extend(self.pre_filters)
         for name in profile.filters:
             found.extend(known[name] if name in known else [_static_filter(name)])
@@ -173,11 +180,14 @@ class Plugins:
             if plugin.amounts and weight:
                 yield plugin, weight
 
+    def narrowing(self, spec: PodSpec) -> NarrowedNodes | None:
+        """Return what PreFilter leaves out; None unless the pod names the nodes it is tried on."""
+        return next((one for one in self.narrowings if one.narrows(spec)), None)
+
     def left_out(self, table: "NodeTable", spec: PodSpec) -> Mask | None:
-        """Return the nodes that PreFilter leaves out; None unless the pod names the nodes it is
-        tried on.
-        """
-        return NAMED_NODES.refuses(table, spec) if self.profile.names_nodes else None
+        """Return the nodes that PreFilter leaves out, or None."""
+        found = self.narrowing(spec)
+        return None if found is None else found.refuses(table, spec)
 
     def _read_by_static_plugins(self) -> tuple[str, ...]:
         """Return the fields of a PodSpec that static plugins read. Images are left to the cache:

@@ -19,6 +19,7 @@ from shared.model.cluster_objects import StorageObject
 from shared.model.objects import GPU, Budget, Node
 from shared.model.pod_rules.default_spread import Spreaders
 from shared.model.profile import Configuration
+from shared.model.release import DEFAULT_RELEASE, Release
 from shared.worlds.arrivals import Pod, uid_of
 from shared.worlds.controllers import Expansion
 from shared.worlds.known_images import KnownImages
@@ -85,11 +86,11 @@ class _Pods:
         return msgspec.structs.replace(pod, spec=spec)
 
 
-def case_of(what: str, value: object) -> Case:
+def case_of(what: str, value: object, release: Release = DEFAULT_RELEASE) -> Case:
     """Read {"objects": [...], "pods": [...]}. Raises WorldError naming object, field and rule."""
     document = Fields.root(what, value)
     document.only(("objects", "pods", "preempt", "config", "startIndex"))
-    config = config_of(document.child("config")) if document.has("config") else None
+    config = config_of(document.child("config"), release) if document.has("config") else None
     seen: set[tuple[str, str, str]] = set()
     objects = list(_objects(document, "objects", seen))
     classes = (one for one in objects if one.kind == "PriorityClass")

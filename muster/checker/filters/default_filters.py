@@ -32,7 +32,7 @@ WITHOUT = frozenset(
     (
         *("NodeUnschedulable", "NodeName", "TaintToleration", "NodeAffinity", "NodePorts"),
         *("VolumeRestrictions", "NodeVolumeLimits", "VolumeBinding", "VolumeZone"),
-        *("PodTopologySpread", "InterPodAffinity", "DynamicResources"),
+        *("PodTopologySpread", "InterPodAffinity", "DynamicResources", "NodeDeclaredFeatures"),
     )
 )
 """Filters that a profile may lack: `as_by_default` knows, or what they read is not checked."""

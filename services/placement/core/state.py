@@ -41,7 +41,7 @@ from shared.model.ids import (
 )
 from shared.model.objects import Node, PodSpec
 from shared.model.pod_rules.rule_counts import RuleCount
-from shared.model.profile import Profile
+from shared.model.profile import default_profile
 from shared.model.release import DEFAULT_RELEASE
 from shared.model.volumes import Choice
 from shared.scheduling.cycle.kernel import Kernel
@@ -247,7 +247,10 @@ class PlacementState(MachineState):
         """Reset the derived part to that of a shard without nodes and signatures."""
         release = self.config.release()
         self.plugins = {one.name: Plugins(one, release) for one in self.config.profiles}
-        self.plugins_else = DEFAULT if release == DEFAULT_RELEASE else Plugins(Profile(), release)
+        others = DEFAULT
+        if release != DEFAULT_RELEASE:
+            others = Plugins(default_profile(release), release)
+        self.plugins_else = others
         self.table = NodeTable(TIE_SEED)
         self.table.images.set_spread(self.spread)
         self.table.counters.labels_of = self.namespaces

@@ -68,6 +68,7 @@ def node_of(metadata: Fields, document: Fields) -> Node:
         gpu_count=gpus,
         gpu_model=labels.get(GPU_MODEL_LABEL, "") if gpus else "",
         images=packed(_images(status)),
+        features=tuple(sorted(set(status.texts("declaredFeatures")))),
     )
 
 

@@ -14,7 +14,14 @@ from shared.kubernetes.objects.fields import Fields
 from shared.kubernetes.objects.pod_volumes import volumes_of
 from shared.kubernetes.objects.requests import HUGE_PAGES, Effective, effective, take_gpu
 from shared.model.images import canonical
-from shared.model.objects import CPU, MEMORY, HostPort, PodSpec
+from shared.model.objects import (
+    CPU,
+    MEMORY,
+    RESTART_ALL_CONTAINERS,
+    USER_NAMESPACES_ON_HOST_NETWORK,
+    HostPort,
+    PodSpec,
+)
 
 PRIORITY_MAX = 1_000_000_000
 SYSTEM_PRIORITY = 2_000_000_000
@@ -26,12 +33,12 @@ USED = {
     *("containers", "initContainers", "overhead", "resources", "nodeSelector", "affinity"),
     *("tolerations", "schedulingGates", "priorityClassName", "priority", "preemptionPolicy"),
     *("nodeName", "schedulerName", "hostNetwork", "workloadRef", "topologySpreadConstraints"),
-    *("volumes", "resourceClaims", "schedulingGroup"),
+    *("volumes", "resourceClaims", "schedulingGroup", "hostUsers"),
 }
 PASSED_OVER = {
     *("activeDeadlineSeconds", "automountServiceAccountToken", "dnsConfig", "dnsPolicy"),
     *("enableServiceLinks", "ephemeralContainers", "hostAliases", "hostIPC", "hostPID"),
-    *("hostUsers", "hostname", "hostnameOverride", "imagePullSecrets", "os", "readinessGates"),
+    *("hostname", "hostnameOverride", "imagePullSecrets", "os", "readinessGates"),
     *("restartPolicy", "runtimeClassName", "securityContext", "serviceAccount"),
     *("serviceAccountName", "setHostnameAsFQDN", "shareProcessNamespace", "subdomain"),
     "terminationGracePeriodSeconds",
@@ -128,6 +135,7 @@ def template_of(
         image_volumes=_image_volumes(spec),
         shown=shown,
         volumes=volumes_of(spec),
+        features=tuple(_features(spec)),
     )
     return Template(
         spec=pod_spec,
@@ -176,6 +184,15 @@ def _image_volumes(spec: Fields) -> tuple[str, ...]:
         if volume.has("image")
     )
     return tuple(sorted(map(canonical, found)))
+
+
+def _features(spec: Fields) -> Iterator[str]:
+    """Yield the features of a kubelet that the pod needs, sorted."""
+    rules = (one for each in _all_containers(spec) for one in each.children("restartPolicyRules"))
+    if any(rule.text("action") == "RestartAllContainers" for rule in rules):
+        yield RESTART_ALL_CONTAINERS
+    if spec.flag("hostNetwork") and not spec.flag("hostUsers", default=True):
+        yield USER_NAMESPACES_ON_HOST_NETWORK
 
 
 def _priority(

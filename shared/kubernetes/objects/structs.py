@@ -54,6 +54,7 @@ class RawContainer(Struct, omit_defaults=True):
     resources: Raw = NOTHING
     ports: Raw = NOTHING
     restartPolicy: str | None = None
+    restartPolicyRules: Raw = NOTHING
     image: str | None = None
 
 
@@ -91,6 +92,7 @@ class RawPodSpec(Struct, omit_defaults=True):
     preemptionPolicy: str | None = None
     schedulerName: str = ""
     hostNetwork: bool | None = None
+    hostUsers: bool | None = None
     workloadRef: Raw = NOTHING
     schedulingGroup: Raw = NOTHING
     nodeName: str | None = None
@@ -154,10 +156,11 @@ class RawImage(Struct, frozen=True):
 
 
 class RawNodeStatus(Struct, frozen=True, omit_defaults=True):
-    """A node's amounts and images."""
+    """A node's amounts, images and features."""
 
     allocatable: Raw = NOTHING
     capacity: Raw = NOTHING
+    declaredFeatures: Raw = NOTHING
     images: list[RawImage] | None = None
 
 

@@ -41,7 +41,7 @@ def node_from(raw: RawNode) -> Node:
     """Return a node. Raises WorldError, and ValueError for a field that is not an object."""
     meta, what = raw.metadata, f"Node {raw.metadata.name}"
     status: dict[str, Any] = {}
-    for name in ("allocatable", "capacity"):
+    for name in ("allocatable", "capacity", "declaredFeatures"):
         value = raw_json(getattr(raw.status, name))
         if value is not None:
             status[name] = value

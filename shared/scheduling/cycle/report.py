@@ -15,7 +15,7 @@ from shared.scheduling.cycle.score_classes import StaticResult
 from shared.scheduling.cycle.signature import Signature
 from shared.scheduling.plugins.node_ports import NodePorts
 from shared.scheduling.plugins.node_resources_fit import NodeResourcesFit
-from shared.scheduling.profile import GPU_DEVICES, GPU_MODEL, LOCAL_SCORES, NAMED_NODES
+from shared.scheduling.profile import GPU_DEVICES, GPU_MODEL, LOCAL_SCORES
 from shared.scheduling.table.layout import FREE, I64, Mask, NominatedPods
 from shared.scheduling.table.picks import Reasons
 from shared.scheduling.table.table import NodeTable
@@ -48,9 +48,10 @@ def pre_filter(table: NodeTable, sig: Signature) -> tuple[str, str] | None:
     """Return plugin and message of a PreFilter that rejects the pod on every node; None if it
     passes.
     """
-    message = NAMED_NODES.rejects(sig.spec) if sig.plugins.profile.names_nodes else None
-    if message is not None:
-        return NAMED_NODES.name, message
+    narrowing = sig.plugins.narrowing(sig.spec)
+    message = None if narrowing is None else narrowing.rejects(sig.spec)
+    if narrowing is not None and message is not None:
+        return narrowing.name, message
     rules = rules_of(table, sig)
     if rules is not None and rules.volumes.rejected is not None:
         return rules.volumes.rejected

@@ -22,11 +22,11 @@ class ImageLocality:
     reverse = False
     is_normalised = False
 
-    def __init__(self, counts_volumes: bool = False) -> None:
-        """`counts_volumes`: mounted images count as well, as since 1.36; the maximum stays that of
-        the containers.
+    def __init__(self, counts_volumes: bool = False, raises_most: bool = False) -> None:
+        """`counts_volumes`: mounted images count as well, as since 1.36. `raises_most`: they raise
+        the maximum, as since 1.37; before it is that of the containers.
         """
-        self._counts_volumes = counts_volumes
+        self._counts_volumes, self._raises_most = counts_volumes, raises_most
 
     def names(self, spec: PodSpec) -> tuple[str, ...]:
         """Return the images of the pod that count."""
@@ -37,7 +37,7 @@ class ImageLocality:
         images, names = table.images, self.names(spec)
         if not images.stamp(names):
             return None
-        most_bytes = MOST_BYTES * len(spec.images)
+        most_bytes = MOST_BYTES * len(names if self._raises_most else spec.images)
         found = np.zeros(table.size, np.int64)
         for name in names:  # a repeated name counts again
             column = images.column(name)

@@ -71,48 +71,9 @@ def _any_term(table: NodeTable, terms: tuple[SelectorTerm, ...]) -> Mask:
     return any_term
 
 
-def narrows_to_names(spec: PodSpec) -> bool:
-    """Return whether every required term names its nodes, so that PreFilter already leaves the
-    others out (which gives them another message).
-    """
-    return bool(spec.affinity_required) and all(
-        any(map(_is_named, term.fields)) for term in spec.affinity_required
-    )
-
-
-def _names_of(term: SelectorTerm) -> frozenset[str]:
-    """Return the nodes that every In over the name allows, for a term that has one."""
-    named = [need.values for need in term.fields if _is_named(need)]
-    return frozenset(named[0]).intersection(*named[1:])
-
-
-def _is_named(need: Requirement) -> bool:
+def is_named(need: Requirement) -> bool:
+    """Return whether the requirement names nodes."""
     return need.key == NAME_FIELD and need.operator == "In"
-
-
-class NamedNodes:
-    """NodeAffinity's PreFilter: pods of a DaemonSet are tried only on the node they name."""
-
-    name = "NodeAffinity"
-    message = "node(s) didn't satisfy plugin(s) [NodeAffinity]"
-    reads: tuple[str, ...] = ("affinity_required",)
-    conflict = "pod affinity terms conflict"
-
-    def rejects(self, spec: PodSpec) -> str | None:
-        """Return what is wrong with the pod on any node: no name is in every In of a term."""
-        if not narrows_to_names(spec) or any(map(_names_of, spec.affinity_required)):
-            return None
-        return self.conflict
-
-    def refuses(self, table: NodeTable, spec: PodSpec) -> Mask | None:
-        """Return the nodes that no term names."""
-        if not narrows_to_names(spec):
-            return None
-        named = _none(table)
-        for term in spec.affinity_required:
-            fields = [need for need in term.fields if need.operator == "In"]
-            named |= term_matches(table, SelectorTerm(fields=tuple(fields)))
-        return np.logical_not(named)
 
 
 class AddedAffinity:

@@ -424,4 +424,5 @@ class NodeTable:
 
 
 def _static_part(node: Node) -> tuple[object, ...]:
-    return (node.name, node.labels, node.taints, node.unschedulable, node.gpu_model)
+    read = node.name, node.labels, node.taints, node.unschedulable, node.gpu_model
+    return (*read, node.features)

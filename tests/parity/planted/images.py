@@ -18,7 +18,12 @@ BUGS = (
     _bug(
         "large-images-count", PLUGIN, "found, LEAST_BYTES, most_bytes", "found, LEAST_BYTES, None"
     ),
-    _bug("most-of-one-container", PLUGIN, "MOST_BYTES * len(spec.images)", "MOST_BYTES"),
+    _bug(
+        "most-of-one-container",
+        PLUGIN,
+        "most_bytes = MOST_BYTES * len(",
+        "most_bytes = MOST_BYTES + 0 * len(",
+    ),
     _bug("most-without-the-least", PLUGIN, "(most_bytes - LEAST_BYTES)", "most_bytes"),
     _bug("no-tag-is-no-tag", IMAGES, 'return f"{name}:latest" if', "return name if"),
     _bug("a-port-is-a-tag", IMAGES, 'name.rfind(":") <= name.rfind("/")', 'name.rfind(":") < 0'),

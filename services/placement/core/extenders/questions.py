@@ -19,7 +19,6 @@ from shared.events.observed import ExtendersAnswered
 from shared.events.placement import ExtendersAsked, NominationLost, Refused
 from shared.model.columns import I64, as_numbers, size, unpack
 from shared.model.ids import NO_ASK, SignatureId
-from shared.scheduling.profile import NAMED_NODES
 from shared.scheduling.table.table import NodeTable
 
 NOT_LEFT = "extenders refuse the nominated node"
@@ -76,8 +75,9 @@ def with_extender_reasons(
     found = Counter(dict(refused.reasons))
     silent = size(asked.nodes) - sum(count for _text, count in answer.failed)
     sig = compiled(state, refused.sig)
-    if silent > 0 and sig.plugins.left_out(state.table, sig.spec) is not None:
-        found[NAMED_NODES.message] += silent
+    narrowing = sig.plugins.narrowing(sig.spec)
+    if silent > 0 and narrowing is not None:
+        found[narrowing.message] += silent
     for text, count in answer.failed:
         found[text] += count
     reasons = tuple(sorted(found.items()))

@@ -16,7 +16,7 @@ from services.placement.core.state import PlacementState
 from shared.events.placement import PREEMPTION, Candidate, CandidatesFound
 from shared.events.preemption import DryRunAsked
 from shared.model.ids import PodId, SignatureId
-from shared.model.post_filter import FIRST, NO_CLAIMS, NOT_FOUND, around
+from shared.model.post_filter import FIRST, NOT_FOUND, around
 from shared.model.profile import DYNAMIC_RESOURCES
 from shared.scheduling.api.custom.plugin import Plugin
 from shared.scheduling.api.custom.post_filter import (
@@ -62,7 +62,7 @@ def _with_claims(
     """Return the answer with DynamicResources' message at its place in the profile, if it is not
     the default one.
     """
-    claims = compiled(state, sig).plugins.profile.claims
+    claims = compiled(state, sig).plugins.claims
     return found if claims == FIRST else replace(found, said=around(claims, PREEMPTION))
 
 
@@ -83,12 +83,13 @@ def ask_plugins(
         if plugin == DYNAMIC_RESOURCES:
             if ended_early(state.table, wanted):
                 return replace(found, said=(NOT_FOUND,))
-            texts.append(NO_CLAIMS)
+            texts += around(wanted.plugins.claims)
             continue
         if isinstance(plugin, str):
             default = dry_run.decide_candidates(state, event)
             if default.candidates:
-                more = (NO_CLAIMS,) * (DYNAMIC_RESOURCES in steps[rank:])
+                is_last = DYNAMIC_RESOURCES in steps[rank:]
+                more = around(wanted.plugins.claims) if is_last else ()
                 return replace(default, rank=rank, said=(*texts, PREEMPTION, *more))
             found = replace(found, reasons=default.reasons)
             texts.append(PREEMPTION)

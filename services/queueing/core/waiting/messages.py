@@ -5,7 +5,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from services.queueing.core.config import Config
 from services.queueing.core.state import Gang, Refusal, Sig
 from shared.events.permit import GangReleased
-from shared.model.post_filter import FIRST, LAST, NOT_FOUND, NOWHERE, around
+from shared.model.post_filter import FIRST, LAST, NOT_FOUND, NOWHERE, SILENT, around
+from shared.model.release import V1_37
 
 WORKLOAD_KEY = 3  # namespace/workload/group, and perhaps a replica; later namespace/group
 NO_NODES = "no nodes available to schedule pods"
@@ -88,6 +89,8 @@ def _claims(sig: Sig, config: Config) -> str:
     """Return DynamicResources' place at PostFilter for these pods."""
     if sig.scheduler in config.claims_except:
         return NOWHERE
+    if config.compatibility >= V1_37:
+        return SILENT
     return LAST if sig.scheduler in config.claims_last else FIRST
 
 
