@@ -52,7 +52,6 @@ from shared.scheduling.cycle.signature import Signature
 from shared.scheduling.plugins.narrowed_nodes import LEFT_OUT, SIMULTANEOUSLY
 from shared.scheduling.table.layout import NominatedPods
 from shared.scheduling.table.picks import Pick, Sampled
-from shared.scheduling.volumes.storage import Storage
 from shared.worlds.arrivals import Pod, uid_of
 from shared.worlds.case import Case, case_of
 
@@ -132,7 +131,8 @@ class _Shard:
         options = {"profiles": to_builtins(profiles), **to_builtins(release)}
         self._evolve(Configured({"placement": options}))
         self._state.table.counters.labels_of = dict(case.namespaces)
-        self._state.table.storage = Storage(case.storage)
+        for stored in case.storage:
+            self._state.storage.put(stored)
         self._sigs: dict[PodSpec, SignatureId] = {}
         self._names = [node.name for node in case.nodes]
         ids = {name: NodeId(number) for number, name in enumerate(self._names, start=1)}

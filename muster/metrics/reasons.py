@@ -19,7 +19,7 @@ from shared.scheduling.plugins.node_name import NodeName
 from shared.scheduling.plugins.node_ports import NodePorts
 from shared.scheduling.plugins.node_resources_fit import NodeResourcesFit
 from shared.scheduling.plugins.node_unschedulable import NodeUnschedulable
-from shared.scheduling.plugins.node_volume_limits import EXCEEDED
+from shared.scheduling.plugins.node_volume_limits import EXCEEDED, NOT_INSTALLED
 from shared.scheduling.plugins.node_volume_limits import NAME as NODE_VOLUME_LIMITS
 from shared.scheduling.plugins.taint_toleration import TaintToleration
 
@@ -55,6 +55,8 @@ def plugin_of(reason: str) -> str:
         return reason.removeprefix(LEFT_OUT).partition("]")[0].partition(" ")[0]
     if reason in PLUGIN_OF:
         return PLUGIN_OF[reason]
+    if reason.endswith(NOT_INSTALLED):
+        return NODE_VOLUME_LIMITS
     if reason.startswith("Insufficient "):
         return NodeResourcesFit.name
     for name, one in PLUGINS.items():

@@ -138,9 +138,12 @@ class CSINode(Known, frozen=True, kw_only=True):
 
 
 class CSIDriver(Known, frozen=True, kw_only=True):
-    """Whether a driver reports its storage capacity."""
+    """Whether a driver reports its storage capacity, and whether pods with its volumes must stay
+    off nodes without it.
+    """
 
     storage_capacity: bool = False
+    is_needed: bool = False
 
 
 class CSIStorageCapacity(Known, frozen=True, kw_only=True):

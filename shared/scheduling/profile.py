@@ -14,7 +14,15 @@ import numpy as np
 from shared.model.objects import CPU, EPHEMERAL_STORAGE, MEMORY, PODS, PodSpec
 from shared.model.post_filter import place_in
 from shared.model.profile import NARROW_MAX, Profile, Strategy
-from shared.model.release import DEFAULT_RELEASE, V1_35, V1_36, V1_37, Release
+from shared.model.release import (
+    DEFAULT_RELEASE,
+    STORAGE_CAPACITY_SCORING,
+    V1_35,
+    V1_36,
+    V1_37,
+    VOLUME_LIMIT_SCALING,
+    Release,
+)
 from shared.model.text import snake_case
 from shared.scheduling.api.custom.plugin import Plugin, parts_of, registered
 from shared.scheduling.api.custom.reserve import Reserving
@@ -121,6 +129,9 @@ class Plugins:
         self.post_filters: tuple[Plugin | str, ...] = tuple(
             registered(one) if one.sha256 else one.name for one in profile.post_filter
         )
+        self.needs_drivers = release.has(VOLUME_LIMIT_SCALING)
+        scores_storage = release.has(STORAGE_CAPACITY_SCORING)
+        self.storage_weight = profile.weight("VolumeBinding") if scores_storage else 0
         self.claims = place_in(release, profile.claims)
         self.fit = NodeResourcesFit(profile.ignored_resources, profile.ignored_groups)
         self.narrowings = narrowings(profile.names_nodes, profile.keeps_to_node)

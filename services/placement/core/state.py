@@ -42,7 +42,7 @@ from shared.model.ids import (
 from shared.model.objects import Node, PodSpec
 from shared.model.pod_rules.rule_counts import RuleCount
 from shared.model.profile import default_profile
-from shared.model.release import DEFAULT_RELEASE
+from shared.model.release import DEFAULT_RELEASE, V1_36
 from shared.model.volumes import Choice
 from shared.scheduling.cycle.kernel import Kernel
 from shared.scheduling.cycle.sampling import NodeTree
@@ -255,6 +255,7 @@ class PlacementState(MachineState):
         self.table.images.set_spread(self.spread)
         self.table.counters.labels_of = self.namespaces
         self.table.storage = self.storage
+        self.storage.has_portworx_everywhere = release.version >= V1_36
         for _, plugins in sorted(self.plugins.items()):
             self.table.score_resources(plugins.scored)
             self.table.hand_out(plugins.reserving)

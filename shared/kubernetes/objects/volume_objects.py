@@ -143,8 +143,12 @@ def _count(allocatable: Fields) -> int | None:
 
 def csi_driver(document: Fields) -> StorageObject:
     """Return a CSIDriver."""
-    tells = document.child("spec").flag("storageCapacity")
-    return model.CSIDriver(**identity(document), storage_capacity=tells)
+    spec = document.child("spec")
+    return model.CSIDriver(
+        **identity(document),
+        storage_capacity=spec.flag("storageCapacity"),
+        is_needed=spec.flag("preventPodSchedulingIfMissing"),
+    )
 
 
 def csi_capacity(document: Fields) -> StorageObject:

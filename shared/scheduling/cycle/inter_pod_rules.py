@@ -29,6 +29,7 @@ from shared.scheduling.plugins.pod_topology_spread import Spread
 from shared.scheduling.plugins.volume_binding import VolumeBinding
 from shared.scheduling.plugins.volume_restrictions import VolumeRestrictions
 from shared.scheduling.plugins.volume_zone import VolumeZone
+from shared.scheduling.profile import Plugins
 from shared.scheduling.table.counters import Counts
 from shared.scheduling.table.layout import I16, I64, INFEASIBLE, Mask, NominatedPods, Totals
 from shared.scheduling.table.other_shards import OtherShards
@@ -51,17 +52,23 @@ class VolumeRules:
     """
 
     def __init__(
-        self, table: NodeTable, spec: PodSpec, filters: tuple[str, ...], others: OtherShards
+        self, table: NodeTable, spec: PodSpec, plugins: Plugins, others: OtherShards
     ) -> None:
+        filters = plugins.inter_pod_plugins
+        self.scores: tuple[str, int, I64] | None = None
         self.rejected: tuple[str, str] | None = None
         self._applying: set[str] = set()
         self._counts_claims = bool(spec.volumes) and volume_restrictions.NAME in filters
         if not spec.volumes:
             return
         self._restrictions = VolumeRestrictions(table, spec, others)
-        self._limits = NodeVolumeLimits(table, spec)
+        self._limits = NodeVolumeLimits(table, spec, plugins.needs_drivers)
         self._binding = VolumeBinding(table, spec)
         self._zone = VolumeZone(table, spec)
+        if plugins.storage_weight and volume_binding.NAME in filters:
+            scores = self._binding.scores(plugins.profile.volume_shape)
+            if scores is not None:
+                self.scores = volume_binding.NAME, plugins.storage_weight, scores
         rejecting = {
             volume_restrictions.NAME: self._restrictions.rejects,
             volume_binding.NAME: self._binding.rejects,
@@ -79,8 +86,8 @@ class VolumeRules:
 
     @property
     def apply(self) -> bool:
-        """Return whether one of the plugins may refuse a node."""
-        return bool(self._applying)
+        """Return whether one of the plugins may refuse a node, or scores one."""
+        return bool(self._applying) or self.scores is not None
 
     def counted(self, counts: Counts) -> list[RuleCount]:
         """Return where the pod's claims are in use on the nodes of this table."""
@@ -118,7 +125,7 @@ class Rules:
             self.spread = Spread(table, sig.spec, sig.constraints, needs_all_keys, sig.others)
         weight = profile.hard_pod_affinity_weight
         self.affinity = Affinity(table, sig.spec, weight, sig.others)
-        self.volumes = VolumeRules(table, sig.spec, sig.plugins.inter_pod_plugins, sig.others)
+        self.volumes = VolumeRules(table, sig.spec, sig.plugins, sig.others)
         self._filters = sig.plugins.inter_pod_plugins
         self._spread_weight = profile.weight(pod_topology_spread.NAME)
         self._affinity_weight = profile.weight(inter_pod_affinity.NAME)
@@ -213,6 +220,8 @@ class Rules:
         pulled = self.affinity.scores(counts, feasible) if pulls else None
         if pulled is not None:
             found.append((inter_pod_affinity.NAME, self._affinity_weight, pulled))
+        if self.volumes.scores is not None:
+            found.append(self.volumes.scores)
         return found
 
 

@@ -301,7 +301,7 @@ def shared_by(table: NodeTable, sig: Signature) -> Signature:
 
 def _all_pass(table: NodeTable, rules: Rules, nominated_pods: NominatedPods | None) -> bool:
     """Return whether the rules neither refuse a node now nor score: volumes rarely do."""
-    if not rules.are_of_volumes:
+    if not rules.are_of_volumes or rules.volumes.scores is not None:
         return False
     return not refused_with(table, rules, table.counters.now(), nominated_pods).any()
 

@@ -13,6 +13,7 @@ from shared.scheduling.cycle.inter_pod_rules import nominated_counts, rules_of
 from shared.scheduling.cycle.one_node import OneNode
 from shared.scheduling.cycle.score_classes import StaticResult
 from shared.scheduling.cycle.signature import Signature
+from shared.scheduling.plugins import volume_binding
 from shared.scheduling.plugins.node_ports import NodePorts
 from shared.scheduling.plugins.node_resources_fit import NodeResourcesFit
 from shared.scheduling.profile import GPU_DEVICES, GPU_MODEL, LOCAL_SCORES
@@ -301,6 +302,8 @@ def _scored(
         )
         if applies
     ]
+    if sig.plugins.storage_weight and all(name != volume_binding.NAME for name, *_ in inter_pod):
+        scores.append(PluginScore(volume_binding.NAME, 0, 0, sig.plugins.storage_weight))
     for name, weight, column in inter_pod:
         score = int(column[row])
         scores.append(PluginScore(name, score, score, weight))

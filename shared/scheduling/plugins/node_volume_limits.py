@@ -1,11 +1,13 @@
-"""NodeVolumeLimits: the limit of attached volumes of each CSI driver on a node."""
+"""NodeVolumeLimits: the limit of attached volumes of each CSI driver on a node, and the nodes
+without a driver that must be there.
+"""
 
 from collections.abc import Iterator
 
 import numpy as np
 
 from shared.model.objects import PodSpec
-from shared.model.volumes import PORTWORX, ClaimUse
+from shared.model.volumes import ClaimUse
 from shared.scheduling.table.counters import Counts
 from shared.scheduling.table.layout import I64, Mask
 from shared.scheduling.table.table import NodeTable
@@ -16,12 +18,15 @@ from shared.scheduling.volumes.volume_uses import AttachedColumns
 
 NAME = "NodeVolumeLimits"
 EXCEEDED = "node(s) exceed max volume count"
+NOT_INSTALLED = "CSI driver is not installed on the node"
+"""After the name of the driver."""
 
 
 class NodeVolumeLimits:
     """The rule for one pod."""
 
-    def __init__(self, table: NodeTable, spec: PodSpec) -> None:
+    def __init__(self, table: NodeTable, spec: PodSpec, needs_drivers: bool = False) -> None:
+        """`needs_drivers`: drivers may keep pods with their volumes off nodes without them."""
         self._table = table
         self.missing = self._missing(spec)
         found = (table.storage.attached(spec.namespace, one) for one in spec.volumes)
@@ -29,6 +34,7 @@ class NodeVolumeLimits:
         self._new: dict[str, dict[Attached, Mask | None]] = {}
         for volume in dict.fromkeys(one for one in found if one is not None):
             self._add(volume)
+        self._lacking = self._lacking_drivers(spec) if needs_drivers else {}
         csi, where = table.storage.csi, (table.nodes, table.static_version)
         limits = {driver: csi.limits(driver, *where) for driver in self._new}
         self._limited = {
@@ -39,14 +45,33 @@ class NodeVolumeLimits:
         driver, where = DRIVERS_BY_NODE.get(volume[0]), None
         if driver is not None:
             table, volume = self._table, (driver, volume[1])
-            where = table.storage.csi.migrated(PORTWORX, table.nodes, table.static_version)
+            where = table.storage.with_portworx(table.nodes, table.static_version)
         new = self._new.setdefault(volume[0], {})
         new[volume] = None if volume in new else where
 
     @property
     def apply(self) -> bool:
-        """Return whether a node has a limit for the pod's volumes."""
-        return bool(self.missing or self._limited)
+        """Return whether a node has a limit for the pod's volumes, or lacks a driver."""
+        return bool(self.missing or self._limited or self._lacking)
+
+    def _lacking_drivers(self, spec: PodSpec) -> dict[str, Mask]:
+        """Return the drivers that must be there, with the nodes that lack them."""
+        table, storage = self._table, self._table.storage
+        csi, at = storage.csi, (table.nodes, table.static_version)
+        found: dict[str, Mask] = {}
+        for one in spec.volumes:
+            attached = storage.attached(spec.namespace, one)
+            driver = "" if attached is None else DRIVERS_BY_NODE.get(attached[0], attached[0])
+            known = storage.drivers.get(driver)
+            if known is None or not known.is_needed:
+                continue
+            lacking = ~csi.installed(driver, *at)
+            if attached is not None and attached[0] in DRIVERS_BY_NODE:
+                lacking &= storage.with_portworx(*at)
+            elif storage.is_in_tree(spec.namespace, one):
+                lacking &= csi.present(*at)  # without a CSINode no driver has taken over
+            found[driver] = found.get(driver, False) | lacking
+        return {driver: found[driver] for driver in sorted(found) if found[driver].any()}
 
     def _missing(self, spec: PodSpec) -> str | None:
         """Return the message about a missing claim that no earlier plugin has reported."""
@@ -61,6 +86,10 @@ class NodeVolumeLimits:
         if self.missing:
             yield self.missing, np.ones(counts.nodes, np.bool_), False
             return
+        lacking = np.zeros(counts.nodes, np.bool_)
+        for driver, mask in self._lacking.items():
+            yield f"{driver} {NOT_INSTALLED}", mask & ~lacking, True
+            lacking |= mask
         refused = np.zeros(counts.nodes, np.bool_)
         for driver, limits in self._limited.items():
             if self._has_room(counts, driver, limits):
@@ -68,7 +97,7 @@ class NodeVolumeLimits:
             used, here = self._attached(counts, driver)
             more = self._asked(driver) - here
             refused |= (limits != NO_LIMIT) & (more > 0) & (used + more > limits)
-        yield EXCEEDED, refused, True
+        yield EXCEEDED, refused & ~lacking, True
 
     def _has_room(self, counts: Counts, driver: str, limits: I64) -> bool:
         """Return whether every node has room for all of the pod's volumes, whatever is attached."""

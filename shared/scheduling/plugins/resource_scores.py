@@ -66,7 +66,7 @@ class Utilization:
     def __init__(self, strategy: Strategy, parts: Sequence[Part]) -> None:
         self.parts = tuple(parts)
         self._of_free = strategy.kind == LEAST_ALLOCATED
-        self._curve = [_on_curve(strategy.shape, at) for at in range(FULL + 1)]
+        self._curve = [on_curve(strategy.shape, at) for at in range(FULL + 1)]
         self._has_curve = bool(strategy.shape)
         self._curve_array = np.array(self._curve, np.int64)
 
@@ -107,7 +107,7 @@ class Utilization:
         return (2 * total + weights) // (2 * weights) if self._has_curve else total // weights
 
 
-def _on_curve(shape: Sequence[tuple[int, int]], utilization: int) -> int:
+def on_curve(shape: Sequence[tuple[int, int]], utilization: int) -> int:
     """Return the value on the line between the neighbouring points, cut towards the lower point."""
     before: tuple[int, int] | None = None
     for at, score in shape:

@@ -2,7 +2,7 @@
 that wait for their first consumer fit where a volume exists for them or can be provisioned.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import numpy as np
 
@@ -16,7 +16,8 @@ from shared.model.objects import PodSpec, Requirement, SelectorTerm
 from shared.model.pod_rules.selectors import holds
 from shared.model.volumes import Choice, ClaimUse
 from shared.scheduling.plugins.node_affinity import term_matches
-from shared.scheduling.table.layout import Mask
+from shared.scheduling.plugins.resource_scores import FULL, on_curve
+from shared.scheduling.table.layout import I64, Mask
 from shared.scheduling.table.table import NodeTable
 from shared.scheduling.volumes.migration import migrated_affinity
 from shared.scheduling.volumes.storage import Storage, is_owned
@@ -30,6 +31,9 @@ UNBOUND = "pod has unbound immediate PersistentVolumeClaims"
 NO_PROVISIONER = "kubernetes.io/no-provisioner"
 LOST, AVAILABLE = "Lost", "Available"
 
+Shape = tuple[tuple[int, int], ...]
+"""Scores of 0..100 by the utilization in percent, which rises."""
+
 
 class VolumeBinding:
     """The rule for one pod; `rejects`: its PreFilter's message if it rejects the pod."""
@@ -39,6 +43,7 @@ class VolumeBinding:
         self._bound, self._waiting, self.rejects = claims_of(table.storage, spec)
         self._refused: list[tuple[str, Mask]] = []
         self._given: list[tuple[PersistentVolumeClaim, PersistentVolume, Mask]] = []
+        self._made: list[tuple[PersistentVolumeClaim, Mask]] = []
         if not self.rejects and (self._bound or self._waiting):
             self._refused = [*self._reachable(), *self._bindable()]
             order = (NODE_CONFLICT, BIND_CONFLICT, NOT_ENOUGH_SPACE, NOT_THERE)
@@ -57,6 +62,33 @@ class VolumeBinding:
         """Return the choices of the waiting claims for a feasible node."""
         given = {claim.uid: one for claim, one, here in self._given if here[row]}
         return tuple(_choice(claim, given.get(claim.uid)) for claim in self._waiting)
+
+    def scores(self, shape: Shape) -> I64 | None:
+        """Return 0..100 for each node by what its storage has left once it holds the waiting
+        claims: the mean over their classes, by `shape`. Volumes that exist count, or else what is
+        to be provisioned where the capacity is known. None: 0 everywhere.
+        """
+        if not self._waiting or self.rejects:
+            return None
+        size = self._table.size
+        by_class: dict[str, _Space] = {}
+        is_given = np.zeros(size, np.bool_)
+        for claim, volume, here in self._given:
+            is_given |= here
+            space = by_class.setdefault(volume.storage_class, _Space(size))
+            space.requested += here * claim.request_bytes
+            space.capacity += here * volume.capacity_bytes
+            space.counts |= here
+        for claim, wanted in self._made:
+            capacity = self._capacity_for(claim)
+            if capacity is None:
+                continue
+            there = wanted & (capacity >= 0) & ~is_given
+            space = by_class.setdefault(claim.storage_class, _Space(size))
+            space.requested += there * claim.request_bytes
+            space.capacity = np.where(there, capacity, space.capacity)
+            space.counts |= there
+        return _mean(by_class.values(), shape, size)
 
     # ------------------------------------------------------------------------ bound claims
 
@@ -102,7 +134,8 @@ class VolumeBinding:
         if not self._waiting:
             return
         nowhere, too_small = (np.zeros(self._table.size, np.bool_) for _ in range(2))
-        for claim, wanted in self._to_make(nowhere):
+        self._made = self._to_make(nowhere)
+        for claim, wanted in self._made:
             wanted = wanted & ~nowhere & ~too_small
             if not wanted.any():
                 continue
@@ -167,18 +200,51 @@ class VolumeBinding:
         """Return the nodes that can reach enough storage capacity, as far as the driver
         reports it.
         """
+        capacity = self._capacity_for(claim)
+        return np.ones(self._table.size, np.bool_) if capacity is None else capacity >= 0
+
+    def _capacity_for(self, claim: PersistentVolumeClaim) -> I64 | None:
+        """Return the capacity in bytes that each node can reach and that is enough, -1 where there
+        is none; None if the driver reports nothing. Where several are enough, kube-scheduler takes
+        any of them, and Muster the first by name.
+        """
         table, name = self._table, claim.storage_class
         driver = table.storage.drivers.get(table.storage.classes[name].provisioner)
-        found = np.zeros(table.size, np.bool_)
         if driver is None or not driver.storage_capacity or not claim.request_bytes:
-            return ~found
-        for one in table.storage.capacities.get(name, {}).values():
+            return None
+        found = np.full(table.size, -1, np.int64)
+        for _, one in sorted(table.storage.capacities.get(name, {}).items()):
             if one.topology is not None and _holds(one, claim.request_bytes):
-                found |= _selected(table, one.topology)
+                reached = _selected(table, one.topology) & (found < 0)
+                found[reached] = one.capacity_bytes or 0
         return found
 
 
 Claims = list[PersistentVolumeClaim]
+
+
+class _Space:
+    """Storage of one class by node: bytes requested, bytes there, and whether it counts."""
+
+    def __init__(self, size: int) -> None:
+        self.requested, self.capacity = np.zeros(size, np.int64), np.zeros(size, np.int64)
+        self.counts = np.zeros(size, np.bool_)
+
+
+def _mean(spaces: Iterable[_Space], shape: Shape, size: int) -> I64 | None:
+    """Return the mean of the classes' scores, rounded; None if it is 0 everywhere."""
+    curve = np.array([on_curve(shape, at) for at in range(FULL + 1)], np.int64)
+    total, classes = np.zeros(size, np.int64), np.zeros(size, np.int64)
+    for space in spaces:
+        is_full = (space.capacity == 0) | (space.requested > space.capacity)
+        percent = FULL * space.requested // np.maximum(space.capacity, 1)
+        total += space.counts * curve[np.where(is_full, FULL, percent)]
+        classes += space.counts
+    if not total.any():
+        return None
+    some = np.maximum(classes, 1)
+    found: I64 = (2 * total + some) // (2 * some)
+    return found
 
 
 def claims_of(storage: Storage, spec: PodSpec) -> tuple[Claims, Claims, str | None]:

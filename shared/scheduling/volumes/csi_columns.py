@@ -24,12 +24,16 @@ class CsiColumns:
         self._limits: dict[str, I64] = {}
         self._lowest: dict[str, int] = {}
         self._migrated: dict[str, Mask] = {}
+        self._installed: dict[str, Mask] = {}
+        self._present: Mask | None = None
 
     def forget(self) -> None:
         """Drop the columns after a change of a CSINode."""
         self._limits.clear()
         self._lowest.clear()
         self._migrated.clear()
+        self._installed.clear()
+        self._present = None
 
     def _at(self, version: int) -> None:
         if version != self._version:
@@ -56,6 +60,24 @@ class CsiColumns:
         before.
         """
         return self._lowest[driver]
+
+    def installed(self, driver: str, nodes: Sequence[Node], version: int) -> Mask:
+        """Return the nodes that have a driver. Read-only for the caller."""
+        self._at(version)
+        mask = self._installed.get(driver)
+        if mask is None:
+            known = (self._known.get(node.name) for node in nodes)
+            there = (any(one.name == driver for one in of.drivers) if of else False for of in known)
+            mask = self._installed[driver] = np.fromiter(there, np.bool_, len(nodes))
+        return mask
+
+    def present(self, nodes: Sequence[Node], version: int) -> Mask:
+        """Return the nodes that have a CSINode. Read-only for the caller."""
+        self._at(version)
+        if self._present is None:
+            there = (node.name in self._known for node in nodes)
+            self._present = np.fromiter(there, np.bool_, len(nodes))
+        return self._present
 
     def migrated(self, kind: str, nodes: Sequence[Node], version: int) -> Mask:
         """Return the nodes where a driver has taken over volumes of this kind. Read-only for the

@@ -3,7 +3,7 @@
 The volume of a claim is looked up each time: claims get bound while pods use them.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, TypeVar, assert_never
 
 from msgspec import convert
@@ -20,7 +20,9 @@ from shared.model.cluster_objects import (
     StorageObject,
     VolumeAttachment,
 )
-from shared.model.volumes import Choice, ClaimUse, PodVolume
+from shared.model.objects import Node
+from shared.model.volumes import PORTWORX, Choice, ClaimUse, PodVolume
+from shared.scheduling.table.layout import Mask
 from shared.scheduling.volumes.csi_columns import CsiColumns
 from shared.scheduling.volumes.migration import (
     DRIVERS,
@@ -48,6 +50,9 @@ class Storage:
     def __init__(self, objects: Iterable[StorageObject] = ()) -> None:
         """Start with `objects`."""
         self.version = 0
+        # Since 1.36 Portworx' driver has taken over wherever there is a CSINode; before where it
+        # says so.
+        self.has_portworx_everywhere = False
         self._names: dict[str, tuple[str, str, str]] = {}  # by uid: kind, namespace, name
         self._held: dict[tuple[str, str, str], StorageObject] = {}
         self.claims: dict[Name, PersistentVolumeClaim] = {}
@@ -223,13 +228,32 @@ class Storage:
             return _known(DRIVERS.get(volume.in_tree, ""), volume_handle(volume))
         return _known(volume.driver, volume.handle)
 
+    def with_portworx(self, nodes: Sequence[Node], version: int) -> Mask:
+        """Return the nodes where Portworx' driver has taken over. Read-only for the caller."""
+        if self.has_portworx_everywhere:
+            return self.csi.present(nodes, version)
+        return self.csi.migrated(PORTWORX, nodes, version)
+
+    def is_in_tree(self, namespace: str, use: PodVolume) -> bool:
+        """Return whether a volume is of a plugin of Kubernetes' own, whose driver took over."""
+        if not isinstance(use, ClaimUse):
+            return True
+        claim = self.claim_of(namespace, use)
+        if claim is None:
+            return False
+        volume, of = self.volumes.get(claim.volume), self.classes.get(claim.storage_class)
+        if volume is not None:
+            return bool(volume.in_tree)
+        return of is not None and of.provisioner in PROVISIONERS
+
     def attached_to(self, node: str, volume: Attached) -> Attached | None:
         """Return what a volume counts as on one node, or None."""
         plugin, handle = volume
         if plugin not in DRIVERS_BY_NODE:
             return volume
         known = self.csi_nodes.get(node)
-        has_driver = known is not None and plugin in known.migrated
+        everywhere = self.has_portworx_everywhere
+        has_driver = known is not None and (everywhere or plugin in known.migrated)
         return (DRIVERS_BY_NODE[plugin], handle) if has_driver else None
 
     def _to_come(self, claim: PersistentVolumeClaim) -> Attached | None:
