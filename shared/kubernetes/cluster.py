@@ -43,6 +43,7 @@ from shared.kubernetes.writing.group_status import show_groups
 from shared.kubernetes.writing.write_concurrency import WriteWindow
 from shared.kubernetes.writing.writes import KubeWrites
 from shared.model.api_outcome import Answer
+from shared.model.release import DEFAULT_RELEASE
 from shared.ports.cluster import (
     ALL_KINDS,
     NO_MARKS,
@@ -92,6 +93,8 @@ class KubeCluster:
         """`schedulers` are the spec.schedulerName values of our pods; empty = all pods are ours."""
         self._client = client
         self._silent_s = silent_s
+        # The kube-scheduler that counts the requests of resized pods; set before the first watch.
+        self.release = DEFAULT_RELEASE
         self._groups = Groups()
         self._disrupted = DisruptedPods(client)
         self._schedulers = frozenset(schedulers)
@@ -246,7 +249,8 @@ class KubeCluster:
             case _ if kind in self._others:
                 return object_reader(self._others[kind])
             case _:
-                return PodReader(Pods(self._schedulers, self._groups, self._refusals, written))
+                known = self._groups, self._refusals, written, self.release
+                return PodReader(Pods(self._schedulers, *known))
 
     async def _say(self, pod: PodRef, message: str) -> PodRead:
         (read,) = await self.writes.touch([pod], [message])

@@ -95,7 +95,7 @@ def case_of(what: str, value: object, release: Release = DEFAULT_RELEASE) -> Cas
     objects = list(_objects(document, "objects", seen))
     classes = (one for one in objects if one.kind == "PriorityClass")
     nodes = tuple(node_of(one.metadata, one.document) for one in objects if one.kind == "Node")
-    read = _Pods(expansion_of(classes), _spreaders(document), KnownImages(nodes))
+    read = _Pods(expansion_of(classes, release=release), _spreaders(document), KnownImages(nodes))
     are_many = any(node.gpu_count > GPUS_MAX for node in nodes)
     asked, asked_nodes, asked_gates = [], [], []
     for one in _objects(document, "pods", seen):

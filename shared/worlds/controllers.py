@@ -21,6 +21,7 @@ from shared.kubernetes.objects.pod_templates import (
 )
 from shared.kubernetes.objects.pod_volumes import has_own_claims, volumes_of_pod
 from shared.model.objects import Node
+from shared.model.release import DEFAULT_RELEASE, Release
 from shared.scheduling.api.custom.plugin import metadata_read, shown
 from shared.worlds.api_rules import ARRIVES_AFTER, RUNS_FOR, check_requests, check_template
 from shared.worlds.arrivals import Pod
@@ -65,9 +66,12 @@ class Expansion:
         classes: Mapping[str, PriorityClass],
         default: PriorityClass,
         nodes: Sequence[Node] = (),
+        release: Release = DEFAULT_RELEASE,
     ) -> None:
-        """`default` is the priority of pods without a class; `nodes` are for DaemonSets."""
-        self._classes, self._default = classes, default
+        """`default` is the priority of pods without a class; `nodes` are for DaemonSets. `release`:
+        the kube-scheduler that counts the requests of resized pods.
+        """
+        self._classes, self._default, self._release = classes, default, release
         self._daemon_nodes = DaemonNodes(nodes)
 
     def pods(self, document: Fields, metadata: Fields, namespace: str) -> Iterator[Pod]:
@@ -122,7 +126,8 @@ class Expansion:
         check_requests(spec)
         labels, annotations = metadata.mapping("labels"), metadata.notes("annotations")
         seen = shown(metadata_read(), namespace, labels, annotations)
-        return template_of(metadata, spec, self._classes, self._default, seen, status)
+        given = self._classes, self._default, seen, status, self._release
+        return template_of(metadata, spec, *given)
 
 
 def _owner(kind: str, name: str) -> str:

@@ -28,6 +28,7 @@ from shared.kubernetes.objects.pod_templates import PriorityClass
 from shared.kubernetes.objects.volume_objects import READERS, TIMES, storage_object
 from shared.model.cluster_objects import ClusterObject, Namespace, PersistentVolumeClaim
 from shared.model.objects import Budget, Gang, Node, PodSpec
+from shared.model.release import DEFAULT_RELEASE, Release
 from shared.model.text import did_you_mean, quoted
 from shared.model.world import Rejection, World
 from shared.worlds.api_rules import check_annotations, check_node
@@ -219,7 +220,11 @@ def _groups(reading: _Reading) -> dict[str, Group]:
     return found
 
 
-def expansion_of(classes_given: Iterable[Object], nodes: Sequence[Node] = ()) -> Expansion:
+def expansion_of(
+    classes_given: Iterable[Object],
+    nodes: Sequence[Node] = (),
+    release: Release = DEFAULT_RELEASE,
+) -> Expansion:
     """Return what makes pods, with these PriorityClasses, and nodes for DaemonSets."""
     classes: dict[str, PriorityClass] = {}
     default, default_name = PriorityClass(0), ""
@@ -229,7 +234,7 @@ def expansion_of(classes_given: Iterable[Object], nodes: Sequence[Node] = ()) ->
             raise found.document.error("globalDefault", f"{default_name} is the default already")
         if is_default:
             default, default_name = classes[found.name], found.name
-    return Expansion(classes, default, nodes)
+    return Expansion(classes, default, nodes, release)
 
 
 def _pods(reading: _Reading, groups: dict[str, Group], nodes: Sequence[Node]) -> list[Pod]:

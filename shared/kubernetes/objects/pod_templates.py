@@ -22,6 +22,7 @@ from shared.model.objects import (
     HostPort,
     PodSpec,
 )
+from shared.model.release import DEFAULT_RELEASE, Release
 
 PRIORITY_MAX = 1_000_000_000
 SYSTEM_PRIORITY = 2_000_000_000
@@ -97,6 +98,7 @@ def template_of(
     default: PriorityClass | None,
     shown: tuple[tuple[str, str], ...] = (),
     status: Fields | None = None,
+    release: Release = DEFAULT_RELEASE,
 ) -> Template:
     """Read a pod's metadata.labels and spec. `shown` is what users' plugins read; `status` is that
     of a pod with a node, whose containers may have been resized. Without a default class admission
@@ -106,7 +108,7 @@ def template_of(
     if list(spec.children("resourceClaims")):
         raise spec.error("resourceClaims", "resource claims are not supported")
     _check_containers(spec)
-    amounts = effective(spec, status)
+    amounts = effective(spec, status, release)
     gpu = take_gpu(spec, amounts.real)
     required, preferred = affinity.node_affinity(spec)
     chosen = _priority(spec, classes, default)

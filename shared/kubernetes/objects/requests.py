@@ -8,7 +8,9 @@ this does not apply to pod-level requests; for the scored pod it always applies 
 requests are ignored, as kube-scheduler 1.35's LeastAllocated does.
 
 Running containers may be resized in place (KEP-1287): the maximum of requested, allocated and
-actual amounts counts for each resource. A resize that the node can never grant does not count.
+actual amounts counts for each resource. A resize that the node can never grant does not count. Up
+to 1.36 this is the maximum of each container, since 1.37 that of the whole pod's three sums. Pods
+may also be resized as a whole (since 1.36), with one status for all containers.
 """
 
 from collections.abc import Callable
@@ -24,6 +26,7 @@ from shared.model.objects import (
     MEMORY,
     GpuRequest,
 )
+from shared.model.release import DEFAULT_RELEASE, POD_LEVEL_RESIZE, V1_37, Release
 
 GPU_MILLI = "muster.io/gpu-milli"
 GPU_WHOLE_MILLI = 1000
@@ -98,6 +101,63 @@ def _as_status_says(status: Fields) -> Callable[[Fields], Sums]:
     return read
 
 
+def _sums_that_status_says(
+    spec: Fields, status: Fields, of: Callable[[Sums], Sums], *, is_whole: bool
+) -> Sums:
+    """Return the maximum of what a running pod's containers request, are allocated, and have. `of`
+    adds defaults to those of one container. `is_whole`: the status has the sums of the pod.
+    """
+    told = {
+        one.text("name"): one
+        for key in ("initContainerStatuses", "containerStatuses")
+        for one in status.children(key)
+    }
+    is_infeasible = _is_infeasible(status)
+
+    def asked(container: Fields) -> Sums:
+        return of(container_requests(container))
+
+    def allocated(container: Fields) -> Sums:
+        one = told.get(container.text("name"))
+        if one is not None and one.has("allocatedResources"):
+            return of(one.exact("allocatedResources"))
+        return of({}) if is_infeasible else asked(container)
+
+    def actual(container: Fields) -> Sums:
+        one = told.get(container.text("name"))
+        if one is not None and one.child("resources").has("requests"):
+            return of(one.child("resources").exact("requests"))
+        return allocated(container)
+
+    highest = {} if is_infeasible else _formula(spec, asked)
+    pod = status.child("resources")
+    if is_whole and status.has("allocatedResources") and pod.has("requests"):
+        _raise_to(highest, status.exact("allocatedResources"))
+        _raise_to(highest, pod.exact("requests"))
+        return highest
+    _raise_to(highest, _formula(spec, allocated))
+    _raise_to(highest, _formula(spec, actual))
+    return highest
+
+
+def _resized_whole(whole: Sums, status: Fields, release: Release) -> Sums:
+    """Return a running pod's pod-level requests: of requested, allocated and actual amounts the
+    maximum. Since 1.37 also those that the spec does not name.
+    """
+    if not whole or not status.has("resources") or not release.has(POD_LEVEL_RESIZE):
+        return whole
+    highest = {} if _is_infeasible(status) else dict(whole)
+    for one in (status.child("resources").exact("requests"), status.exact("allocatedResources")):
+        _raise_to(highest, one)
+    if release.version < V1_37:
+        return {name: highest.get(name, 0) for name in whole}
+    return {name: highest[name] for name in highest if _is_pod_level(name)}
+
+
+def _is_pod_level(name: str) -> bool:
+    return name in DEFAULTS or name.startswith(HUGE_PAGES)
+
+
 def _is_infeasible(status: Fields) -> bool:
     """Return whether the node can never grant the resize. The first condition of the
     type counts.
@@ -119,13 +179,23 @@ def _is_sidecar(container: Fields) -> bool:
     return container.one_of("restartPolicy", RESTARTS, "") == "Always"
 
 
-def effective(spec: Fields, status: Fields | None = None) -> Effective:
+def effective(
+    spec: Fields, status: Fields | None = None, release: Release = DEFAULT_RELEASE
+) -> Effective:
     """Return the effective requests of a pod spec; for a pod with a node, with its status."""
-    read = container_requests if status is None else _as_status_says(status)
-    real = _formula(spec, read)
-    asked = _formula(spec, lambda container: _nonzero(read(container)))
+    if status is not None and release.version >= V1_37:
+        is_whole = release.has(POD_LEVEL_RESIZE)
+        real = _sums_that_status_says(spec, status, dict, is_whole=is_whole)
+        none: Sums = dict.fromkeys(DEFAULTS, 0)
+        asked = none | _sums_that_status_says(spec, status, _nonzero, is_whole=is_whole)
+    else:
+        read = container_requests if status is None else _as_status_says(status)
+        real = _formula(spec, read)
+        asked = _formula(spec, lambda container: _nonzero(read(container)))
     # The API has computed the pod-level requests from the spec alone.
     whole = _pod_level(spec, real if status is None else _formula(spec, container_requests))
+    if status is not None:
+        whole = _resized_whole(whole, status, release)
     real.update(whole)
     overhead = spec.exact("overhead")
     for sums in (real, asked):
@@ -151,7 +221,7 @@ def _pod_level(spec: Fields, containers: Sums) -> Sums:
     resources.only(("requests", "limits"))
     limits, requests = resources.exact("limits"), resources.exact("requests")
     for name in (*limits, *requests):
-        if name not in DEFAULTS and not name.startswith(HUGE_PAGES):
+        if not _is_pod_level(name):
             raise resources.child("requests").error(name, "is not a pod-level resource")
     # The API makes the containers' huge pages a pod-level limit.
     if limits or (requests and any(name.startswith(HUGE_PAGES) for name in containers)):

@@ -114,13 +114,15 @@ class RawCondition(Struct, omit_defaults=True):
 
 
 class PodStatus(Struct, frozen=True):
-    """A pod's phase, start time and container statuses."""
+    """A pod's phase, start time, container statuses, and what it has as a whole."""
 
     phase: str = ""
     startTime: str | None = None
     containerStatuses: Raw = NOTHING
     initContainerStatuses: Raw = NOTHING
     conditions: Raw = NOTHING
+    resources: Raw = NOTHING
+    allocatedResources: Raw = NOTHING
 
 
 NO_STATUS = PodStatus()

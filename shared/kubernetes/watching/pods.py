@@ -22,6 +22,7 @@ from shared.kubernetes.watching.resized_pods import resized
 from shared.kubernetes.watching.templates import Known, KnownLabels, Labels, Templates, raw_json
 from shared.model.columns import join, pack
 from shared.model.objects import PodSpec
+from shared.model.release import DEFAULT_RELEASE, Release
 from shared.ports.cluster import PodRef
 
 FINISHED = ("Succeeded", "Failed")
@@ -55,6 +56,7 @@ class Pods:
         groups: Groups,
         refusals: Refusals,
         written: Mapping[str, int] = MappingProxyType({}),
+        release: Release = DEFAULT_RELEASE,
     ) -> None:
         """`schedulers` are the spec.schedulerName values of our pods; empty = all. `written` has
         the revisions made by our own writes of conditions: pods at such a revision are left out.
@@ -62,7 +64,7 @@ class Pods:
         self._schedulers, self._groups, self._refusals = schedulers, groups, refusals
         self._written = written
         self._refused: dict[str, bool] = {}
-        self._templates = Templates()
+        self._templates = Templates(release)
         self._columns: dict[tuple[object, ...], _Column] = {}
         self._inside: dict[str, bool] = {}
         self._gone: list[str] = []

@@ -32,6 +32,8 @@ class Resized(msgspec.Struct, omit_defaults=True):
     containerStatuses: list[RawContainerStatus] = []
     initContainerStatuses: list[RawContainerStatus] = []
     conditions: list[RawCondition] = []
+    resources: msgspec.Raw = NOTHING
+    allocatedResources: msgspec.Raw = NOTHING
 
 
 _decode_statuses = msgspec.json.Decoder(list[RawContainerStatus]).decode
@@ -47,9 +49,21 @@ def resized(pod: RawPod) -> bytes:
     status, spec = pod.status, pod.spec
     mains = _other(status.containerStatuses, spec.containers)
     inits = _other(status.initContainerStatuses, spec.initContainers or ())
-    if not mains and not inits:
+    # Since 1.36 a pod with requests as a whole has what it gets as a whole; since 1.37 all may.
+    is_whole = status.resources is not NOTHING and (
+        spec.resources is not NOTHING or status.allocatedResources is not NOTHING
+    )
+    if not mains and not inits and not is_whole:
         return b""
-    return _encode(Resized(mains, inits, _pending(status)))
+    pending = _pending(status)
+    if pending:  # what the others have counts in place of what they ask for
+        mains, inits = (_all(status.containerStatuses), _all(status.initContainerStatuses))
+    whole = (status.resources, status.allocatedResources) if is_whole else ()
+    return _encode(Resized(mains, inits, pending, *whole))
+
+
+def _all(raw: msgspec.Raw) -> list[RawContainerStatus]:
+    return [] if raw is NOTHING else _decode_statuses(raw)
 
 
 def _other(raw: msgspec.Raw, containers: Sequence[RawContainer]) -> list[RawContainerStatus]:

@@ -23,6 +23,7 @@ from shared.kubernetes.objects.structs import NOTHING, PodMeta, RawPodSpec
 from shared.kubernetes.watching.lenient_pods import GROUPS, take_out
 from shared.model.objects import PodSpec
 from shared.model.pod_rules.default_spread import owner_of
+from shared.model.release import DEFAULT_RELEASE, Release
 from shared.scheduling.api.custom.plugin import metadata_read, shown
 
 LOOKUPS = 100_000
@@ -103,8 +104,9 @@ class Recent(Generic[Key, Value]):
 class Templates:
     """The distinct specs and labels met so far."""
 
-    def __init__(self) -> None:
-        """Start empty."""
+    def __init__(self, release: Release = DEFAULT_RELEASE) -> None:
+        """Start empty. `release`: the kube-scheduler that counts the requests of resized pods."""
+        self._release = release
         self._specs: Recent[tuple[bytes, Labels, Labels, bytes], Known] = Recent()
         self._reads = metadata_read()
         self._labels: Recent[bytes, KnownLabels] = Recent()
@@ -170,48 +172,48 @@ class Templates:
         values = msgspec.json.decode(key)
         self._numbers += 1
         try:
-            return Known(self._numbers, _template(values, labels, seen, status))
+            return Known(self._numbers, self._template(values, labels, seen, status))
         except WorldError as error:
             refused = (error.rejection.field, error.rejection.rule)
         amounts, inter_pod = _amounts_only(values), _inter_pod_only(values)
-        least = _readable(amounts, labels, seen, status)
+        least = self._readable(amounts, labels, seen, status)
         volumes = {"volumes": values["volumes"]} if "volumes" in values else {}
         for more in (inter_pod | volumes, inter_pod, volumes):
             try:
-                found = _template(amounts | more, labels, seen, status)
+                found = self._template(amounts | more, labels, seen, status)
                 return Known(self._numbers, found, refused)
             except WorldError:
                 continue
         return Known(self._numbers, least, refused)
 
+    def _template(
+        self,
+        values: dict[str, Any],
+        labels: dict[str, str],
+        seen: Labels,
+        status: dict[str, Any] | None,
+    ) -> Template:
+        spec = Fields("", "spec", values)
+        metadata = Fields("", "metadata", {"labels": labels})
+        has = None if status is None else Fields("", "status", status)
+        return template_of(metadata, spec, NO_CLASSES, None, seen, has, self._release)
 
-def _template(
-    values: dict[str, Any],
-    labels: dict[str, str],
-    seen: Labels,
-    status: dict[str, Any] | None,
-) -> Template:
-    spec = Fields("", "spec", values)
-    metadata = Fields("", "metadata", {"labels": labels})
-    has = None if status is None else Fields("", "status", status)
-    return template_of(metadata, spec, NO_CLASSES, None, seen, has)
-
-
-def _readable(
-    amounts: dict[str, Any],
-    labels: dict[str, str],
-    seen: Labels,
-    status: dict[str, Any] | None,
-) -> Template:
-    """Read a pod with all readable amounts; the others are removed from `values`."""
-    pod = {"spec": amounts, "status": status or {}}
-    while True:
-        try:
-            return _template(amounts, labels, seen, status)
-        except WorldError as error:
-            if not take_out(pod, error.rejection.field):
-                break
-    return Template(spec=PodSpec(scheduler=amounts.get("schedulerName") or "default-scheduler"))
+    def _readable(
+        self,
+        amounts: dict[str, Any],
+        labels: dict[str, str],
+        seen: Labels,
+        status: dict[str, Any] | None,
+    ) -> Template:
+        """Read a pod with all readable amounts; the others are removed from `values`."""
+        pod = {"spec": amounts, "status": status or {}}
+        while True:
+            try:
+                return self._template(amounts, labels, seen, status)
+            except WorldError as error:
+                if not take_out(pod, error.rejection.field):
+                    break
+        return Template(spec=PodSpec(scheduler=amounts.get("schedulerName") or "default-scheduler"))
 
 
 def _amounts_only(values: dict[str, Any]) -> dict[str, Any]:
