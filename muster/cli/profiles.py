@@ -16,7 +16,7 @@ from shared.model.cluster_event_kinds import KINDS, awaited
 from shared.model.objects import SpreadConstraint
 from shared.model.post_filter import LAST, NOWHERE
 from shared.model.profile import Configuration, CustomPlugin, Profile
-from shared.model.release import V1_35
+from shared.model.release import DEFAULT_OPTIONS, V1_35, ReleaseOptions
 from shared.model.world import World
 from shared.ports.bind_plugin import BindPlugin
 from shared.scheduling.api.custom.plugin import PLUGINS, registered
@@ -29,16 +29,18 @@ Options = dict[str, dict[str, Any]]
 """The options of each service that differ from their defaults."""
 
 
-def read_profiles(path: Path | None, names: Sequence[str] = ()) -> Configuration | None:
-    """Return the file's configuration, with the profiles of these names, or all. None without a
-    file. Raises WorldError, UsageFault.
+def read_profiles(
+    path: Path | None, names: Sequence[str] = (), release: ReleaseOptions = DEFAULT_OPTIONS
+) -> Configuration | None:
+    """Return the file's configuration, with the profiles of these names, or all, as a release reads
+    it. None without a file. Raises WorldError, UsageFault.
     """
     CALLED.clear()
     if path is None:
         for name in PLUGINS:
             raise UsageFault(f"--plugin: {name} needs a --config with a profile that enables it")
         return None
-    found = read_config(path)
+    found = read_config(path, release.release())
     CALLED[:] = found.extenders
     enabled = {one.name for profile in found.profiles for one in _plugins_of(profile)}
     for name in PLUGINS:

@@ -50,6 +50,7 @@ from shared.scheduling.plugins.resource_scores import (
 )
 from shared.scheduling.plugins.taint_toleration import TaintToleration
 from shared.scheduling.table.layout import ALLOC, F64, INFEASIBLE, PERCENT, ROOM, USED, Mask, Totals
+from shared.scheduling.table.selectors import matcher_of, sought
 
 if TYPE_CHECKING:
     from shared.scheduling.cycle.signature import Signature
@@ -132,6 +133,7 @@ class Plugins:
         self.needs_drivers = release.has(VOLUME_LIMIT_SCALING)
         scores_storage = release.has(STORAGE_CAPACITY_SCORING)
         self.storage_weight = profile.weight("VolumeBinding") if scores_storage else 0
+        self.sought = sought if release.version < V1_37 else matcher_of
         self.claims = place_in(release, profile.claims)
         self.fit = NodeResourcesFit(profile.ignored_resources, profile.ignored_groups)
         self.narrowings = narrowings(profile.names_nodes, profile.keeps_to_node)

@@ -39,11 +39,13 @@ def serve_extender(
     address = parse_address("--listen", listen)
     if plugins:
         load(plugins)
-    profiles = read_profiles(config)
+    followed = release.chosen(kubeconfig)
+    profiles = read_profiles(config, (), followed)
     if profiles is not None:
         _check(config, profiles)
     cluster = kube_cluster(kubeconfig, [NO_SCHEDULER])
-    chosen = with_release({}, release.chosen(kubeconfig))
+    cluster.release = followed.release()
+    chosen = with_release({}, followed)
     options: dict[str, Any] = with_profiles(chosen, profiles)
     options["ingest"] = {**options["ingest"], "schedulers": []}
     view = ClusterView(options, () if profiles is None else profiles.profiles)

@@ -75,12 +75,13 @@ class LiveOptions:
 
 def run_live(options: LiveOptions, output: str) -> None:
     """Schedule until stopped. Raises UsageFault, Fault."""
-    profiles = read_profiles(options.config, options.schedulers)
+    release = options.release.chosen(options.kubeconfig)
+    profiles = read_profiles(options.config, options.schedulers, release)
     names = scheduler_names(profiles, options.schedulers)
     election = election_of(options.leader_elect, profiles, names)
     cluster = kube_cluster(options.kubeconfig, names)
+    cluster.release = release.release()
     chosen = of_this_version(mesh_config(parse_settings(options.settings)))
-    release = options.release.chosen(options.kubeconfig)
     settings = with_profiles(with_release(chosen, release), profiles)
     config = kube_config(settings, names)
     folder = options.run_dir or DEFAULT_FOLDER

@@ -94,7 +94,7 @@ class Options:
         self.settings = parse_settings(settings)
         self.sim = sim_config(self.settings, choice.seed)
         self.run_dir, self.release = run_dir, release
-        self.config, self.profiles = config, read_profiles(config)
+        self.config, self.profiles = config, read_profiles(config, (), release)
         self.chosen: Chosen = load_world(words, choice)
         require_profiles(self.chosen.world, self.profiles)
         waits = binders_of(self.profiles, writes=False) or (

@@ -53,9 +53,9 @@ def print_scores(
     The plugins in `checked` are asked four times, in three processes. Raises WorldError; UsageFault
     where their answers differ; Fault if a plugin failed, or the cluster does not answer.
     """
+    what, case = _case(asked)
     chosen = release.chosen(asked.kubeconfig)
     profiles = None if config is None else read_config(config, chosen.release())
-    what, case = _case(asked)
     answer = score_case(case, what, profiles, chosen)
     if checked:
         second = score_case(case, what, profiles, chosen)

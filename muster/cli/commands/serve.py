@@ -67,9 +67,10 @@ def serve(what: Serving, metrics: tuple[str, int] | None, policy: SnapshotPolicy
     """Own the journals until SIGTERM or SIGINT. Raises UsageFault, Fault, BusUnavailable."""
     journals = chosen_journals(what.services, what.placements)
     address = parse_bus(what.bus)
-    profiles = read_profiles(what.config, what.schedulers)
+    release = what.release.chosen(what.kubeconfig)
+    profiles = read_profiles(what.config, what.schedulers, release)
     settings = of_this_version(mesh_config(parse_settings(what.settings)))
-    settings = with_release(settings, what.release.chosen(what.kubeconfig))
+    settings = with_release(settings, release)
     config = with_profiles(settings, profiles)
     names = scheduler_names(profiles, what.schedulers)
     kube = None
@@ -78,6 +79,7 @@ def serve(what: Serving, metrics: tuple[str, int] | None, policy: SnapshotPolicy
 
         election = election_of(what.leader_elect, profiles, names) if _outside(journals) else None
         kube = _Kube(what, names, election, address.identity)
+        kube.cluster.release = release.release()
     elif what.leader_elect:
         raise UsageFault("--leader-elect: requires --kubeconfig")
     if kube is None and profiles is not None and profiles.extenders:

@@ -123,8 +123,7 @@ class Rules:
         if sig.constraints:
             needs_all_keys = profile.needs_all_keys(sig.spec)
             self.spread = Spread(table, sig.spec, sig.constraints, needs_all_keys, sig.others)
-        weight = profile.hard_pod_affinity_weight
-        self.affinity = Affinity(table, sig.spec, weight, sig.others)
+        self.affinity = Affinity(table, sig)
         self.volumes = VolumeRules(table, sig.spec, sig.plugins, sig.others)
         self._filters = sig.plugins.inter_pod_plugins
         self._spread_weight = profile.weight(pod_topology_spread.NAME)

@@ -2,16 +2,16 @@
 
 It works both ways: existing pods refuse with their own anti-affinity, and attract or repel with
 their preferred terms; their required affinity attracts with weight 1. Namespace selectors are read
-differently in the pod's own terms and in those of existing pods (see selectors.sought).
+differently in the pod's own terms and in those of existing pods up to 1.36 (selectors.sought).
 """
 
 from collections.abc import Iterator
 from copy import copy
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from shared.model.objects import HOSTNAME, PodSpec
+from shared.model.objects import HOSTNAME
 from shared.model.pod_rules.rule_counts import (
     AFFINITY,
     ANTI_AFFINITY,
@@ -30,9 +30,10 @@ from shared.scheduling.table.counters import (
 )
 from shared.scheduling.table.domains import Domains
 from shared.scheduling.table.layout import I32, I64, Mask
-from shared.scheduling.table.other_shards import NO_OTHERS, OtherShards
-from shared.scheduling.table.selectors import sought
 from shared.scheduling.table.table import NodeTable
+
+if TYPE_CHECKING:
+    from shared.scheduling.cycle.signature import Signature
 
 NAME = "InterPodAffinity"
 NOT_AFFINE = "node(s) didn't match pod affinity rules"
@@ -105,16 +106,8 @@ def _elsewhere(one: RuleCount, domains: Domains) -> _Elsewhere:
 class Affinity:
     """The terms that concern one signature on the present nodes."""
 
-    def __init__(
-        self,
-        table: NodeTable,
-        spec: PodSpec,
-        hard_weight: int = 1,
-        others: OtherShards = NO_OTHERS,
-    ) -> None:
-        """`hard_weight`: the weight of an existing pod's required affinity. `others`: what the
-        terms count on other shards.
-        """
+    def __init__(self, table: NodeTable, sig: "Signature") -> None:
+        spec, others, sought = sig.spec, sig.others, sig.plugins.sought
         counters, known = table.counters, dict[str, Domains]()
 
         def domains(key: str) -> Domains:
@@ -137,7 +130,7 @@ class Affinity:
         self.affine: list[_Term] = []
         self.itself = False  # it may be the first pod of its own group
         if spec.pod_affinity:
-            wanted = affinity_counter(spec)
+            wanted = affinity_counter(sig)
             at = matching(wanted)
             self.affine = [
                 summed(term(one.topology_key, at), AFFINITY, number)
@@ -162,6 +155,8 @@ class Affinity:
             )
             for one in spec.pods_preferred
         ]
+        # That of an existing pod's required affinity.
+        hard_weight = sig.plugins.profile.hard_pod_affinity_weight
         for kind, weight in ((PREFERRED, 1), (AVOIDED, 1), (AFFINE, hard_weight)):
             if not weight:
                 continue

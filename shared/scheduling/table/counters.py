@@ -21,7 +21,6 @@ from shared.scheduling.table.selectors import (
     matcher_of,
     places_of,
     places_of_matcher,
-    sought,
 )
 from shared.scheduling.volumes.volume_uses import Use, Uses, VolumeUses, place_of
 
@@ -64,9 +63,9 @@ def read_by(sig: "Signature") -> list[Matching]:
         if one.selector or (one.hard and one.selector is not None)
     ]
     if spec.pod_affinity:
-        found.append(affinity_counter(spec))
+        found.append(affinity_counter(sig))
     terms = (*spec.pod_anti_affinity, *(one.term for one in spec.pods_preferred))
-    found += [Matching((sought(term, spec),)) for term in terms]
+    found += [Matching((sig.plugins.sought(term, spec),)) for term in terms]
     return list(dict.fromkeys(found))
 
 
@@ -79,10 +78,10 @@ def read_across_nodes(sig: "Signature") -> list[Counter]:
         spread_counter(spec, one.selector) for one in sig.constraints if one.hard and one.selector
     ]
     if spec.pod_affinity:
-        found.append(affinity_counter(spec))
+        found.append(affinity_counter(sig))
     for term in spec.pod_anti_affinity:
         if term.topology_key != HOSTNAME:
-            found.append(Matching((sought(term, spec),)))
+            found.append(Matching((sig.plugins.sought(term, spec),)))
             found.append(Owning(OPPOSED, term.topology_key, matcher_of(term, spec)))
     return list(dict.fromkeys(found))
 
@@ -92,9 +91,9 @@ def spread_counter(spec: PodSpec, selector: Selector) -> Matching:
     return Matching((Matcher(selector, (spec.namespace,)),), lasting=True)
 
 
-def affinity_counter(spec: PodSpec) -> Matching:
+def affinity_counter(sig: "Signature") -> Matching:
     """Return the counter of pods that all terms of required affinity select."""
-    return Matching(tuple(sought(term, spec) for term in spec.pod_affinity))
+    return Matching(tuple(sig.plugins.sought(term, sig.spec) for term in sig.spec.pod_affinity))
 
 
 def owned_by(spec: PodSpec) -> dict[Owning, int]:

@@ -96,8 +96,9 @@ def matcher_of(term: PodTerm, owner: PodSpec) -> Matcher:
 
 
 def sought(term: PodTerm, owner: PodSpec) -> Matcher:
-    """Return the matcher of a term of the pod to be placed. kube-scheduler also matches its
-    namespace selector with no labels: one that requires none selects pods of every namespace.
+    """Return the matcher of a term of the pod to be placed, as up to 1.36: kube-scheduler also
+    matches its namespace selector with no labels, so one that requires none selects pods of every
+    namespace.
     """
     if term.namespace_selector is not None and holds(term.namespace_selector, {}):
         return Matcher(term.selector, (), ())

@@ -101,3 +101,25 @@ def test_mounted_images_raise_the_maximum_since_1_37(version, score):
     asked["spec"]["containers"][0]["image"] = "other"
     found = answer(version, there, asked=asked)
     assert found["nodes"]["a"]["scores"]["ImageLocality"] == score
+
+
+def in_namespace(name, **labels):
+    return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": labels}}
+
+
+@pytest.mark.parametrize(("version", "feasible"), [(V1_36, False), (V1_37, True)])
+def test_a_namespace_selector_selects_by_labels_alone_since_1_37(version, feasible):
+    """Before, one that needs no label selected the pods of every namespace."""
+    there = pod("there", nodeName="a")
+    there["metadata"] |= {"namespace": "old", "labels": {"app": "x"}}
+    without = [{"key": "old", "operator": "DoesNotExist"}]
+    term = {
+        "topologyKey": "kubernetes.io/hostname",
+        "labelSelector": {"matchLabels": {"app": "x"}},
+        "namespaceSelector": {"matchExpressions": without},
+    }
+    rule = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+    namespaces = in_namespace("old", old="yes"), in_namespace("default")
+    host = node("a", labels={"kubernetes.io/hostname": "a"})
+    found = answer(version, host, *namespaces, there, asked=pod(affinity=rule))
+    assert found["nodes"]["a"]["feasible"] == feasible

@@ -10,6 +10,7 @@ from muster.cli.addresses.bus import parse_address
 from muster.cli.commands.extender import serve_extender
 from muster.cli.errors import UsageFault
 from muster.cli.extender_command import extender
+from muster.cli.release import AskedRelease
 from shared.extenders.values import CALLED
 from shared.scheduling.api.custom.plugin import PLUGINS
 
@@ -37,7 +38,7 @@ def refused(tmp_path: Path, config: str, plugins: list[Path]) -> str:
     path = tmp_path / "config.yaml"
     path.write_text(config, encoding="utf-8")
     with pytest.raises(UsageFault) as error:
-        serve_extender("kubeconfig", path, plugins, "1.35", "1")
+        serve_extender("kubeconfig", path, plugins, AskedRelease("1.35"), "1")
     return str(error.value).replace(str(path), "FILE")
 
 
@@ -52,7 +53,7 @@ def test_it_listens_on_loopback_unless_an_address_is_named():
 
 def test_a_kubeconfig_is_required():
     with pytest.raises(UsageFault, match="extender: name a --kubeconfig"):
-        serve_extender("", None, (), "1.35", "1")
+        serve_extender("", None, (), AskedRelease("1.35"), "1")
 
 
 def test_extenders_of_its_own_are_refused(tmp_path: Path):

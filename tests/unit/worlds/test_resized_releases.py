@@ -30,7 +30,9 @@ def told(name: str, has: str | None, granted: str | None = None) -> Object:
     return found
 
 
-def counted(version: str, spec: Object, status: Object, gates: dict[str, bool] | None = None):
+def counted(
+    version: str, spec: Object, status: Object, gates: dict[str, bool] | None = None
+) -> tuple[int, int]:
     fields = Fields("", "spec", spec), Fields("", "status", status)
     found = effective(*fields, release(version, gates or {}))
     return found.real.get("cpu", 0), found.nonzero["cpu"]
