@@ -2,10 +2,11 @@
 
 For each resource: max(containers + sidecars, each init container + the sidecars before it) +
 overhead; sums are exact and rounded up once. Pod-level requests replace cpu, memory and huge pages;
-where there are pod-level limits, the API fills in missing requests. For scoring only, a container
-without a cpu or memory request counts 100m and 200Mi (an explicit "0" stays 0). For pods on a node
-this does not apply to pod-level requests; for the scored pod it always applies and its pod-level
-requests are ignored, as kube-scheduler 1.35's LeastAllocated does.
+where there are pod-level limits, the API fills in missing requests, since 1.37 also where there are
+requests. For scoring only, a container without a cpu or memory request counts 100m and 200Mi (an
+explicit "0" stays 0). For pods on a node this does not apply to pod-level requests; for the scored
+pod it always applies and its pod-level requests are ignored, as kube-scheduler's LeastAllocated
+does.
 
 Running containers may be resized in place (KEP-1287): the maximum of requested, allocated and
 actual amounts counts for each resource. A resize that the node can never grant does not count. Up
@@ -193,7 +194,8 @@ def effective(
         real = _formula(spec, read)
         asked = _formula(spec, lambda container: _nonzero(read(container)))
     # The API has computed the pod-level requests from the spec alone.
-    whole = _pod_level(spec, real if status is None else _formula(spec, container_requests))
+    alone = real if status is None else _formula(spec, container_requests)
+    whole = _pod_level(spec, alone, release)
     if status is not None:
         whole = _resized_whole(whole, status, release)
     real.update(whole)
@@ -215,7 +217,7 @@ def _cut(sums: Sums) -> Amounts:
     return {name: min(quantities.rounded(sums[name]), quantities.INT64_MAX) for name in sums}
 
 
-def _pod_level(spec: Fields, containers: Sums) -> Sums:
+def _pod_level(spec: Fields, containers: Sums, release: Release) -> Sums:
     """Return the pod-level requests with the API's defaults; empty where the pod has none."""
     resources = spec.child("resources")
     resources.only(("requests", "limits"))
@@ -223,8 +225,10 @@ def _pod_level(spec: Fields, containers: Sums) -> Sums:
     for name in (*limits, *requests):
         if not _is_pod_level(name):
             raise resources.child("requests").error(name, "is not a pod-level resource")
-    # The API makes the containers' huge pages a pod-level limit.
-    if limits or (requests and any(name.startswith(HUGE_PAGES) for name in containers)):
+    # The API makes the containers' huge pages a pod-level limit, and completes requests where there
+    # are limits, since 1.37 in any case.
+    has_pages = any(name.startswith(HUGE_PAGES) for name in containers)
+    if limits or (requests and (has_pages or release.version >= V1_37)):
         given = {name: containers[name] for name in DEFAULTS if name in containers}
         requests = limits | given | requests
     return requests

@@ -105,3 +105,11 @@ def test_a_whole_pod_gets_what_its_spec_does_not_name_since_1_37():
         for version in (V1_36, V1_37)
     ]
     assert found == [0, 7]
+
+
+@pytest.mark.parametrize(("version", "cores"), [(V1_36, 3), (V1_37, 1)])
+def test_requests_of_a_whole_pod_are_completed_from_its_containers_since_1_37(version, cores):
+    memory = {"requests": {"memory": "1Gi"}}
+    spec = {"containers": [container("a", "1")], "resources": memory}
+    status = {"containerStatuses": [told("a", "3", "3")]}
+    assert counted(version, spec, status)[0] == 1_000 * cores
