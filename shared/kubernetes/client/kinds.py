@@ -132,7 +132,10 @@ OTHER_KINDS = (
         *("CSINode", STORAGE, "csinodes", volume_objects.csi_node),
         *("spec.drivers", "metadata.annotations"),
     ),
-    _kind("CSIDriver", STORAGE, "csidrivers", volume_objects.csi_driver, "spec.storageCapacity"),
+    _kind(
+        *("CSIDriver", STORAGE, "csidrivers", volume_objects.csi_driver),
+        *("spec.storageCapacity", "spec.preventPodSchedulingIfMissing"),
+    ),
     _kind(
         *("CSIStorageCapacity", STORAGE, "csistoragecapacities", volume_objects.csi_capacity),
         *("storageClassName", "nodeTopology", "capacity", "maximumVolumeSize"),

@@ -149,8 +149,14 @@ WHOLE: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
         },
     ),
     "csidrivers": (
-        {"spec": {"storageCapacity": True, "podInfoOnMount": 7}},
-        {"storage_capacity": True},
+        {
+            "spec": {
+                "storageCapacity": True,
+                "preventPodSchedulingIfMissing": True,
+                "podInfoOnMount": 7,
+            }
+        },
+        {"storage_capacity": True, "is_needed": True},
     ),
     "csistoragecapacities": (
         {

@@ -36,3 +36,9 @@ def test_images_count_under_all_their_names_and_the_node_is_the_same_in_any_orde
     assert found.images == packed([("app:1", 7), ("app@sha256:00", 7), ("odd:1", 0)])
     assert found == parsed(status={"images": [odd, one]})
     assert parsed(status={"images": []}) == parsed()
+
+
+def test_declared_features_are_read_in_order_and_once():
+    found = parsed(status={"declaredFeatures": ["B", "A", "B"]})
+    assert found.features == ("A", "B")
+    assert parsed().features == ()

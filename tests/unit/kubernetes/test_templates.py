@@ -8,7 +8,13 @@ import pytest
 from shared.kubernetes.objects.structs import RawPodSpec
 from shared.kubernetes.watching import templates as spec_templates
 from shared.kubernetes.watching.templates import Known, Recent, Templates
-from shared.model.objects import GPU, GpuRequest, HostPort
+from shared.model.objects import (
+    GPU,
+    RESTART_ALL_CONTAINERS,
+    USER_NAMESPACES_ON_HOST_NETWORK,
+    GpuRequest,
+    HostPort,
+)
 
 GI = 1 << 30
 ASKS = {"cpu": 2000, "memory": GI}
@@ -17,6 +23,7 @@ MAIN: dict[str, Any] = {
     "resources": {"requests": {"cpu": "2", "memory": "1Gi"}},
     "ports": [{"containerPort": 80, "hostPort": 80}],
 }
+RESTART = {"action": "RestartAllContainers"}
 HTTP = HostPort(80, "TCP", "0.0.0.0")
 
 
@@ -153,3 +160,18 @@ def test_rules_about_other_pods_stay_where_a_container_cannot_be_read():
     found = known(containers=[asks(new=1)], affinity=away)
     assert found.refused is not None
     assert len(found.template.spec.pod_anti_affinity) == 1
+
+
+@pytest.mark.parametrize(
+    ("spec", "features"),
+    [
+        ({"containers": [MAIN | {"restartPolicyRules": [RESTART]}]}, (RESTART_ALL_CONTAINERS,)),
+        ({"containers": [MAIN], "hostNetwork": True}, ()),
+        (
+            {"containers": [MAIN], "hostNetwork": True, "hostUsers": False},
+            (USER_NAMESPACES_ON_HOST_NETWORK,),
+        ),
+    ],
+)
+def test_features_that_a_pod_needs_are_read(spec, features):
+    assert known(**spec).template.spec.features == features

@@ -2,10 +2,13 @@
 
 from typing import Any
 
+import msgspec
 import pytest
 
 from shared.kubernetes.objects.fields import Fields
 from shared.kubernetes.objects.requests import effective
+from shared.kubernetes.objects.structs import RawPod
+from shared.kubernetes.watching.resized_pods import resized
 from shared.model.release import POD_LEVEL_RESIZE, VERSIONS, release
 
 V1_35, V1_36, V1_37 = VERSIONS
@@ -113,3 +116,27 @@ def test_requests_of_a_whole_pod_are_completed_from_its_containers_since_1_37(ve
     spec = {"containers": [container("a", "1")], "resources": memory}
     status = {"containerStatuses": [told("a", "3", "3")]}
     assert counted(version, spec, status)[0] == 1_000 * cores
+
+
+def resized_status(spec: Object, status: Object) -> Object:
+    pod = msgspec.json.encode({"metadata": {}, "spec": spec, "status": status})
+    found = resized(msgspec.json.decode(pod, type=RawPod))
+    read: Object = msgspec.json.decode(found) if found else {}
+    return read
+
+
+def test_what_a_pod_has_as_a_whole_is_read_of_a_live_pod():
+    plain = {"containers": [container("a", "1")]}
+    assert resized_status(plain, {"resources": cpu("2")}) == {}
+    assert resized_status(plain, GRANTED) == GRANTED
+    assert resized_status(WHOLE, {"resources": cpu("2")}) == {"resources": cpu("2")}
+
+
+def test_all_statuses_of_a_pod_are_read_whose_resize_cannot_be_granted():
+    spec = {"containers": [container("a", "3"), container("b", "1")]}
+    statuses = [told("a", "3", "3"), told("b", "2", "2")]
+    found = resized_status(spec, {"containerStatuses": statuses, "conditions": INFEASIBLE})
+    assert found["containerStatuses"] == statuses
+    assert resized_status(spec, {"containerStatuses": statuses}) == {
+        "containerStatuses": statuses[1:]
+    }
