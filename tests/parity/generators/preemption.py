@@ -156,11 +156,11 @@ def differences(case: Object, ours: compare.Answer, theirs: compare.Answer) -> l
                 found.append(f"{mine['name']}: ours {one}, theirs {two}")
             continue
         assert one.keys() == two.keys() - {"patches"}, f"{[*one]} {[*two]}"
-        found += [
-            f"{mine['name']} {key}: ours {one[key]}, theirs {two[key]}"
-            for key in ("candidates", "message")
-            if one[key] != two[key]
-        ]
+        # Since 1.37 the message names the chosen node, which of equal ones may be another.
+        told = two["message"].replace(f"node {two['best']}, ", f"node {one['best']}, ")
+        for key, other_value in (("candidates", two["candidates"]), ("message", told)):
+            if one[key] != other_value:
+                found.append(f"{mine['name']} {key}: ours {one[key]}, theirs {two[key]}")
         if one["best"] == two["best"]:
             if one["evicted"] != two["evicted"]:
                 found.append(f"{mine['name']}: {one['evicted']} go, {two['evicted']} do")

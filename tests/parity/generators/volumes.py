@@ -69,7 +69,7 @@ class _Case:
         self.objects += [self.volume() for _ in range(draw.choice((0, 3, 7, 12)))]
         for number in range(draw.choice((1, 3, 6, 9))):
             self.claim(f"c{number}", draw.choice(NAMESPACES))
-        self.objects += [self.capacity() for _ in range(draw.choice((0, 1, 3)))]
+        self.objects += _distinct([self.capacity() for _ in range(draw.choice((0, 1, 3)))])
         self.objects += [self.attachment() for _ in range(draw.choice((0, 0, 2, 6)))]
         if self.preempt:
             self.objects += [_priority("low", -5), _priority("high", 100)]
@@ -140,6 +140,8 @@ class _Case:
         for key in ("capacity", "maximumVolumeSize"):
             if draw.random() < 0.6:
                 made[key] = f"{draw.choice((10, 100, 500))}Gi"
+        if "maximumVolumeSize" in made:  # without a capacity kube-scheduler 1.37 ends
+            made.setdefault("capacity", "500Gi")
         return made
 
     def attachment(self) -> Object:
@@ -383,6 +385,20 @@ def _of(kind: str, metadata: Object, **fields: Any) -> Object:
 def _priority(name: str, value: int) -> Object:
     made = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "value": value}
     return {**made, "metadata": {"name": name}}
+
+
+def _distinct(rooms: list[Object]) -> list[Object]:
+    """Return the storage capacities, all equally large if a node may reach several: of those that
+    are enough kube-scheduler scores any.
+    """
+    topologies = [one["nodeTopology"] for one in rooms if "nodeTopology" in one]
+    zones = [one.get("matchLabels", {}).get(ZONE) for one in topologies]
+    if None in zones or len({*zones}) < len(zones):
+        sizes = [one["capacity"] for one in rooms if "capacity" in one]
+        for one in rooms:
+            if "capacity" in one:
+                one["capacity"] = sizes[0]
+    return rooms
 
 
 def _in(key: str, *values: str) -> Object:

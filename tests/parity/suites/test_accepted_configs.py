@@ -9,8 +9,9 @@ import pytest
 from shared.configuration.scheduler_config import config_of
 from shared.kubernetes.objects.errors import WorldError
 from shared.kubernetes.objects.fields import Fields
+from shared.model.release import V1_35, VERSIONS, release
 from tests.parity.generators.configs import SCORES
-from tests.parity.oracle.client import Oracle
+from tests.parity.oracle.client import Oracle, require_oracle
 
 Object = dict[str, Any]
 
@@ -460,9 +461,31 @@ CASES: dict[str, tuple[Object, str]] = {
 }
 
 
-def _our_error(config: Object) -> str:
+OF_RELEASES: dict[str, Object] = {
+    "shape of volumes": args("VolumeBinding", shape=[WIDE_OPEN]),
+    "no shape of volumes": args("VolumeBinding", shape=[]),
+    "binding timeout": args("DynamicResources", bindingTimeout="2s"),
+    "short binding timeout": args("DynamicResources", bindingTimeout="500ms"),
+    **{
+        f"{name} at {point}": plugins(**{point: on(name)})
+        for point, name in (
+            *(("preFilter", "NodeName"), ("preFilter", "TaintToleration")),
+            *(("filter", "NodeDeclaredFeatures"), ("multiPoint", "NodeDeclaredFeatures")),
+            *(("filter", "DeferredPodScheduling"), ("multiPoint", "DeferredPodScheduling")),
+            *(("multiPoint", "PodGroupPodsCount"), ("placementScore", "PodGroupPodsCount")),
+            *(("reserve", "GangScheduling"), ("permit", "GangScheduling")),
+            *(("placementScore", "NodeResourcesFit"), ("placementScore", "ImageLocality")),
+            ("placementGenerate", "TopologyPlacementGenerator"),
+            *(("podGroupPostFilter", "DefaultPreemption"), ("podGroupPostFilter", "NodeName")),
+        )
+    },
+}
+"""What releases differ about."""
+
+
+def _our_error(config: Object, version: str = V1_35) -> str:
     try:
-        config_of(Fields.root("file", config))
+        config_of(Fields.root("file", config), release(version, {}))
     except WorldError as error:
         return str(error)
     return ""
@@ -477,3 +500,19 @@ def test_configurations_are_accepted_or_refused_as_by_kube_scheduler(name: str, 
     assert bool(ours) == (expected != TAKEN), f"we say {ours!r}"
     if expected != REFUSED:
         assert ("not supported" in ours) == (expected == NOT_SUPPORTED), f"we say {ours!r}"
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_each_release_accepts_what_its_own_kube_scheduler_accepts(version: str):
+    usual = {name: one for name, (one, told) in CASES.items() if told in (TAKEN, REFUSED)}
+    asked, wrong, refused = usual | OF_RELEASES, [], 0
+    require_oracle(version)
+    with Oracle(version) as oracle:
+        cases = [{"objects": [NODE], "pods": [], "config": one} for one in asked.values()]
+        for name, answer in zip(asked, oracle.ask_all(cases), strict=True):
+            theirs, ours = answer.get("error", ""), _our_error(asked[name], version)
+            refused += bool(theirs)
+            if bool(theirs) != bool(ours):
+                wrong.append(f"{name}: kube-scheduler says {theirs!r}, we say {ours!r}")
+    assert wrong == []
+    assert 0 < refused < len(asked)

@@ -14,7 +14,7 @@ from tests.parity.comparison.muster_answer import our_answer
 from tests.parity.comparison.tally import MESSAGES, SCORED, Tally
 from tests.parity.generators.cases import ASSIGNED_MAX, FEATURES, NODES_MAX, PENDING_MAX, case
 from tests.parity.generators.kinds import IN_CI, PLAIN
-from tests.parity.planted import configs, images, rare_fields, volumes
+from tests.parity.planted import configs, images, newer_fields, rare_fields, volumes
 from tests.parity.planted.patching import planted
 from tests.parity.planted.plugins import BUGS
 from tests.simulation.planted import ROOT, Bug
@@ -113,7 +113,7 @@ def test_planted_changes_are_taken_back():
 def test_every_plugin_that_a_case_can_reach_has_a_change():
     modules = {path.stem for path in (ROOT / "shared" / "scheduling" / "plugins").glob("[a-z]*.py")}
     # Devices by model are Muster's own: kube-scheduler has nothing to compare them with.
-    others = (configs, images, volumes, rare_fields)
+    others = (configs, images, volumes, rare_fields, newer_fields)
     every = (*BUGS, *(bug for one in others for bug in one.BUGS))
     changed = {bug.module.rpartition(".")[2] for bug in every}
     assert modules - changed == {"gpu_devices"}
