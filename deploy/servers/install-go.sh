@@ -44,7 +44,7 @@ esac
 [ "$name" = prometheus ] && flags=(-tags remove_all_sd)
 ldflags="-s -w"
 case "$name" in
-kubernetes*)
+kubernetes-*)
   # A release build says its version; a server that does not is refused by some clients.
   version="$(sed -n 's/^.*\bk8s.io\/kubernetes \(v[0-9.]*\).*/\1/p' "$module/go.mod")"
   IFS=. read -r major minor _ <<<"${version#v}"

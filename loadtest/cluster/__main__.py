@@ -16,7 +16,7 @@ from rich.console import Console
 from rich.table import Table
 
 from loadtest.cluster.batching import batching
-from loadtest.cluster.contestants import BARE, BATCHING, CONTESTANTS, SINGLE
+from loadtest.cluster.contestants import BARE, BATCHING, CONTESTANTS, OPTIONS, SINGLE
 from loadtest.cluster.lists import lists
 from loadtest.cluster.measure import Figures, Sizes
 from loadtest.cluster.shapes import SHAPES, shapes
@@ -90,8 +90,8 @@ def bench(
         _refuse(f"--only: must be one of {', '.join(known)}")
     if set(shape) - {one.name for one in SHAPES}:
         _refuse(f"--shape: must be one of {', '.join(one.name for one in SHAPES)}")
-    if missing_parts():
-        _refuse(f"no {', '.join(missing_parts())}: run '{INSTALL_COMMAND}'")
+    if missing_parts(OPTIONS.version):
+        _refuse(f"no {', '.join(missing_parts(OPTIONS.version))}: run '{INSTALL_COMMAND}'")
     sizes = Sizes(nodes, pods, bound, seconds, tuple(only), shapes=tuple(shape))
     console = Console(stderr=True)
     rows: list[dict[str, Any]] = []

@@ -16,14 +16,16 @@ from muster.flood.targets.kube import each
 from shared.kubernetes.client.client import ApiError
 from shared.kubernetes.objects.structs import Meta
 from shared.kubernetes.writing.bodies import binding
+from shared.model.release import V1_35
 from shared.ports.cluster import BindRequest
 from tests.support.kube_options import LOAD_TEST
 from tests.support.kube_server import KubeServers
 from tests.support.server_process import ServerProcess
 
 BARE, BARE_WIDTHS = "bare", (8, 32, 128)
-# Only defaults: alpha features would cost kube-scheduler time.
-OPTIONS = replace(LOAD_TEST, feature_gates=(), runtime_config=())
+# Only defaults: alpha features would cost kube-scheduler time. The figures of performance.md are
+# of this release.
+OPTIONS = replace(LOAD_TEST, version=V1_35, feature_gates=(), runtime_config=())
 
 
 @contextmanager

@@ -5,6 +5,7 @@ from contextlib import ExitStack
 
 import pytest
 
+from shared.model.release import V1_37
 from tests.live.support.case import Case
 from tests.support.etcd_history import EtcdHistory
 from tests.support.kube_credentials import User
@@ -15,19 +16,19 @@ from tests.support.required_tools import require_tool
 NewCluster = Callable[..., KubeServers]
 
 
-def require_kube() -> None:
+def require_kube(version: str = V1_37) -> None:
     """Skip, or fail in CI, where the servers are not built; the message names the missing ones."""
-    missing = missing_parts()
+    missing = missing_parts(version)
     require_tool(", ".join(missing) or "kube-apiserver", INSTALL_COMMAND, found=not missing)
 
 
 @pytest.fixture(scope="module")
 def new_cluster() -> Iterator[NewCluster]:
     """`new_cluster(KubeOptions(...), users=[...])`: running servers that end with the module."""
-    require_kube()
     with ExitStack() as stack:
 
         def start(options: KubeOptions | None = None, *, users: Sequence[User] = ()) -> KubeServers:
+            require_kube((options or KubeOptions()).version)
             return stack.enter_context(KubeServers(options, users=users))
 
         yield start

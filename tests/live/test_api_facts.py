@@ -1,4 +1,4 @@
-"""Assumptions of the product about Kubernetes 1.35, checked on a real API server."""
+"""Assumptions of the product about Kubernetes, checked on a real API server."""
 
 from typing import Any
 
@@ -84,23 +84,6 @@ def test_a_pod_that_is_being_deleted_is_refused(cluster: KubeServers):
 
 def test_a_missing_pod_is_not_found(cluster: KubeServers):
     assert bind(cluster, "never-made").status == 404
-
-
-def test_workloads_are_served_as_v1alpha1_and_nothing_newer(cluster: KubeServers):
-    group = cluster.api.get("/apis/scheduling.k8s.io").ok()
-    assert [version["version"] for version in group["versions"]] == ["v1", "v1alpha1"]
-    gang = {"name": "workers", "policy": {"gang": {"minCount": 3}}}
-    workload = {
-        "apiVersion": "scheduling.k8s.io/v1alpha1",
-        "kind": "Workload",
-        "metadata": {"name": "training"},
-        "spec": {"podGroups": [gang]},
-    }
-    workloads = "/apis/scheduling.k8s.io/v1alpha1/namespaces/default/workloads"
-    assert cluster.api.create(workloads, workload).ok()["spec"]["podGroups"] == [gang]
-    reference = {"name": "training", "podGroup": "workers"}
-    member = cluster.api.create(PODS, pod("member", workloadRef=reference)).ok()
-    assert member["spec"]["workloadRef"] == reference
 
 
 COLLECTIONS = {

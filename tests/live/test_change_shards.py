@@ -13,6 +13,7 @@ from threading import Event, Thread
 
 import pytest
 
+from shared.model.release import V1_35
 from tests.live.checker import journals
 from tests.live.checker.check import Verdict
 from tests.live.conftest import NewCluster
@@ -56,7 +57,7 @@ SEED = 5
 
 @pytest.fixture(scope="module")
 def servers(new_cluster: NewCluster) -> KubeServers:
-    servers = new_cluster(KubeOptions(storage_json=True))
+    servers = new_cluster(KubeOptions(version=V1_35, storage_json=True))
     create_nodes(servers.api, [f"node-{number:03}" for number in range(NODES)], cpu=CPU)
     return servers
 

@@ -2,11 +2,11 @@
 
 import pytest
 
+from shared.model.release import V1_35
 from tests.live.conftest import NewCluster
 from tests.live.support.case import Case
 from tests.live.support.objects import PODS, create_nodes, muster_run, nodes_of, pod, until
-from tests.live.test_pending_pods import REF, messages, workload
-from tests.live.test_scheduling import WORKLOADS
+from tests.live.test_pending_pods import REF, WORKLOADS, messages, workload
 from tests.live.test_volumes import claim, phase, storage_class, volume
 from tests.support.kube_options import KubeOptions
 from tests.support.kube_server import KubeServers
@@ -23,7 +23,7 @@ def placements(request: pytest.FixtureRequest) -> str:
 @pytest.fixture(scope="module")
 def servers(new_cluster: NewCluster, placements: str) -> KubeServers:
     """A cluster for each number of shards."""
-    return new_cluster(KubeOptions(storage_json=True))
+    return new_cluster(KubeOptions(version=V1_35, storage_json=True))
 
 
 def test_all_members_get_volumes_or_none(

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from shared.model.release import V1_35
 from tests.live.checker import journals
 from tests.live.conftest import NewCluster
 from tests.live.support.case import Case
@@ -40,7 +41,7 @@ TIMED_OUT = f"gang default/team/all timed out after 3 s: 2 of 3 members have a n
 
 @pytest.fixture(scope="module")
 def servers(new_cluster: NewCluster) -> KubeServers:
-    servers = new_cluster(KubeOptions(storage_json=True))
+    servers = new_cluster(KubeOptions(version=V1_35, storage_json=True))
     create_nodes(servers.api, ["node-a", "node-b"], cpu=2)
     return servers
 

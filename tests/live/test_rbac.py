@@ -10,6 +10,7 @@ import logging
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass
+from functools import cache
 from itertools import count
 from typing import Any, cast
 
@@ -21,17 +22,20 @@ from shared.events.observed import BudgetsSeen, GangsSeen, NodesSeen, ObjectsSee
 from shared.kubernetes.client.access import missing_permissions
 from shared.kubernetes.client.client import ApiError, KubeClient
 from shared.kubernetes.client.credentials import Credentials
+from shared.kubernetes.client.discovery import POD_GROUPS, WORKLOADS
 from shared.kubernetes.client.kinds import OTHER_KINDS, Kind
 from shared.kubernetes.client.lease import Elector
 from shared.kubernetes.cluster import KubeCluster
 from shared.kubernetes.writing import events as kube_events
 from shared.model.api_outcome import Answer
 from shared.model.election import Election
+from shared.model.release import V1_35, V1_37
 from shared.model.volumes import Choice
-from shared.ports.cluster import BindRequest, PodRef, VolumeRequest, Watched
+from shared.ports.cluster import BindRequest, GroupCondition, PodRef, VolumeRequest, Watched
 from tests.live.conftest import NewCluster
 from tests.live.support.objects import LEASES, PATIENCE_S, PODS, ROOT, muster_run, node, pod, until
 from tests.live.support.other_objects import create
+from tests.live.test_releases import create_group
 from tests.support.kube_credentials import MUSTER, User
 from tests.support.kube_options import KubeOptions
 from tests.support.kube_server import KubeServers
@@ -41,7 +45,7 @@ RBAC = ROOT / "deploy" / "rbac.yaml"
 ROLES = "/apis/rbac.authorization.k8s.io/v1"
 BUDGETS = "/apis/policy/v1/namespaces/default/poddisruptionbudgets"
 ELECTION = Election("muster", retry_s=0.1)
-WORKLOADS = "/apis/scheduling.k8s.io/v1alpha1/namespaces/default/workloads"
+POD_GROUP_PATH = "/apis/scheduling.k8s.io/v1beta1/namespaces/default/podgroups"
 SEEN_S, UNSEEN_S, TRIES = PATIENCE_S, 1.5, 20
 STORAGE = [
     kind
@@ -82,9 +86,25 @@ USERS = {name: User(f"without-{name.replace(' ', '-').replace('/', '-')}") for n
 
 
 @pytest.fixture(scope="module")
-def servers(new_cluster: NewCluster) -> KubeServers:
+def servers_of(new_cluster: NewCluster) -> Callable[[str], KubeServers]:
+    """Return a function from a release to its servers."""
+    return cache(lambda version: with_users(new_cluster, version))
+
+
+@pytest.fixture(scope="module")
+def servers(servers_of: Callable[[str], KubeServers]) -> KubeServers:
+    return servers_of(V1_37)
+
+
+def release_of(name: str) -> str:
+    """Return the release that asks for a permission: groups were parts of workloads once."""
+    return V1_35 if "workloads" in name else V1_37
+
+
+def with_users(new_cluster: NewCluster, version: str) -> KubeServers:
     """Start servers with a user for every verb that has all other verbs."""
-    servers = new_cluster(KubeOptions(authorization_mode="RBAC"), users=list(USERS.values()))
+    options = KubeOptions(version=version, authorization_mode="RBAC")
+    servers = new_cluster(options, users=list(USERS.values()))
     servers.kubectl("apply", "-f", str(RBAC))
     for name, user in USERS.items():
         give(servers, "ClusterRole", ROLES, user, without(name, WHOLE))
@@ -188,10 +208,7 @@ def protect(world: World) -> None:
 
 
 def group(world: World) -> None:
-    meta = {"metadata": {"name": f"group-{next(numbers)}"}, "kind": "Workload"}
-    gang = {"name": "workers", "policy": {"gang": {"minCount": 3}}}
-    body = {**meta, "apiVersion": "scheduling.k8s.io/v1alpha1", "spec": {"podGroups": [gang]}}
-    world.servers.api.create(WORKLOADS, body).ok()
+    create_group(world.servers, f"group-{next(numbers)}", 3)
 
 
 def other(kind: Kind) -> Callable[[World], object]:
@@ -243,6 +260,15 @@ async def give_node(world: World, _limit_s: float) -> bool:
     return await world.cluster.bind_volumes([VolumeRequest(choice, "node-a")]) == [Answer.DONE]
 
 
+async def show_group(world: World, limit_s: float) -> bool:
+    await lists("gangs")(world, limit_s)
+    name = f"group-{next(numbers)}"
+    create_group(world.servers, name, 3)
+    await world.cluster.show_groups([GroupCondition("default", name, "why")])
+    group = world.servers.api.get(f"{POD_GROUP_PATH}/{name}").ok()
+    return bool(group.get("status", {}).get("conditions"))
+
+
 def leads(is_there: bool) -> Scenario:
     async def scenario(world: World, limit_s: float) -> bool:
         world.servers.api.request("DELETE", f"{LEASES}/muster")
@@ -285,10 +311,12 @@ SCENARIOS: dict[str, Scenario] = {
     "list nodes": lists("nodes"),
     "list poddisruptionbudgets.policy": lists("budgets"),
     "list workloads.scheduling.k8s.io": lists("gangs"),
+    "list podgroups.scheduling.k8s.io": lists("gangs"),
     "watch pods": sees(PodsSeen, World.pod),
     "watch nodes": sees(NodesSeen, label),
     "watch poddisruptionbudgets.policy": sees(BudgetsSeen, protect),
     "watch workloads.scheduling.k8s.io": sees(GangsSeen, group),
+    "watch podgroups.scheduling.k8s.io": sees(GangsSeen, group),
     **{f"list {full_name(kind)}": lists("objects") for kind in OTHER_KINDS},
     **{f"watch {full_name(kind)}": sees(ObjectsSeen, other(kind)) for kind in OTHER_KINDS},
     "get namespaces": identity,
@@ -298,6 +326,8 @@ SCENARIOS: dict[str, Scenario] = {
     "patch pods/status": touch,
     **{f"{verb} persistentvolumes": give_claim for verb in ("get", "patch")},
     **{f"{verb} persistentvolumeclaims": give_node for verb in ("get", "patch")},
+    "get podgroups.scheduling.k8s.io": show_group,
+    "patch podgroups/status.scheduling.k8s.io": show_group,
     "create leases.coordination.k8s.io": leads(is_there=False),
     "get leases.coordination.k8s.io": leads(is_there=True),
     "update leases.coordination.k8s.io": leads(is_there=True),
@@ -312,23 +342,31 @@ def at_once(monkeypatch):
     monkeypatch.setattr(kube_events, "SERIES_S", 0.0)
 
 
+async def missing(world: World) -> list[str]:
+    groups = WORKLOADS if world.servers.options.version == V1_35 else POD_GROUPS
+    return await missing_permissions(world.cluster.client, groups, ELECTION)
+
+
 def test_every_verb_has_its_scenario():
     assert set(SCENARIOS) == set(RULES)
 
 
 @pytest.mark.parametrize("name", SCENARIOS)
-async def test_with_the_whole_role_it_works(servers: KubeServers, name: str):
-    async with world_of(servers, MUSTER) as world:
+async def test_with_the_whole_role_it_works(servers_of: Callable[[str], KubeServers], name: str):
+    async with world_of(servers_of(release_of(name)), MUSTER) as world:
         assert await SCENARIOS[name](world, SEEN_S)
 
 
 @pytest.mark.parametrize("name", SCENARIOS)
-async def test_a_role_without_one_verb_fails_and_names_it(servers: KubeServers, name: str, caplog):
+async def test_a_role_without_one_verb_fails_and_names_it(
+    servers_of: Callable[[str], KubeServers], name: str, caplog
+):
     verb, _, resource = name.partition(" ")
     words = f'cannot {verb} resource "{resource.partition(".")[0]}"'
     said = ""
+    servers = servers_of(release_of(name))
     async with world_of(servers, USERS[name]) as world:
-        assert await missing_permissions(world.cluster.client, election=ELECTION) == [name]
+        assert await missing(world) == [name]
         with caplog.at_level(logging.INFO, logger="muster.kube"):
             # On a slow machine the server may not have answered when the first try is over.
             for _ in range(TRIES):
@@ -343,7 +381,7 @@ async def test_a_role_without_one_verb_fails_and_names_it(servers: KubeServers, 
 
 async def test_the_whole_role_lacks_nothing(servers: KubeServers):
     async with world_of(servers, MUSTER) as world:
-        assert await missing_permissions(world.cluster.client, election=ELECTION) == []
+        assert await missing(world) == []
 
 
 @pytest.mark.parametrize("name", ["get namespaces", "update leases.coordination.k8s.io"])

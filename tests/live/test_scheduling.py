@@ -1,6 +1,5 @@
-"""What a user of kube-scheduler expects of a scheduler: preemption, gates, gangs."""
+"""What a user of kube-scheduler expects of a scheduler: preemption, gates."""
 
-import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -23,7 +22,6 @@ from tests.support.kube_server import KubeServers
 
 pytestmark = [pytest.mark.kube, pytest.mark.slow, pytest.mark.xdist_group("kube")]
 BUDGETS = "/apis/policy/v1/namespaces/default/poddisruptionbudgets"
-WORKLOADS = "/apis/scheduling.k8s.io/v1alpha1/namespaces/default/workloads"
 CLASSES = "/apis/scheduling.k8s.io/v1/priorityclasses"
 
 
@@ -146,25 +144,3 @@ def test_a_node_that_is_cordoned_takes_nothing(servers: KubeServers, muster: Run
     servers.kubectl("uncordon", "node-1")
     until("bound", lambda: nodes_of(servers.api)["two"] == "node-1")
     servers.kubectl("uncordon", "node-0", "node-2")
-
-
-def test_a_gang_waits_for_its_workload_and_comes_whole(servers: KubeServers, muster: Running):
-    api = servers.api
-    ref = {"name": "team", "podGroup": "all"}
-    for number in range(2):
-        create(servers, f"member-{number}", workloadRef=ref)
-    create(servers, "other")
-    until("the other is bound", lambda: bool(nodes_of(api)["other"]))
-    group = {"name": "all", "policy": {"gang": {"minCount": 3}}}
-    workload = {
-        "apiVersion": "scheduling.k8s.io/v1alpha1",
-        "kind": "Workload",
-        "metadata": {"name": "team"},
-        "spec": {"podGroups": [group]},
-    }
-    api.create(WORKLOADS, workload).ok()
-    time.sleep(1.5)
-    assert [nodes_of(api)[f"member-{number}"] for number in range(2)] == ["", ""]
-    create(servers, "member-2", workloadRef=ref)
-    until("all are bound", lambda: all(nodes_of(api)[f"member-{n}"] for n in range(3)))
-    api.request("DELETE", f"{WORKLOADS}/team").ok()

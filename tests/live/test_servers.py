@@ -6,10 +6,11 @@ from contextlib import closing
 import pytest
 
 from muster.cli.addresses.kube import server_version
+from shared.model.release import V1_37
 from tests.support.kube_api import KubeApi
 from tests.support.kube_credentials import ADMIN, SCHEDULER, User, make_certificates, verifying
 from tests.support.kube_objects import deployment, eventually, job, node
-from tests.support.kube_options import KUBERNETES_VERSION
+from tests.support.kube_options import RELEASES
 from tests.support.kube_server import KubeServers
 
 pytestmark = [pytest.mark.kube, pytest.mark.xdist_group("kube")]
@@ -34,9 +35,8 @@ def pods_of(servers: KubeServers, app: str, phase: str) -> list[dict]:
 
 
 def test_the_servers_have_the_requested_version(cluster: KubeServers):
-    assert cluster.api.get("/version").ok()["gitVersion"] == KUBERNETES_VERSION
-    asked = server_version(str(cluster.kubeconfig))
-    assert KUBERNETES_VERSION.startswith(f"v{asked}.")
+    assert cluster.api.get("/version").ok()["gitVersion"] == RELEASES[V1_37].git_version
+    assert server_version(str(cluster.kubeconfig)) == V1_37
 
 
 def test_another_authority_is_not_trusted(cluster: KubeServers, tmp_path):

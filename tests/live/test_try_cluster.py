@@ -43,4 +43,4 @@ def test_without_servers_one_line_says_how_to_get_them(tmp_path: Path):
         COMMAND, cwd=ROOT, env=environ, capture_output=True, text=True, check=False
     )
     assert done.returncode == 1
-    assert done.stderr == "missing: etcd, kubernetes, kwok; run 'make servers'\n"
+    assert done.stderr == "missing: etcd, kubernetes-1.37, kwok; run 'make servers'\n"

@@ -39,13 +39,13 @@ def test_every_state_of_a_pod_is_explained_during_the_run(cluster: KubeServers, 
     api = cluster.api
     create_nodes(api, ["node-a", "node-b"], cpu=2)
     gates = [{"name": "example.com/wait"}]
-    reference = {"name": "training", "podGroup": "workers"}
+    reference = {"podGroupName": "training"}
     with muster_run(cluster.kubeconfig, tmp_path, "-o", "json") as muster:
         wanted: dict[str, dict[str, Any]] = {
             "small": {},
             "large": {"cpu": "3"},
             "gated": {"schedulingGates": gates},
-            "member": {"workloadRef": reference},
+            "member": {"schedulingGroup": reference},
             "theirs": {"scheduler": "somebody", "nodeName": "node-a"},
             "lonely": {"resourceClaims": CLAIM},
             "unknown-to-us": {"scheduler": "somebody"},
@@ -69,7 +69,7 @@ def test_every_state_of_a_pod_is_explained_during_the_run(cluster: KubeServers, 
     assert (node["refused_by"], node["reasons"]) == ("NodeResourcesFit", ["Insufficient cpu"])
     assert found["gated"]["state"] == "gated"
     assert found["member"]["state"] == "waiting for its gang"
-    no_group = 'waiting for pods\'s workload "training" to appear in scheduling queue'
+    no_group = 'waiting for pods\'s pod group "training" to appear in scheduling queue'
     assert found["member"]["message"] == no_group
     assert (found["theirs"]["state"], found["theirs"]["node"]) == ("bound", "node-a")
     assert found["lonely"]["state"] == "refused"
@@ -86,7 +86,7 @@ def test_every_state_of_a_pod_is_explained_during_the_run(cluster: KubeServers, 
     assert [one["node"] for one in listed["nodes"]] == ["node-a", "node-b"]
     assert sum(one["pods"] for one in listed["nodes"]) == 2, "small and theirs"
     (gang,) = listed["gangs"]
-    assert (gang["gang"], gang["state"]) == ("default/training/workers", "waiting")
+    assert (gang["gang"], gang["state"]) == ("default/training", "waiting")
     assert (gang["members"], gang["placed"], gang["message"]) == (1, 0, no_group)
     for name in ("large", "gated", "member", "theirs", "lonely"):
         assert found[name]["decided"]["position"] > 0, name

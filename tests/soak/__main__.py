@@ -23,6 +23,7 @@ from rich.table import Table
 
 from loadtest.cluster.load import PODS, Load
 from muster.flood.targets.kube import each
+from shared.model.release import V1_35
 from tests.live.checker.cluster_state import NODES as NODES_KEY
 from tests.live.checker.cluster_state import PODS as PODS_KEY
 from tests.live.checker.cluster_state import WORKLOADS as WORKLOADS_KEY
@@ -233,8 +234,12 @@ def soak(
     gangs_of = () if budgets else names
     plan = Plan(names + others, gangs_of, rate, seconds, life, preempt or budgets, seed)
     base = LOAD_TEST if cut else KubeOptions()
+    # Its gangs are Workloads of 1.35.
     options = KubeOptions(
-        storage_json=True, audit_policy=base.audit_policy, api_server_args=(EVENTS_TTL,)
+        version=V1_35,
+        storage_json=True,
+        audit_policy=base.audit_policy,
+        api_server_args=(EVENTS_TTL,),
     )
     out.mkdir(parents=True)
     with KubeServers(options) as servers, _history(servers) as history:

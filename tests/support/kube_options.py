@@ -7,8 +7,25 @@ etcd, which only the API server talks to.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
-KUBERNETES_VERSION = "v1.35.4"
+from shared.model.release import V1_35, V1_36, V1_37
+
+
+class Release(NamedTuple):
+    """What the servers say as their version, and what makes them serve gangs."""
+
+    git_version: str
+    feature_gates: tuple[str, ...]
+    runtime_config: tuple[str, ...]
+
+
+_GATES = ("GenericWorkload=true", "GangScheduling=true")
+RELEASES = {
+    V1_35: Release("v1.35.4", _GATES, ("scheduling.k8s.io/v1alpha1=true",)),
+    V1_36: Release("v1.36.3", _GATES, ("scheduling.k8s.io/v1alpha2=true",)),
+    V1_37: Release("v1.37.2", ("GenericWorkload=true",), ("scheduling.k8s.io/v1beta1=true",)),
+}
 # Every write of scheduling and every delete, as metadata: what a checker needs, little to write.
 AUDIT_POLICY = """\
 apiVersion: audit.k8s.io/v1
@@ -53,8 +70,11 @@ CONTROLLERS = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KubeOptions:
-    """What tests change about etcd and the API server. None leaves a server's default."""
+    """What tests change about etcd and the API server. None leaves a server's default, and for
+    feature_gates and runtime_config those with which the release serves gangs.
+    """
 
+    version: str = V1_37
     authorization_mode: str = "AlwaysAllow"
     audit_policy: str | None = AUDIT_POLICY
     # Also how often history older than this is thrown away. Watches and continued lists are served
@@ -70,11 +90,21 @@ class KubeOptions:
     max_requests_inflight: int | None = None
     max_mutating_requests_inflight: int | None = None
     priority_and_fairness: bool = True
-    feature_gates: tuple[str, ...] = ("GenericWorkload=true", "GangScheduling=true")
-    runtime_config: tuple[str, ...] = ("scheduling.k8s.io/v1alpha1=true",)
+    feature_gates: tuple[str, ...] | None = None
+    runtime_config: tuple[str, ...] | None = None
     disabled_admission: tuple[str, ...] = ("ServiceAccount", "TaintNodesByCondition")
     api_server_args: tuple[str, ...] = ()
     etcd_args: tuple[str, ...] = ()
+
+    def gates(self) -> tuple[str, ...]:
+        """Return the feature gates of all servers."""
+        release = RELEASES[self.version]
+        return release.feature_gates if self.feature_gates is None else self.feature_gates
+
+    def served(self) -> tuple[str, ...]:
+        """Return the versions of the API that are served besides the defaults."""
+        release = RELEASES[self.version]
+        return release.runtime_config if self.runtime_config is None else self.runtime_config
 
 
 # No limits on requests in flight and no audit log: the API server at its fastest.
@@ -104,6 +134,7 @@ class Layout:
     folder: Path
     # By name; see PORT_NAMES.
     ports: Mapping[str, int]
+    version: str = V1_37
 
     @property
     def pki(self) -> Path:
@@ -132,7 +163,7 @@ class Layout:
 
     def program(self, name: str) -> str:
         """Return the path of a built program."""
-        folder = {"etcd": "etcd", "kwok": "kwok"}.get(name, "kubernetes")
+        folder = {"etcd": "etcd", "kwok": "kwok"}.get(name, f"kubernetes-{self.version}")
         return str(self.programs / folder / name)
 
 
@@ -191,12 +222,12 @@ def _serving(at: Layout) -> list[str]:
 
 
 def _feature_gates(options: KubeOptions) -> list[str]:
-    gates = options.feature_gates
+    gates = options.gates()
     return [f"--feature-gates={','.join(gates)}"] if gates else []
 
 
 def _runtime_config(options: KubeOptions) -> list[str]:
-    served = options.runtime_config
+    served = options.served()
     return [f"--runtime-config={','.join(served)}"] if served else []
 
 

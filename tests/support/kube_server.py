@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, Self
 from urllib.parse import urlsplit
 
+from shared.model.release import V1_37
 from tests.support import kube_credentials as credentials
 from tests.support import kube_options as commands
 from tests.support.kube_api import TIMEOUT_S, KubeApi
@@ -27,19 +28,20 @@ from tests.support.server_process import ServerProcess, free_ports, servers_dir
 INSTALL_COMMAND = "make servers"
 KUBECTL_TIMEOUT_S = 300.0
 _PROBE_TIMEOUT_S = 2.0
-_NEEDED = {
-    "etcd": ("etcd",),
-    "kubernetes": ("kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubectl"),
-    "kwok": ("kwok", "stages.yaml"),
-}
 
 
-def missing_parts() -> list[str]:
+def missing_parts(version: str = V1_37) -> list[str]:
     """Return the missing programs that a control plane needs; empty: it can be started."""
     built = servers_dir()
+    kubernetes = ("kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubectl")
+    needed = {
+        "etcd": ("etcd",),
+        f"kubernetes-{version}": kubernetes,
+        "kwok": ("kwok", "stages.yaml"),
+    }
     missing = [
         part
-        for part, names in _NEEDED.items()
+        for part, names in needed.items()
         if not all((built / part / name).is_file() for name in names)
     ]
     return missing + ([] if shutil.which("openssl") else ["openssl"])
@@ -58,7 +60,7 @@ class KubeServers:
         self.users = credentials.all_users(users)
         self.folder = Path(tempfile.mkdtemp(prefix="muster-kube-"))
         ports = dict(zip(PORT_NAMES, free_ports(len(PORT_NAMES)), strict=True))
-        self.at = Layout(servers_dir(), self.folder, ports)
+        self.at = Layout(servers_dir(), self.folder, ports, self.options.version)
         self._servers: dict[str, ServerProcess] = {}
         self._api: KubeApi | None = None
 
@@ -117,7 +119,7 @@ class KubeServers:
         log's end.
         """
         try:
-            missing = missing_parts()
+            missing = missing_parts(self.options.version)
             if missing:
                 raise RuntimeError(f"no {', '.join(missing)}: run '{INSTALL_COMMAND}' (needs go)")
             self._prepare()
@@ -173,7 +175,7 @@ class KubeServers:
         path = self.folder / "scheduler.yaml"
         text = json.dumps(commands.scheduler_config(config, names, qps) | more)
         path.write_text(text, encoding="utf-8")
-        options = replace(self.options, feature_gates=(*self.options.feature_gates, *gates))
+        options = replace(self.options, feature_gates=(*self.options.gates(), *gates))
         command = commands.scheduler_command(self.at, options, path)
         return self._start(name, command, f"https://127.0.0.1:{self.at.ports[name]}/readyz")
 

@@ -3,6 +3,7 @@
 Source: schedule_one_podgroup.go and util.PatchPodGroupStatus of kube-scheduler 1.36 and 1.37.
 """
 
+import logging
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
@@ -17,6 +18,9 @@ from shared.ports.cluster import GroupCondition
 
 TYPE, TYPE_OF_1_36 = "PodGroupInitiallyScheduled", "PodGroupScheduled"
 MESSAGE_MAX = 32_768
+FORBIDDEN = 403
+
+log = logging.getLogger("muster.kube")
 
 Send = Callable[[str, str, bytes | None, str], Awaitable[Response | Answer]]
 
@@ -57,6 +61,7 @@ async def _show(collection: str, group: GroupCondition, send: Send) -> None:
     path = f"{version}/namespaces/{group.namespace}/{resource}/{group.name}"
     read = await send("GET", path, None, "application/json")
     if isinstance(read, Answer) or not read.ok:
+        _tell_refusal(read, group)
         return
     found = _decode(read.body)
     kind = TYPE_OF_1_36 if version.endswith("/v1alpha2") else TYPE
@@ -71,7 +76,14 @@ async def _show(collection: str, group: GroupCondition, send: Send) -> None:
     if old is None or old.status != new.status:
         condition["lastTransitionTime"] = stamp(time.time())
     body = {"metadata": {"uid": found.metadata.uid}, "status": {"conditions": [condition]}}
-    await send("PATCH", f"{path}/status", msgspec.json.encode(body), STRATEGIC_MERGE)
+    patched = await send("PATCH", f"{path}/status", msgspec.json.encode(body), STRATEGIC_MERGE)
+    _tell_refusal(patched, group)
+
+
+def _tell_refusal(answer: Response | Answer, group: GroupCondition) -> None:
+    if not isinstance(answer, Answer) and answer.status == FORBIDDEN:
+        name = f"{group.namespace}/{group.name}"
+        log.warning("the condition of PodGroup %s was not written: %s", name, answer.message())
 
 
 def _condition(kind: str, message: str) -> _Condition:

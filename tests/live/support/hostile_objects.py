@@ -13,7 +13,7 @@ from tests.live.support.objects import PODS
 NODES = "/api/v1/nodes"
 CLASSES = "/apis/scheduling.k8s.io/v1/priorityclasses"
 BUDGETS = "/apis/policy/v1/namespaces/default/poddisruptionbudgets"
-WORKLOADS = "/apis/scheduling.k8s.io/v1alpha1/namespaces/default/workloads"
+GROUPS = "/apis/scheduling.k8s.io/v1beta1/namespaces/default/podgroups"
 SERVICES = "/api/v1/namespaces/default/services"
 CLAIMS = "/api/v1/namespaces/default/persistentvolumeclaims"
 INT64_MAX, INT32_MAX, INT32_MIN = (1 << 63) - 1, (1 << 31) - 1, -(1 << 31)
@@ -47,7 +47,7 @@ class Hostile:
             PODS: (40, self._pod),
             NODES: (4, self._node),
             BUDGETS: (2, self._budget),
-            WORKLOADS: (2, self._workload),
+            GROUPS: (2, self._group),
             SERVICES: (1, self._service),
             CLAIMS: (1, self._claim),
         }
@@ -128,8 +128,8 @@ class Hostile:
         if self._is(0.05):
             spec["schedulingGates"] = [{"name": "example.com/gate"}]
         if self._is(0.1):
-            name = f"workload-{self.number - rng.randrange(50)}"
-            spec["workloadRef"] = {"name": name, "podGroup": "g"}
+            name = f"group-{self.number - rng.randrange(50)}"
+            spec["schedulingGroup"] = {"podGroupName": name}
         if self._is(0.05):
             claim = f"claim-{self.number - rng.randrange(50)}"
             spec["volumes"] = [{"name": "v", "persistentVolumeClaim": {"claimName": claim}}]
@@ -229,11 +229,10 @@ class Hostile:
         kind = "PodDisruptionBudget"
         return {"kind": kind, "metadata": self._meta("budget"), "spec": spec}
 
-    def _workload(self) -> dict[str, Any]:
-        least = self.rng.choice((1, 2, 3, INT32_MAX))
-        groups = [{"name": "g", "policy": {"gang": {"minCount": least}}}]
-        kind, meta = "Workload", {"name": f"workload-{self.number}", "labels": self._labels()}
-        return {"kind": kind, "metadata": meta, "spec": {"podGroups": groups}}
+    def _group(self) -> dict[str, Any]:
+        policy = {"gang": {"minCount": self.rng.choice((1, 2, 3, INT32_MAX))}}
+        meta = {"name": f"group-{self.number}", "labels": self._labels()}
+        return {"kind": "PodGroup", "metadata": meta, "spec": {"schedulingPolicy": policy}}
 
     def _service(self) -> dict[str, Any]:
         spec = {"selector": {"app": self.rng.choice("abc")}, "ports": [{"port": 65_535}]}

@@ -31,16 +31,29 @@ _ROOT = f"{_KUBERNETES}/pkg/scheduler/framework/"
 # The plugins that run for no pod here (gates, queue order, binding), are switched off by default,
 # or come later (DynamicResources); and what Kubernetes' own tests use.
 _OTHER_PLUGINS = re.compile(
-    r"^muster/|plugins/(defaultbinder|dynamicresources|feature|gangscheduling|nodedeclaredfeatures"
-    r"|queuesort|registry|schedulinggates)|metrics/|/(fake|test)_"
+    r"^muster/|plugins/(defaultbinder|deferredpodscheduling|dynamicresources|feature|gangscheduling"
+    r"|nodedeclaredfeatures|podgrouppodscount|queuesort|registry|schedulinggates|topologyaware)"
+    r"|metrics/|/(fake|test)_"
 )
-# Scores by capacity (a gate that is off), and a cache of what is being bound.
-_OTHER_FILES = re.compile(r"volumebinding/(scorer|passive_assume_cache)\.go$")
+# Scores by capacity (a gate that is off until 1.37), a cache of what is being bound, and groups of
+# pods.
+_OTHER_FILES = re.compile(
+    r"volumebinding/(scorer|passive_assume_cache)\.go$|preemption/(podgrouppreemption|types)\.go$"
+    r"|helper/podgroup\.go$"
+)
 # The same scores by capacity.
 _OTHER_PLACES = {
     ("plugins/volumebinding/volume_binding.go", name)
     for name in ("PreScore", "Score", "ScoreExtensions")
 } | {("plugins/nodevolumelimits/csi_manager.go", "List")}
+# Who preempts, in logs and events, and evictions within the cycle.
+_OTHER_PLACES |= {
+    ("preemption/executor.go", name)
+    for name in (
+        *("GetName", "GetNamespace", "Obj", "Pods", "Priority", "SchedulerName", "Type", "UID"),
+        "prepareCandidate",
+    )
+}
 _OTHER_FUNCTIONS = re.compile(
     r"^(Clone|clone|EventsToRegister|Name|New\w*|Reserve|SignPod|Unreserve)$"
     r"|^is\w*SchedulableAfter|PreBind|^PreEnqueue$|Assume|^BindPodVolumes$|^bindAPIUpdate$"
@@ -48,6 +61,10 @@ _OTHER_FUNCTIONS = re.compile(
     r"|^haveAnyRequestedResourcesIncreased$|^hasRestartableInitContainer$"
     # Asked by PreEnqueue alone (and by the oracle, which waits); behind a gate that is off.
     r"|^IsPodRunningPreemption$|^checkCSIDriverOnNode$"
+    # For groups of pods, for resizes that wait, and for a fast path: gates that are off.
+    r"|PodGroup|Placement|CrossNodes|^TraverseHierarchyUp$|^GetPodPriority$|HostScoped"
+    r"|^haveEnoughRelevantResourcesDecreased$|^adjustDeltas|^classifyTermsBasedOnScope$"
+    r"|^node(Topology|Pods)\w+$|^podMatchesAnyAffinityTerms$"
     # Asked by Reserve alone, and by nobody.
     r"|^arePodVolumesBound$"
     # Asked by queueing hints alone.

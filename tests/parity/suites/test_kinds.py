@@ -4,8 +4,6 @@ of all kinds.
 
 import os
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import closing
 
 import pytest
 
@@ -16,17 +14,10 @@ from tests.parity.generators.failures import UNTRANSLATED
 from tests.parity.generators.kinds import FAILURES, IN_CI, differences, kinds
 from tests.parity.generators.preemption import rank
 from tests.parity.oracle.client import Oracle, require_oracle
-from tests.parity.oracle.extender_server import ExtenderServer
 from tests.parity.planted.patching import planted
 from tests.simulation.planted import Bug
 
 REACHED_MIN_PERCENT = 80
-
-
-@pytest.fixture(scope="module")
-def url() -> Iterator[str]:
-    with closing(ExtenderServer()) as server:
-        yield server.url
 
 
 @pytest.mark.parametrize("kind", ["in-tree", "ties", "resized", "together"])

@@ -1,6 +1,7 @@
 """The condition of a PodGroup says whether it was scheduled, as kube-scheduler writes it."""
 
 import json
+import logging
 from typing import Any
 
 import pytest
@@ -90,4 +91,13 @@ async def test_a_group_that_is_gone_is_left_alone():
     server = Server()
     server.status = 404
     await show_groups(GROUPS, [SCHEDULED], server.send)
+    assert server.patches == []
+
+
+async def test_a_missing_permission_is_named(caplog):
+    server = Server()
+    server.status = 403
+    with caplog.at_level(logging.WARNING, logger="muster.kube"):
+        await show_groups(GROUPS, [SCHEDULED], server.send)
+    assert "the condition of PodGroup team/g was not written" in caplog.text
     assert server.patches == []

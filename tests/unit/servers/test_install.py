@@ -50,7 +50,7 @@ def add_go(tools: Path, version: str) -> None:
     go.chmod(0o755)
 
 
-PARTS = ["etcd", "kubernetes", "kwok", "helm", "prometheus"]
+PARTS = ["etcd", *(f"kubernetes-{one}" for one in VERSIONS), "kwok", "helm", "prometheus"]
 PARTS += [f"{part}-{one}" for part in ("parity", "parity-cover") for one in VERSIONS]
 
 
@@ -66,9 +66,9 @@ def test_without_go_one_line_says_what_is_missing(tools: Path, part: str):
 
 def test_an_old_go_is_named_with_the_version_that_is_needed(tools: Path):
     add_go(tools, "go1.9.7")
-    done = install(tools, "kubernetes")
+    done = install(tools, "kubernetes-1.37")
     assert done.returncode == 1
-    assert "go is version 1.9.7, 1.25.0 or newer is needed to build kubernetes" in done.stderr
+    assert "go is version 1.9.7, 1.26.0 or newer is needed to build kubernetes-1.37" in done.stderr
 
 
 def test_every_part_is_tried_and_failed_parts_are_named(tools: Path):

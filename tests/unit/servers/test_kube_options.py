@@ -19,6 +19,7 @@ from tests.support.kube_options import (
 
 AT = Layout(Path("programs"), Path("folder"), dict.fromkeys(PORT_NAMES, 1))
 OTHER: dict[str, Any] = {
+    "version": "1.35",
     "authorization_mode": "RBAC",
     "audit_policy": None,
     "etcd_compaction_interval_s": 7,
@@ -63,5 +64,5 @@ def test_the_feature_gates_hold_for_every_server_and_the_api_versions_for_one():
         others = controller_manager_command(AT, options, Path("config"))
         others += scheduler_command(AT, options, Path("config"))
         gates = [argument for argument in others if argument.startswith("--feature-gates=")]
-        assert len(gates) == (2 if options.feature_gates else 0)
+        assert len(gates) == (2 if options.gates() else 0)
         assert [argument for argument in others if "runtime-config" in argument] == []

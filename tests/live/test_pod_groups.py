@@ -1,0 +1,102 @@
+"""PodGroups of a real API server of 1.37: gangs come whole, and the objects say so."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.live.conftest import NewCluster
+from tests.live.support.case import Case
+from tests.live.support.objects import (
+    PODS,
+    Running,
+    create_nodes,
+    delete_pods,
+    muster_run,
+    nodes_of,
+    pod,
+    until,
+)
+from tests.support.kube_options import KubeOptions
+from tests.support.kube_server import KubeServers
+
+pytestmark = [pytest.mark.kube, pytest.mark.slow, pytest.mark.xdist_group("kube")]
+GROUPS = "/apis/scheduling.k8s.io/v1beta1/namespaces/default/podgroups"
+
+
+@pytest.fixture(scope="module")
+def servers(new_cluster: NewCluster) -> KubeServers:
+    servers = new_cluster(KubeOptions(storage_json=True))
+    create_nodes(servers.api, ["node-0", "node-1"], cpu=2)
+    return servers
+
+
+@pytest.fixture
+def muster(servers: KubeServers, case: Case, tmp_path: Path) -> Iterator[Running]:
+    """Run Muster; check the run and delete all pods afterwards."""
+    with muster_run(servers.kubeconfig, tmp_path) as running:
+        yield running
+    case.check(tmp_path / "run")
+    delete_pods(servers.api)
+
+
+def create_group(servers: KubeServers, name: str, policy: dict[str, Any]) -> None:
+    group = {
+        "apiVersion": "scheduling.k8s.io/v1beta1",
+        "kind": "PodGroup",
+        "metadata": {"name": name},
+        "spec": {"schedulingPolicy": policy},
+    }
+    servers.api.create(GROUPS, group).ok()
+
+
+def create_members(servers: KubeServers, group: str, *numbers: int, cpu: str = "1") -> None:
+    for number in numbers:
+        body = pod(f"{group}-{number}", cpu=cpu, schedulingGroup={"podGroupName": group})
+        servers.api.create(PODS, body).ok()
+
+
+def condition(servers: KubeServers, group: str) -> dict[str, Any]:
+    """Return what the group's object says; empty before it says anything."""
+    found = servers.api.get(f"{GROUPS}/{group}").ok().get("status", {}).get("conditions", [])
+    one: dict[str, Any]
+    (one,) = found or [{}]
+    return one
+
+
+def test_a_gang_comes_whole_and_its_group_says_so(servers: KubeServers, muster: Running):
+    create_members(servers, "team", 0, 1)
+    create_group(servers, "team", {"gang": {"minCount": 3}})
+    servers.api.create(PODS, pod("other", cpu="1")).ok()
+    until("the other is bound", lambda: bool(nodes_of(servers.api)["other"]))
+    assert not any(nodes_of(servers.api)[f"team-{number}"] for number in range(2))
+    create_members(servers, "team", 2)
+    until("all are bound", lambda: all(nodes_of(servers.api).values()))
+    until("it says so", lambda: condition(servers, "team").get("status") == "True")
+    found = condition(servers, "team")
+    assert (found["type"], found["reason"]) == ("PodGroupInitiallyScheduled", "Scheduled")
+
+
+def test_a_gang_without_room_says_why_and_later_that_it_was_scheduled(
+    servers: KubeServers, muster: Running
+):
+    api = servers.api
+    create_group(servers, "large", {"gang": {"minCount": 3}})
+    api.create(PODS, pod("blocker", cpu="2")).ok()
+    until("the blocker is bound", lambda: bool(nodes_of(api)["blocker"]))
+    create_members(servers, "large", 0, 1, 2)
+    until("it says why", lambda: condition(servers, "large").get("status") == "False")
+    found = condition(servers, "large")
+    assert found["reason"] == "Unschedulable"
+    assert "2 of 3 members have a node; 1 more: 2 Insufficient cpu" in found["message"]
+    assert not any(nodes_of(api)[f"large-{number}"] for number in range(3))
+    api.request("DELETE", f"{PODS}/blocker?gracePeriodSeconds=0").ok()
+    until("all are bound", lambda: len(nodes_of(api)) == 3 and all(nodes_of(api).values()))
+    until("it says so", lambda: condition(servers, "large").get("status") == "True")
+
+
+def test_members_of_a_basic_group_come_one_by_one(servers: KubeServers, muster: Running):
+    create_group(servers, "loose", {"basic": {}})
+    create_members(servers, "loose", 0)
+    until("it is bound", lambda: bool(nodes_of(servers.api)["loose-0"]))
