@@ -129,7 +129,7 @@ def group_condition(gang: Gang) -> str | None:
     """Return what the condition of the gang's PodGroup is to say: nothing before its first try,
     empty once it was scheduled.
     """
-    if gang.committed or gang.shown == "":
+    if gang.committed:
         return ""
     return gang.verdict or gang.shown
 
