@@ -297,7 +297,9 @@ class CandidatesFound(Event, frozen=True, gc=False):
 
 
 class Nominated(Event, frozen=True, gc=False):
-    """The shard validated and charged the nomination; the victims may be evicted now."""
+    """The shard validated and charged the nomination; the victims may be evicted now. `name`: the
+    node's, if the pod's message tells it.
+    """
 
     shard: int
     ask: AskId
@@ -305,6 +307,7 @@ class Nominated(Event, frozen=True, gc=False):
     sig: SignatureId
     node: NodeId
     victims: bytes
+    name: str = ""
 
     def to(self) -> tuple[str, ...]:
         return ("preemption", "queueing")

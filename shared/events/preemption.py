@@ -152,12 +152,13 @@ class EvictRecalled(Event, frozen=True, gc=False):
 
 
 class PreemptionOpened(Event, frozen=True, gc=False):
-    """The pod waits for its victims to leave."""
+    """The pod waits for its victims to leave. `message` is the postFilter part of its message."""
 
     ask: AskId
     pod: PodId
     node: NodeId
     victims: bytes
+    message: str = ""
 
     def to(self) -> tuple[str, ...]:
         return ("queueing",)

@@ -70,6 +70,7 @@ def on_nomination_answer(
 def _on_nominated(state: PreemptionState, ask: Ask, event: Nominated) -> None:
     """Apply the shard's final victims: some may have left meanwhile."""
     ask.follow("nominated")
+    ask.node_name = event.name
     kept = as_numbers(event.victims)
     state.release_victims(ask.ask, [pod for pod in ask.victims if pod not in kept])
     ask.victims = [pod for pod in ask.victims if pod in kept and pod not in state.gone]

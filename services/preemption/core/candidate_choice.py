@@ -57,6 +57,14 @@ def choice(answer: CandidatesFound, candidate: Candidate, budgets: Budgets) -> C
     return Choice(answer.shard, candidate, worst, answer.rank)
 
 
+def found_message(node: str, victims: int) -> str:
+    """Return DefaultPreemption's text about a chosen node."""
+    return (
+        f"preemption: found a potential placement for pod on node {node}, "
+        f"preempting {victims} victims"
+    )
+
+
 def message(answers: Iterable[CandidatesFound]) -> str:
     """Return PostFilter's text in the pod's message if no shard has a candidate: the texts of all
     plugins, each once, with DefaultPreemption's own in its place.

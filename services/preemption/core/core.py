@@ -17,7 +17,7 @@ from itertools import islice
 from typing import Any, assert_never
 
 from services.preemption.core import answers, extender_victims, facts, gang_preemption
-from services.preemption.core.candidate_choice import Choice, choices, message
+from services.preemption.core.candidate_choice import Choice, choices, found_message, message
 from services.preemption.core.config import KINDS_MAX, Config
 from services.preemption.core.state import LEFT, SUPERSEDED, Ask, PreemptionState, Run
 from services.preemption.core.transitions import SEARCHING, Phase
@@ -176,7 +176,9 @@ def _decide_ask(state: PreemptionState, ask: Ask) -> Iterator[Event]:
     if ask.end:
         yield from _decide_close(state, ask)
         return
-    yield PreemptionOpened(ask.ask, ask.pod, ask.node, pack(ask.victims))
+    is_told = ask.node_name and ask.victims
+    text = found_message(ask.node_name, len(ask.victims)) if is_told else ""
+    yield PreemptionOpened(ask.ask, ask.pod, ask.node, pack(ask.victims), text)
     if ask.victims:
         beyond = pack([pod for pod in ask.victims if pod in ask.beyond])
         yield EvictAsked(ask.ask, ask.pod, ask.node, pack(ask.victims), beyond)

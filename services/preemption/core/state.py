@@ -39,7 +39,7 @@ class Ask(Struct):
     """One search for victims for one pod. `end` says why it must be closed; empty while it is open.
 
     `allowances`: the budgets' allowances when the shards were asked, until a choice is made.
-    `beyond`: victims that their budgets did not allow at the choice.
+    `beyond`: victims that their budgets did not allow at the choice. `node_name`: if it is told.
     `nominated`: a shard may hold a charge for it. `gang_ask`: the ask of its gang, if it is a
     member's.
     """
@@ -60,6 +60,7 @@ class Ask(Struct):
     gang_ask: AskId = NO_ASK
     priority: int = 0
     beyond: list[PodId] = []
+    node_name: str = ""
 
     def follow(self, event: str) -> None:
         """Apply the transition of `event`. Raises AssertionError with the story if

@@ -36,6 +36,7 @@ def check(state: QueueingState) -> None:
         "pods that wait for unknown victims"
     )
     assert leaving.isdisjoint(state.room), "room is made while victims leave"
+    assert leaving >= state.victims_texts.keys() >= state.untold.keys(), "a text without victims"
     assert leaving.isdisjoint(pods.in_state(Pod.ASKING).tolist()), "victims asked for twice"
     asking = pods.in_state(Pod.ASKING).tolist()
     assert asking == sorted(pod for pods in state.askers.values() for pod in pods), "asked for"

@@ -74,6 +74,8 @@ def _decide_all(state: QueueingState) -> Iterator[Event]:
         yield TryFailed(*state.errors[0])
     if state.closed_asks:
         yield from _decide_closed_asks(state)
+    if state.untold:
+        yield from message_refresh.decide_untold(state)
     if state.wake:
         yield from _decide_wakes(state)
     if state.woken_by_event:
@@ -104,6 +106,7 @@ def due_ms(state: QueueingState) -> int | None:
         state.messages_due
         or state.shown_due
         or state.closed_asks
+        or state.untold
         or state.wake
         or state.nominated
         or is_lane_over(state)

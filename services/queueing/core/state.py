@@ -303,6 +303,9 @@ class QueueingState(MachineState):
     closed_asks: dict[PodId, None] = field(default_factory=dict)
     leaving: dict[PodId, None] = field(default_factory=dict)
     room: dict[PodId, int] = field(default_factory=dict)  # in flight elsewhere -> shard with room
+    # The texts about their victims, and pods whose message does not have it yet.
+    victims_texts: dict[PodId, str] = field(default_factory=dict)
+    untold: dict[PodId, None] = field(default_factory=dict)
     # Gated signatures -> reason of the PreEnqueue plugin.
     gates: dict[SignatureId, str] = field(default_factory=dict)
     bound_members: dict[PodId, GangId] = field(default_factory=dict)  # of gangs not committed then

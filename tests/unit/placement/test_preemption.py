@@ -151,6 +151,13 @@ def test_since_1_37_a_pod_beyond_one_budget_uses_no_later_one(version, violation
     assert (victims(found), found.candidates[0].violations) == ([[2]], violations)
 
 
+@pytest.mark.parametrize(("version", "name"), [("1.35", ""), ("1.36", ""), ("1.37", "n1")])
+def test_since_1_37_a_nomination_names_the_node_for_the_message(version, name):
+    shard = full(compatibility=version).assigned(*[(pod, LOW, 1) for pod in (1, 2, 3)])
+    (nominated,) = nominate(shard, dry_run(shard, MID), MID)
+    assert nominated.name == name
+
+
 def test_the_best_three_nodes_in_kube_schedulers_order():
     shard = full(5)
     shard.assigned((1, MID, 1), (2, MID, 1))  # highest victim priority 5

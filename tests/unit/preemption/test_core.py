@@ -202,6 +202,13 @@ def test_evictions_follow_the_nomination():
     ]
 
 
+def test_a_named_node_makes_the_preemptors_message():
+    mesh = nominating()
+    opened, _evict = mesh.when(replace(nominated(1, 2), name="n7"))
+    text = "preemption: found a potential placement for pod on node n7, preempting 2 victims"
+    assert opened == PreemptionOpened(1, POD, NODE, pack([1, 2]), text)
+
+
 def test_the_shard_confirms_the_final_victims():
     mesh = nominating()
     assert mesh.when(nominated(2))[-1] == EvictAsked(1, POD, NODE, pack([2]))

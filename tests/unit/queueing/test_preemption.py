@@ -3,6 +3,7 @@
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from services.queueing.core.preemption import asks as core
 from services.queueing.core.transitions import Pod
@@ -14,12 +15,13 @@ from shared.events.ingest import (
     SignatureRetired,
 )
 from shared.events.permit import GangCommitted
-from shared.events.placement import NominationLost, NominationReady
+from shared.events.placement import NominationLost, NominationReady, Refused
 from shared.events.preemption import PreemptionClosed, PreemptionOpened
-from shared.events.queueing import Dispatched, GangDispatched, Parked, PreemptAsked
+from shared.events.queueing import Confirmed, Dispatched, GangDispatched, Parked, PreemptAsked
 from shared.model.columns import pack, unpack
 from shared.model.objects import PodSpec
 from tests.unit.queueing.inputs import (
+    CPU,
     bound,
     ids,
     improved,
@@ -425,3 +427,36 @@ def test_pods_that_wait_for_victims_while_others_are_tried_count_as_asked_for():
     assert list(steps.state.leaving) == [1]
     steps.when(PodsGone(pack([1])), refused(again))
     assert not steps.state.leaving
+
+
+def test_since_1_37_the_message_names_the_node_for_which_pods_are_preempted():
+    steps = queue(compatibility="1.37", confirm_ms=40_000)
+    asking(steps, 1, 2)
+    text = "preemption: found a potential placement for pod on node n7, preempting 1 victims"
+    message = f"0/3 nodes are available: 3 Insufficient cpu. {text}"
+    assert said(steps.when(replace(opened(1), message=text))) == [([1], message)]
+    steps.reload()
+    steps.when(PreemptionClosed(2, 2, NO_ONE), at_ms=41_000)
+    reasons = Refused(0, 0, 1, b"", ((CPU, 2),), 2, 9, resolvable=2)
+    rest = "0/2 nodes are available: 2 Insufficient cpu."
+    without, *others = said(steps.when(reasons))
+    assert (without[0], others) == ([2], [([1], f"{rest} {text}")])
+    assert without[1].startswith(rest)
+    steps.reload()
+    steps.when(PodsGone(pack([1])))
+    assert not steps.state.victims_texts
+
+
+def test_refused_again_its_message_says_nothing_of_its_victims():
+    steps = queue(confirm_ms=40_000)
+    asking(steps, 1)
+    steps.when(replace(opened(1), message="preemption: found"))
+    again = tried(steps.when(improved(0, 1), at_ms=5_000))[0]
+    (event,) = of_type(steps.when(refused(again, preemptible=True)), Parked)
+    assert "found" not in event.message
+    assert not steps.state.victims_texts
+    steps.reload()
+
+
+def said(events: Any) -> list[tuple[list[int], str]]:
+    return [(ids(event), event.message) for event in of_type(events, Confirmed)]

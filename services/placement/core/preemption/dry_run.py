@@ -493,7 +493,8 @@ def decide_nomination(
         return stale
     if nominations.is_in_the_way(state, event.sig, event.node, mask):
         return stale
-    return Nominated(state.shard, event.ask, event.pod, event.sig, event.node, event.victims)
+    name = state.nodes[event.node].name if state.config.compatibility >= V1_37 else ""
+    return Nominated(state.shard, event.ask, event.pod, event.sig, event.node, event.victims, name)
 
 
 def _is_freed(state: PlacementState, node: NodeId, victims: I64) -> bool:

@@ -75,6 +75,8 @@ def _without_waiting(state: QueueingState, sig: Sig, ids: I64) -> I64:
     waits = leaving_victims.is_open(state, ids)
     if waits.any():
         leaving_victims.wait(state, "victims_leaving", ids[waits])
+        for pod in ids[waits].tolist():
+            leaving_victims.forget_text(state, pod)
         schedule_refresh(state, sig)
     left: I64 = ids[~waits]
     return left

@@ -70,6 +70,9 @@ def on_preemption_opened(state: QueueingState, event: PreemptionOpened) -> None:
         moves.leave_asking(state, [event.pod])
         state.leaving[event.pod] = None
         leaving_victims.wait(state, "preemption_opened", _one(event.pod))
+        if event.message and ask.sig == state.pods.sig_at[event.pod - state.pods.base]:
+            state.victims_texts[event.pod] = event.message
+            state.untold[event.pod] = None
 
 
 def on_preemption_closed(state: QueueingState, event: PreemptionClosed) -> None:

@@ -32,3 +32,10 @@ def forget(state: QueueingState, pods: Iterable[PodId]) -> None:
     for pod in pods:
         state.leaving.pop(pod, None)
         state.room.pop(pod, None)
+        forget_text(state, pod)
+
+
+def forget_text(state: QueueingState, pod: PodId) -> None:
+    """Forget the text about a pod's victims."""
+    state.victims_texts.pop(pod, None)
+    state.untold.pop(pod, None)

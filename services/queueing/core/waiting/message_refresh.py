@@ -73,6 +73,9 @@ def on_confirmed(state: QueueingState, event: Confirmed) -> None:
     pods, ids = state.pods, unpack(event.ids)
     if len(ids) and pods.state_of(PodId(ids.item(0))) in OF_A_GANG:
         return
+    if len(ids) == 1 and ids.item(0) in state.victims_texts:
+        state.untold.pop(PodId(ids.item(0)), None)
+        return
     sig = state.sigs[event.sig]
     sig.is_refreshed = False
     state.refreshed.pop(sig.sig, None)
@@ -161,13 +164,28 @@ def decide_refreshes(state: QueueingState) -> Iterator[Event]:
     for refreshed in sorted(state.refreshed):
         sig = state.sigs[refreshed]
         ids = _waiting(state, sig)
-        yield Confirmed(refreshed, pack(ids), parked_message(sig, state.config))
+        told = [pod for pod in ids.tolist() if pod in state.victims_texts]
+        yield Confirmed(
+            refreshed, pack(ids[~np.isin(ids, told)]), parked_message(sig, state.config)
+        )
+        yield from (_with_victims(state, pod) for pod in told)
     for number in sorted(state.gangs_refreshed):
         gang = state.gangs[number]
         yield GangWaits(number, gang.message)
         yield from decide_gang_message(state, gang, Confirmed)
     yield from _decide_member_messages(state)
     yield from _decide_reasons_asked(state)
+
+
+def decide_untold(state: QueueingState) -> Iterator[Confirmed]:
+    """Yield the messages of pods whose victims begin to leave."""
+    yield from (_with_victims(state, pod) for pod in sorted(state.untold))
+
+
+def _with_victims(state: QueueingState, pod: PodId) -> Confirmed:
+    sig = state.sigs[state.pods.sig_at[pod - state.pods.base]]
+    text = parked_message(sig, state.config, state.victims_texts[pod])
+    return Confirmed(sig.sig, pack([pod]), text)
 
 
 def _decide_reasons_asked(state: QueueingState) -> Iterator[Event]:

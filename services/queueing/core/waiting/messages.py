@@ -52,11 +52,13 @@ def sum_reasons(refusals: Iterable[Refusal]) -> tuple[dict[str, int], int]:
     return total, nodes
 
 
-def parked_message(sig: Sig, config: Config) -> str:
-    """Return the whole message of a signature that every shard refused."""
+def parked_message(sig: Sig, config: Config, found: str = "") -> str:
+    """Return the whole message of a signature that every shard refused. `found`: the text about
+    the victims that leave for this pod.
+    """
     reasons, nodes = sum_reasons(sig.refusals.values())
     text = fit_error(reasons, nodes)
-    after = _post_filter(sig, config, nodes)
+    after = found or _post_filter(sig, config, nodes)
     return f"{text} {after}" if after else text
 
 
