@@ -52,6 +52,8 @@ func newEvicting(
 	if one.preemption, err = defaultpreemption.New(ctx, &args, one, features); err != nil {
 		return nil, err
 	}
+	evaluator := one.preemption.Evaluator
+	evaluator.PdbLister = budgetsByName{evaluator.PdbLister}
 	claims, err := dynamicresources.New(ctx, &config.DynamicResourcesArgs{}, one, features)
 	if err != nil {
 		return nil, err

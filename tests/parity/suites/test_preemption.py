@@ -3,16 +3,20 @@ differs only where kube-scheduler's is random.
 """
 
 from collections import Counter
+from typing import Any
 
 import orjson
 import pytest
 
 from muster.explain.scoring import score_case
 from services.placement.core.preemption import dry_run
+from services.preemption.core.candidate_choice import found_message
 from shared.kubernetes.writing.bodies import disruption
+from shared.model.release import V1_35, V1_37, VERSIONS, ReleaseOptions
 from shared.ports.cluster import PodRef
 from tests.parity.generators.kinds import IN_CI
-from tests.parity.generators.preemption import case, differences
+from tests.parity.generators.preemption import Object, case, differences
+from tests.parity.oracle.client import Oracle, require_oracle
 from tests.parity.planted.patching import planted
 from tests.simulation.planted import Bug
 
@@ -60,6 +64,49 @@ def test_eviction_events_have_the_same_text(answered):
                 }, f"seed {seed}"
                 seen += 1
     assert seen >= 100
+
+
+def _ask(version: str) -> list[tuple[Object, Object]]:
+    """Return cases in which some pods have several budgets, with kube-scheduler's answers."""
+    require_oracle(version)
+    cases = [case(seed) for seed in (109, 563, 956, 1071, *range(40))]
+    with Oracle(version) as oracle:
+        return list(zip(cases, oracle.ask_all(cases), strict=True))
+
+
+def _differing(version: str, answered: list[tuple[Object, Object]]) -> list[Object]:
+    """Return the cases to which we find other victims or count other violations."""
+    release = ReleaseOptions(compatibility=version)
+    pairs = ((asked, score_case(asked, release=release), theirs) for asked, theirs in answered)
+    return [
+        asked for asked, *both in pairs if len({orjson.dumps(_candidates(one)) for one in both}) > 1
+    ]
+
+
+def _candidates(answer: Any) -> list[Object]:
+    found = (pod.get("preemption", {}).get("candidates", {}) for pod in answer["pods"])
+    return [dict(sorted(one.items())) for one in found]
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_each_release_counts_budgets_in_its_way(version):
+    answered = _ask(version)
+    assert _differing(version, answered) == []
+    others = V1_35 if version == V1_37 else V1_37
+    assert len(_differing(others, answered)) >= 3
+    with planted(_bug("other-budgets-first", "in sorted(both)", "in sorted(both)[::-1]")):
+        assert bool(_differing(version, answered)) == (version == V1_37)
+
+
+def test_since_1_37_the_text_names_the_node():
+    texts = [
+        (one["message"], found_message(one["best"], len(one["evicted"])))
+        for _asked, theirs in _ask(V1_37)
+        for pod in theirs["pods"]
+        if (one := pod.get("preemption")) and one["best"]
+    ]
+    assert len(texts) >= 15
+    assert all(theirs == ours for theirs, ours in texts)
 
 
 def _bug(
