@@ -28,7 +28,7 @@ from services.placement.core.preemption.dry_run import Victim, candidate_of
 from services.placement.core.preemption.nominations import nominate, nominated_pods_for
 from services.placement.core.preemption.post_filter import decide_all_candidates, is_from_plugin
 from services.placement.core.state import PlacementState
-from services.preemption.core.candidate_choice import Choice, message, order
+from services.preemption.core.candidate_choice import Choice, found_message, message, order
 from services.preemption.core.extender_victims import NO_CANDIDATE_LEFT
 from services.queueing.core.waiting.messages import NEVER, STILL_LEAVING, fit_error, gates_message
 from shared.events.base import Configured, Event
@@ -355,10 +355,7 @@ class _Shard:
         version = self._state.config.compatibility
         if version < V1_37 or is_from_plugin(self._state, answer, sig):
             return ""
-        return (
-            f"preemption: found a potential placement for pod on node {node}, "
-            f"preempting {victims} victims"
-        )
+        return found_message(node, victims)
 
     def _judged(
         self, found: Sequence[Candidate], names: Mapping[NodeId, str], pod: Mapping[str, Any]

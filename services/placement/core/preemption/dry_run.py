@@ -480,7 +480,7 @@ def decide_nomination(
     stale = NominationStale(state.shard, event.ask, event.pod)
     if void or event.sig not in state.specs or event.shard != state.shard:
         return stale
-    kind = state.ledger.kind_of(event.pod)
+    kind, wanted = state.ledger.kind_of(event.pod), compiled(state, event.sig)
     if IS_CHARGED[kind] or kind in (State.GONE, State.STRAY):
         return stale
     victims = unpack(event.victims)
@@ -493,7 +493,8 @@ def decide_nomination(
         return stale
     if nominations.is_in_the_way(state, event.sig, event.node, mask):
         return stale
-    name = state.nodes[event.node].name if state.config.compatibility >= V1_37 else ""
+    tells = state.config.compatibility >= V1_37 and not wanted.plugins.post_filters
+    name = state.nodes[event.node].name if tells else ""
     return Nominated(state.shard, event.ask, event.pod, event.sig, event.node, event.victims, name)
 
 
