@@ -7,6 +7,7 @@ import pytest
 
 from loadtest.cluster.contestants import KUBE_SCHEDULER, MUSTER, OPTIONS
 from tests.e2e.console import complaint, muster
+from tests.support.kube_options import KubeOptions
 from tests.support.kube_server import KubeServers
 
 pytestmark = [pytest.mark.kube, pytest.mark.slow, pytest.mark.xdist_group("kube")]
@@ -28,6 +29,12 @@ steps:
   - {opcode: barrier}
   - {opcode: createPods, count: 10}
   - {opcode: sleep, duration: 500ms}
+  - {opcode: barrier}
+"""
+GANGS = """
+steps:
+  - {opcode: createNodes, count: 4}
+  - {opcode: createGangs, count: 3, size: 4}
   - {opcode: barrier}
 """
 
@@ -68,6 +75,21 @@ def test_a_flood_is_played_for_two_schedulers_in_turn(servers, tmp_path: Path):
     assert names(servers, "/api/v1/pods") == names(servers, "/api/v1/nodes") == []
     left = names(servers, "/apis/scheduling.k8s.io/v1/priorityclasses")
     assert [name for name in left if name.startswith("flood")] == []
+
+
+def test_gangs_are_groups_as_the_newest_server_has_them(new_cluster, tmp_path: Path):
+    newest: KubeServers = new_cluster(KubeOptions(audit_policy=None))
+    (tmp_path / "w.yaml").write_text(GANGS)
+    own = MUSTER.start(newest)
+    try:
+        words = ("flood", "w.yaml", "--target", newest.kubeconfig, "--run-dir", "run", "-o", "json")
+        ran = muster(*words, cwd=tmp_path)
+    finally:
+        own.terminate()
+    assert ran.code == 0, ran.err
+    found = json.loads((tmp_path / "run" / "summary.json").read_text())
+    assert (found["measured_bound"], found["waiting"]) == (12, 0)
+    assert names(newest, "/apis/scheduling.k8s.io/v1beta1/podgroups") == []
 
 
 def test_what_the_server_refuses_is_one_line(servers, tmp_path: Path):

@@ -18,6 +18,7 @@ from muster.flood.targets.live_bodies import LABEL, Bodies, Body, paths_of, prio
 from muster.flood.targets.live_pods import LivePod, change_of, pods_of
 from shared.kubernetes.client.client import KubeClient
 from shared.kubernetes.client.credentials import Credentials
+from shared.kubernetes.client.discovery import Collection, pod_groups
 from shared.kubernetes.objects.structs import Change
 from shared.ports.bus import Bus
 
@@ -63,11 +64,13 @@ async def each(
 class Live:
     """A live cluster. Actions become requests, which WIDTH workers send in turn."""
 
-    def __init__(self, client: KubeClient, scheduler: str, plan: Plan) -> None:
-        """Send nothing before `prepare`."""
-        self._client, self._plan = client, plan
+    def __init__(
+        self, client: KubeClient, scheduler: str, plan: Plan, groups_at: Collection | None
+    ) -> None:
+        """Send nothing before `prepare`. Gangs are created at `groups_at`."""
+        self._client, self._plan, self._groups_at = client, plan, groups_at
         self._id = f"{time.time_ns():x}"
-        self._bodies = Bodies(scheduler, self._id)
+        self._bodies = Bodies(scheduler, self._id, groups_at)
         self._starts = [numbers.start for numbers, _ in plan.steps]
         self._queue: asyncio.Queue[tuple[str, Body, int]] = asyncio.Queue()
         self._tasks: list[asyncio.Task[None]] = []
@@ -174,7 +177,7 @@ class Live:
         await asyncio.gather(*self._tasks, return_exceptions=True)
         namespaces = sorted({step.namespace for _, step in self._plan.steps} | {"default"})
         query = f"labelSelector={LABEL}%3D{self._id}"
-        for path in paths_of(namespaces, self._plan.written):
+        for path in paths_of(namespaces, self._plan.written, self._groups_at):
             while True:
                 answer = await self._client.request("DELETE", f"{path}?{query}", AT_ONCE)
                 if not answer.ok:
@@ -247,8 +250,11 @@ class Live:
 async def live(plan: Plan, kubeconfig: str, scheduler: str) -> AsyncIterator[Live]:
     """Yield a target on a live cluster that has the flood's nodes."""
     client = KubeClient(Credentials(kubeconfig))
-    target = Live(client, scheduler, plan)
     try:
+        groups_at = await pod_groups(client)
+        if groups_at is None and any(step.gang_size for _, step in plan.steps):
+            raise Fault("the cluster serves no pod groups (scheduling.k8s.io): gangs need them")
+        target = Live(client, scheduler, plan, groups_at)
         try:
             await target.prepare()
             yield target

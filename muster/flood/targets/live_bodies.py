@@ -7,7 +7,8 @@ from typing import Any
 
 from muster.flood.plan import AddPods
 from muster.flood.read import numbered
-from shared.kubernetes.objects.cluster_objects import GANG_TIMEOUT, WORKLOAD_VERSION
+from shared.kubernetes.client.discovery import POD_GROUPS, Collection
+from shared.kubernetes.objects.cluster_objects import GANG_TIMEOUT
 from shared.model.objects import CPU, GPU, MEMORY, Node
 
 LABEL = "muster.io/flood"
@@ -18,7 +19,6 @@ CLUSTER_KINDS = (
     *("Namespace", "Node", "PriorityClass", "PersistentVolume", "StorageClass"),
     *("CSINode", "CSIDriver", "VolumeAttachment"),
 )
-WORKLOADS = f"/apis/{WORKLOAD_VERSION}"
 
 
 @dataclass(frozen=True)
@@ -42,13 +42,20 @@ def path_of(kind: str, version: str, namespace: str) -> str:
     )
 
 
-def paths_of(namespaces: Iterable[str], written: Iterable[Mapping[str, Any]]) -> list[str]:
+def paths_of(
+    namespaces: Iterable[str], written: Iterable[Mapping[str, Any]], groups_at: Collection | None
+) -> list[str]:
     """Return the paths of all that a flood may have created, pods first, but namespaces."""
     pods = [f"/api/v1/namespaces/{name}/pods" for name in namespaces]
-    groups = [f"{WORKLOADS}/namespaces/{name}/workloads" for name in namespaces]
+    groups = [] if groups_at is None else [_groups_in(groups_at, name) for name in namespaces]
     others = dict.fromkeys(_path(one) for one in written if one["kind"] != "Namespace")
     nodes = ["/api/v1/nodes", "/apis/scheduling.k8s.io/v1/priorityclasses"]
     return [*pods, *groups, *others, *nodes]
+
+
+def _groups_in(groups_at: Collection, namespace: str) -> str:
+    version, _, resource = groups_at.path.rpartition("/")
+    return f"{version}/namespaces/{namespace}/{resource}"
 
 
 def _path(written: Mapping[str, Any]) -> str:
@@ -73,8 +80,9 @@ def _class_name(value: int) -> str:
 class Bodies:
     """Makes bodies; all have the label of one flood."""
 
-    def __init__(self, scheduler: str, flood: str) -> None:
-        """`scheduler` is for pods whose template names none."""
+    def __init__(self, scheduler: str, flood: str, groups_at: Collection | None = None) -> None:
+        """`scheduler` is for pods whose template names none. Gangs are created at `groups_at`."""
+        self._groups_at = groups_at
         self._scheduler, self._labels = scheduler, {LABEL: flood}
         self._pods: dict[tuple[str, str, str], bytes] = {}
 
@@ -113,23 +121,25 @@ class Bodies:
         )
 
     def gangs(self, action: AddPods) -> Iterator[Body]:
-        """Yield the Workloads of new gangs."""
+        """Yield the PodGroups, or Workloads, of new gangs."""
         for gang in action.gangs:
+            assert self._groups_at is not None, "a cluster without groups"
             _, name, group = gang.key.split("/")
             policy = {"gang": {"minCount": gang.min_count}}
-            notes = {GANG_TIMEOUT: f"{gang.timeout_ms}ms"}
-            yield self.labelled(
-                {
-                    "apiVersion": WORKLOAD_VERSION,
-                    "kind": "Workload",
-                    "metadata": {
-                        "name": name,
-                        "namespace": action.step.namespace,
-                        "annotations": notes,
-                    },
-                    "spec": {"podGroups": [{"name": group, "policy": policy}]},
-                }
-            )
+            version = self._groups_at.path.removeprefix("/apis/").rpartition("/")[0]
+            namespace, notes = action.step.namespace, {GANG_TIMEOUT: f"{gang.timeout_ms}ms"}
+            made: dict[str, Any] = {
+                "apiVersion": version,
+                "metadata": {"name": name, "namespace": namespace, "annotations": notes},
+            }
+            if self._groups_at.resource == POD_GROUPS:
+                made |= {"kind": "PodGroup", "spec": {"schedulingPolicy": policy}}
+                if priority := action.template.spec.priority:
+                    made["spec"]["priorityClassName"] = _class_name(priority)
+            else:
+                spec = {"podGroups": [{"name": group, "policy": policy}]}
+                made |= {"kind": "Workload", "spec": spec}
+            yield self.labelled(made)
 
     def pod(self, action: AddPods, number: int) -> Body:
         """Return a pod."""
@@ -156,7 +166,10 @@ class Bodies:
             _set_memory(spec["containers"], template.spec.request(MEMORY) + number + 1)
         if action.gang:
             _, name, group = action.gang.split("/")
-            spec["workloadRef"] = {"name": name, "podGroup": group}
+            if self._groups_at is not None and self._groups_at.resource == POD_GROUPS:
+                spec["schedulingGroup"] = {"podGroupName": name}
+            else:
+                spec["workloadRef"] = {"name": name, "podGroup": group}
         labels = {**metadata.get("labels", {}), **self._labels}
         named = {**metadata, "name": NAME, "labels": labels}
         document = {"apiVersion": "v1", "kind": "Pod", "metadata": named, "spec": spec}

@@ -6,8 +6,9 @@ from typing import Any
 import pytest
 
 from muster.flood.plan import AddPods
-from muster.flood.targets.live_bodies import LABEL, Bodies, path_of, priority_class
+from muster.flood.targets.live_bodies import LABEL, Bodies, path_of, paths_of, priority_class
 from muster.flood.workload import Arrivals, CreatePods, Template
+from shared.kubernetes.client.discovery import Collection
 from shared.model.objects import CPU, GPU, MEMORY, Gang, Node, PodSpec, Taint
 
 BODIES = Bodies("muster", "f")
@@ -66,15 +67,35 @@ def test_a_numbered_template_has_the_number():
     assert pod(action(is_numbered=True), 9)["spec"]["hostname"] == "h-9"
 
 
-def test_a_gang_is_a_workload_that_its_pods_name():
+GROUP = "/apis/scheduling.k8s.io"
+
+
+def test_a_gang_is_what_the_server_has_and_its_pods_name_it():
     one = action(gang="team/gang-0/pods")
-    (body,) = BODIES.gangs(one)
-    assert body.path == "/apis/scheduling.k8s.io/v1alpha1/namespaces/team/workloads"
+    notes, policy = {"muster.io/gang-timeout": "9ms"}, {"gang": {"minCount": 3}}
+    bodies = Bodies("muster", "f", Collection(f"{GROUP}/v1alpha1/workloads", "workloads"))
+    (body,) = bodies.gangs(one)
+    assert body.path == f"{GROUP}/v1alpha1/namespaces/team/workloads"
     made = json.loads(body.content)
-    assert made["metadata"]["name"] == "gang-0"
-    assert made["metadata"]["annotations"] == {"muster.io/gang-timeout": "9ms"}
-    assert made["spec"] == {"podGroups": [{"name": "pods", "policy": {"gang": {"minCount": 3}}}]}
-    assert pod(one)["spec"]["workloadRef"] == {"name": "gang-0", "podGroup": "pods"}
+    assert (made["metadata"]["name"], made["metadata"]["annotations"]) == ("gang-0", notes)
+    assert made["spec"] == {"podGroups": [{"name": "pods", "policy": policy}]}
+    spec = json.loads(bodies.pod(one, 0).content)["spec"]
+    assert spec["workloadRef"] == {"name": "gang-0", "podGroup": "pods"}
+    bodies = Bodies("muster", "f", Collection(f"{GROUP}/v1beta1/podgroups", "podgroups"))
+    (body,) = bodies.gangs(one)
+    assert body.path == f"{GROUP}/v1beta1/namespaces/team/podgroups"
+    made = json.loads(body.content)
+    assert (made["apiVersion"], made["kind"]) == ("scheduling.k8s.io/v1beta1", "PodGroup")
+    assert (made["metadata"]["name"], made["metadata"]["annotations"]) == ("gang-0", notes)
+    assert made["spec"]["schedulingPolicy"] == policy
+    spec = json.loads(bodies.pod(one, 0).content)["spec"]
+    assert spec["schedulingGroup"] == {"podGroupName": "gang-0"}
+
+
+def test_everything_is_deleted_where_it_was_created():
+    found = paths_of(["team"], (), Collection(f"{GROUP}/v1beta1/podgroups", "podgroups"))
+    assert found[1] == f"{GROUP}/v1beta1/namespaces/team/podgroups"
+    assert not any("groups" in path for path in paths_of(["team"], (), None))
 
 
 def test_a_node_is_ready_and_has_what_the_plan_says():
