@@ -5,7 +5,7 @@ Kafka cannot refuse a record at a stale position; the returned offset shows it, 
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from contextlib import asynccontextmanager
 from types import MappingProxyType
 from typing import Any
@@ -149,10 +149,14 @@ class KafkaBus:
             asker = await self._get_asker()
             # The beginning first: a cut in between must not make the journal look longer than it
             # is.
-            first, end = await self._settings.reach(
-                _bounds(asker, partition), 2 * self._settings.request_timeout_ms
-            )
-        return first, end
+            try:
+                return await self._settings.reach(
+                    _bounds(asker, partition), 2 * self._settings.request_timeout_ms
+                )
+            except BusUnavailable:
+                # It would ask the same broker for minutes, though another one leads by now.
+                self._throw_away_asker(asker)
+                raise
 
     def watch(
         self, journal: JournalName, start: Position, notify: Callable[[], None]
@@ -217,7 +221,15 @@ class KafkaBus:
     def _throw_away(self, journal: JournalName, producer: Any) -> None:
         if self._producers.get(journal) is producer:
             del self._producers[journal]
-        task = asyncio.get_running_loop().create_task(abandon_producer(producer))
+        self._abandon(abandon_producer(producer))
+
+    def _throw_away_asker(self, asker: Any) -> None:
+        if self._asker is asker:
+            self._asker = None
+            self._abandon(stop_consumer(asker))
+
+    def _abandon(self, ending: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.get_running_loop().create_task(ending)
         self._abandoned.add(task)
         task.add_done_callback(self._abandoned.discard)
 
