@@ -22,7 +22,7 @@ NODES, CORES = 10, 8
 # Half of them are ours; the nodes take so few pods that both schedulers often want the same last
 # place.
 CROWD, PER_NODE, SPARE = 1_000, 4, 1.15
-CROWDS_PER_S = (200, 100, 50)
+CROWDS_PER_S = (200, 200, 100, 50)
 STALE_P99_S = 0.5
 WATCH_LATE_S = 2.0
 HOSTNAME = "kubernetes.io/hostname"
@@ -70,16 +70,16 @@ def test_two_schedulers_overfill_no_node_by_a_known_bind(
     """All at once would be one batch; at a rate both decide on the other's newest binds. No bind
     may be wrong at any rate. The delay until each learns of the other also depends on the machine:
     where that is slow (`here`) and cannot keep up with the rate, it must at a half or a quarter of
-    it.
+    it. A quick one may be late once: a pause of the server delays more than a hundredth.
     """
     api = servers.api
     api.create(PODS, pod("first", cpu="1m")).ok()
     with muster_run(servers.kubeconfig, tmp_path) as muster:
         until("we are there", lambda: bool(nodes_of(api)["first"]))
-        for per_s in CROWDS_PER_S:
+        for attempt, per_s in enumerate(CROWDS_PER_S):
             limit_s = here(STALE_P99_S)
             case.begin()
-            crowd(servers, f"crowd-{per_s}", per_s)
+            crowd(servers, f"crowd-{attempt}", per_s)
             verdict = case.check(tmp_path / "run")
             print(f"{per_s} pods/s: ", end="")
             tell(verdict)
@@ -90,7 +90,8 @@ def test_two_schedulers_overfill_no_node_by_a_known_bind(
             limit_s = max(limit_s, here(STALE_P99_S))
             if max(stale_s, p99(verdict.told_after_s)) <= limit_s:
                 break
-            assert limit_s > STALE_P99_S, f"{per_s} pods/s are too many, and the machine is quick"
+            is_excused = not attempt or limit_s > STALE_P99_S
+            assert is_excused, f"{per_s} pods/s are too many, and the machine is quick"
         else:
             pytest.fail(f"no crowd's p99 was at most {limit_s:.2f} s")
         muster.stop()
