@@ -26,6 +26,8 @@ WIDTH = 32
 """Requests at once."""
 SILENT_S, AGAIN_S, LOOK_S, SETTLE_S = 600.0, 0.2, 0.05, 2.0
 TRIES_MAX = 5
+SEEN_MAX = 500
+"""Objects at most that are looked at after they were deleted."""
 CONFLICT, MISSING, BUSY = 409, 404, (429, 500, 502, 503, 504)
 AT_ONCE = b'{"gracePeriodSeconds":0}'
 WRITES, WRITTEN = ("POST", "PUT", "PATCH", "DELETE", "APPLY"), ("pods", "events")
@@ -182,8 +184,9 @@ class Live:
                 answer = await self._client.request("DELETE", f"{path}?{query}", AT_ONCE)
                 if not answer.ok:
                     break  # a kind that this server has not, or no collection
-                left = await self._client.get(f"{path}?{query}&limit=1")
-                if not pods_of(left).items:
+                left = await self._client.get(f"{path}?{query}&limit={SEEN_MAX}")
+                # PodGroups wait for a controller, which some clusters do not run.
+                if all(one.metadata.deletionTimestamp for one in pods_of(left).items):
                     break
                 await asyncio.sleep(AGAIN_S)
 
