@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 import click
 
-from muster.cli import shared_options as options
 from muster.cli.help import Command
+from muster.cli.options import shared as options
 
 if TYPE_CHECKING:
-    from muster.cli.release import AskedRelease
+    from muster.cli.options.release import AskedRelease
 
 
 @click.command(cls=Command)

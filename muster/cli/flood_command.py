@@ -5,9 +5,9 @@ from pathlib import Path
 
 import click
 
-from muster.cli import shared_options as options
 from muster.cli.errors import UsageFault, one_of
 from muster.cli.help import Command
+from muster.cli.options import shared as options
 
 
 @click.command(cls=Command)

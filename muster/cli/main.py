@@ -15,16 +15,16 @@ import click
 
 from muster import __version__
 from muster.cli import logs
-from muster.cli import shared_options as options
 from muster.cli.errors import EXIT_USAGE, UsageFault, exit_code, one_of
 from muster.cli.extender_command import extender
 from muster.cli.flood_command import flood
 from muster.cli.help import Commands
-from muster.cli.shared_options import FILE, OUTPUTS
+from muster.cli.options import shared as options
+from muster.cli.options.shared import FILE, OUTPUTS
 from shared.model.text import one_line
 
 if TYPE_CHECKING:
-    from muster.cli.release import AskedRelease
+    from muster.cli.options.release import AskedRelease
 
 PRIVATE_UMASK = 0o077
 LISTS = (*OUTPUTS, "wide", "name", "csv")

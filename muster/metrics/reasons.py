@@ -1,13 +1,7 @@
 """Which plugin gives a reason why a node does not fit."""
 
 from shared.scheduling.api.custom.plugin import PLUGINS
-from shared.scheduling.plugins import (
-    inter_pod_affinity,
-    pod_topology_spread,
-    volume_binding,
-    volume_restrictions,
-    volume_zone,
-)
+from shared.scheduling.plugins import inter_pod_affinity, pod_topology_spread
 from shared.scheduling.plugins.gpu_devices import GpuDevices, GpuModel
 from shared.scheduling.plugins.narrowed_nodes import LEFT_OUT
 from shared.scheduling.plugins.node_affinity import AddedAffinity, NodeAffinity
@@ -19,9 +13,10 @@ from shared.scheduling.plugins.node_name import NodeName
 from shared.scheduling.plugins.node_ports import NodePorts
 from shared.scheduling.plugins.node_resources_fit import NodeResourcesFit
 from shared.scheduling.plugins.node_unschedulable import NodeUnschedulable
-from shared.scheduling.plugins.node_volume_limits import EXCEEDED, NOT_INSTALLED
-from shared.scheduling.plugins.node_volume_limits import NAME as NODE_VOLUME_LIMITS
 from shared.scheduling.plugins.taint_toleration import TaintToleration
+from shared.scheduling.plugins.volumes import volume_binding, volume_restrictions, volume_zone
+from shared.scheduling.plugins.volumes.node_volume_limits import EXCEEDED, NOT_INSTALLED
+from shared.scheduling.plugins.volumes.node_volume_limits import NAME as NODE_VOLUME_LIMITS
 
 _FILTERS = (
     *(NodeUnschedulable, NodeName, TaintToleration, NodeAffinity, AddedAffinity),

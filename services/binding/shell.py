@@ -17,9 +17,9 @@ import numpy as np
 from services.binding import extender_victims, late_events
 from services.binding.bind_plugins import TEXT_MAX, BindPluginRunner, Refusal
 from services.binding.core.binds import OTHER, UNASSIGNED
+from services.binding.core.conditions.status_patches import may_write
 from services.binding.core.pod_table import NAMED
 from services.binding.core.state import BindingState
-from services.binding.core.status_patches import may_write
 from services.binding.core.transitions import Phase
 from services.binding.extender_victims import ref_at
 from shared.events.base import Event

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from muster.cli.addresses.kube import kube_config
+from services.binding.core.conditions.status_patches import REFRESHES_PER_S
 from services.binding.core.core import BindingCore
-from services.binding.core.status_patches import REFRESHES_PER_S
 from services.queueing.core.core import QueueingCore
 from shared.events.base import Configured, Event
 from shared.events.binding import FencesAsked

@@ -64,7 +64,7 @@ BUGS = (
     ),
     Bug(
         "one-pod-or-two",
-        "shared.scheduling.plugins.volume_restrictions",
+        "shared.scheduling.plugins.volumes.volume_restrictions",
         ("        if not self._disks and not in_use:\n", "        if not self._disks:\n"),
         first=(0,),
     ),
@@ -97,7 +97,7 @@ WITH_SEVERAL = (
     ),
     Bug(
         "users-on-other-shards-not-counted",
-        "shared.scheduling.plugins.volume_restrictions",
+        "shared.scheduling.plugins.volumes.volume_restrictions",
         ("others.find(rule_counts.IN_USE, 0, name).total > 0", "False"),
         first=(0,),
     ),

@@ -9,7 +9,7 @@ from pathlib import Path
 from muster.app.event_loop import loop_factory
 from muster.cli.addresses.cluster import parse_cluster
 from muster.cli.errors import Fault
-from muster.cli.service_options import parse_settings, sim_config
+from muster.cli.options.services import parse_settings, sim_config
 from shared.ports.cluster import NO_MARKS, Marks, Watched
 from shared.simulated.cluster import SimCluster
 from shared.simulated.history import write_history

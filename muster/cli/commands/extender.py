@@ -12,8 +12,8 @@ from muster.app.event_loop import loop_factory
 from muster.cli.addresses.bus import parse_address
 from muster.cli.addresses.kube import kube_cluster, open_kube
 from muster.cli.errors import UsageFault
+from muster.cli.options.release import AskedRelease, with_release
 from muster.cli.profiles import read_profiles, with_profiles
-from muster.cli.release import AskedRelease, with_release
 from muster.extender.binds import Binder
 from muster.extender.server import VERBS, Follower, served
 from muster.extender.view import ClusterView

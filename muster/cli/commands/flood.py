@@ -11,10 +11,10 @@ from muster.app.event_loop import loop_factory
 from muster.cli.addresses.bus import parse_bus
 from muster.cli.display import FloodDisplay
 from muster.cli.errors import Fault, UsageFault
+from muster.cli.options.services import mesh_config, of_this_version, parse_settings, sim_config
 from muster.cli.output import print_json
 from muster.cli.profiles import with_profiles
 from muster.cli.run_directory import FORMAT, SUMMARY, new_run, write_json
-from muster.cli.service_options import mesh_config, of_this_version, parse_settings, sim_config
 from muster.cli.table import table
 from muster.cli.terminal import print_lines
 from muster.flood.compare import Compared, compared, read_summary

@@ -19,6 +19,8 @@ from muster.app.pacing import LIVE
 from muster.cli.addresses.kube import kube_cluster, kube_config, open_kube
 from muster.cli.display import JsonLines, LiveDisplay
 from muster.cli.errors import Fault, UsageFault
+from muster.cli.options.release import NOTHING_ASKED, AskedRelease, with_release
+from muster.cli.options.services import mesh_config, of_this_version, parse_settings
 from muster.cli.profiles import (
     binders_of,
     extender_calls_of,
@@ -27,9 +29,7 @@ from muster.cli.profiles import (
     with_profiles,
 )
 from muster.cli.recorded_run import naming
-from muster.cli.release import NOTHING_ASKED, AskedRelease, with_release
 from muster.cli.run_directory import FORMAT, JOURNALS, SNAPSHOTS, continued_run
-from muster.cli.service_options import mesh_config, of_this_version, parse_settings
 from services.ingest.core.state import WrongCluster
 from shared.kubernetes.cluster import KubeCluster
 from shared.machine.reset import EpochBus, EpochStore, epochs

@@ -22,6 +22,8 @@ from muster.app.runner import Outcome, Runner
 from muster.app.virtual_time import VirtualLoop, virtual_host
 from muster.cli.display import RunDisplay
 from muster.cli.errors import EXIT_INTERRUPTED, EXIT_TERMINATED, Fault, UsageFault
+from muster.cli.options.release import with_release
+from muster.cli.options.services import mesh_config, of_this_version, parse_settings, sim_config
 from muster.cli.output import print_json
 from muster.cli.profiles import (
     binders_of,
@@ -30,7 +32,6 @@ from muster.cli.profiles import (
     require_profiles,
     with_profiles,
 )
-from muster.cli.release import with_release
 from muster.cli.run_directory import (
     FORMAT,
     HISTORY,
@@ -40,7 +41,6 @@ from muster.cli.run_directory import (
     new_run,
     write_json,
 )
-from muster.cli.service_options import mesh_config, of_this_version, parse_settings, sim_config
 from muster.cli.terminal import duration
 from muster.explain.run_summary import RunSummary
 from muster.explain.summary import show, summarise

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import orjson
 
 from muster.cli.errors import Fault, UsageFault
+from muster.cli.options.release import AskedRelease
 from muster.cli.output import plain, print_json
-from muster.cli.release import AskedRelease
 from muster.cli.subject import subject_of
 from muster.cli.terminal import cell
 from muster.explain.case_answer import CaseAnswer, PodAnswer, Scored

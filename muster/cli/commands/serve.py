@@ -16,6 +16,8 @@ from muster.app.runner import first_error
 from muster.cli.addresses.bus import BusAddress, parse_bus
 from muster.cli.addresses.cluster import open_cluster, parse_cluster
 from muster.cli.errors import Fault, UsageFault
+from muster.cli.options.release import NOTHING_ASKED, AskedRelease, with_release
+from muster.cli.options.services import mesh_config, of_this_version, parse_settings
 from muster.cli.profiles import (
     binders_of,
     extender_calls_of,
@@ -24,9 +26,7 @@ from muster.cli.profiles import (
     with_profiles,
 )
 from muster.cli.recorded_run import naming
-from muster.cli.release import NOTHING_ASKED, AskedRelease, with_release
 from muster.cli.run_directory import SNAPSHOTS
-from muster.cli.service_options import mesh_config, of_this_version, parse_settings
 from services.ingest.core.state import WrongCluster
 from shared.machine.reset import EpochBus, EpochStore, epochs
 from shared.machine.runtime import EpochOver

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 
 from services.binding.core.bind_rows import leave_effect, move
 from services.binding.core.binds import continue_permitted, open_effect
+from services.binding.core.conditions.status_patches import set_message
 from services.binding.core.state import BindingState
-from services.binding.core.status_patches import set_message
 from services.binding.core.transitions import Phase
 from shared.events.base import Event
 from shared.events.binding import PermitsAsked, PostBindsAsked, PreBindFailed, PreBindsAsked

@@ -7,10 +7,10 @@ in one phase and have the same end.
 import numpy as np
 
 from services.binding.core import promises
+from services.binding.core.conditions.status_patches import forget_messages
 from services.binding.core.config import Config
 from services.binding.core.pod_table import FACT, MAYBE
 from services.binding.core.state import BindingState, PostBind
-from services.binding.core.status_patches import forget_messages
 from services.binding.core.transitions import FOR_PERMIT, FOR_VOLUMES, TRANSITIONS, Phase
 from services.binding.core.transitions import OUT as PHASES_OUT
 from shared.model.columns import I64

@@ -9,7 +9,6 @@ from itertools import islice
 
 import numpy as np
 
-from services.binding.core import status_patches
 from services.binding.core.bind_rows import (
     has_permit,
     has_pre_bind,
@@ -18,6 +17,7 @@ from services.binding.core.bind_rows import (
     settle_rows,
     trim,
 )
+from services.binding.core.conditions import status_patches
 from services.binding.core.pod_table import FACT, MAYBE, NAMED, NEEDED
 from services.binding.core.state import NODE_GONE, NODE_LIVE, BindingState, EffectAsked
 from services.binding.core.transitions import FOR_PLUGINS, FOR_VOLUMES, SLOW, Phase

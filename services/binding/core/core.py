@@ -16,12 +16,11 @@ from services.binding.core import (
     evictions,
     extender_victims,
     facts,
-    group_conditions,
     newest_binds,
     promises,
-    status_patches,
     volumes,
 )
+from services.binding.core.conditions import group_conditions, status_patches
 from services.binding.core.config import Config
 from services.binding.core.derived import check, derive, still_queued
 from services.binding.core.pod_table import MAYBE

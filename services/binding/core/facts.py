@@ -5,10 +5,10 @@ import numpy as np
 from services.binding.core import binds
 from services.binding.core.bind_rows import is_where_sent, move, settle_rows
 from services.binding.core.binds import raise_revision, recheck
+from services.binding.core.conditions.status_patches import forget_messages
 from services.binding.core.evictions import note_victims_gone
 from services.binding.core.pod_table import FACT, MAYBE, NAMED, NEEDED
 from services.binding.core.state import NODE_GONE, NODE_LIVE, BindingState
-from services.binding.core.status_patches import forget_messages
 from services.binding.core.transitions import UNSENT, Phase
 from shared.events.ingest import (
     NodesGone,

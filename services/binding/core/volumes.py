@@ -8,8 +8,8 @@ refuses it.
 from services.binding.core import promises
 from services.binding.core.bind_rows import has_pre_bind, move, schedule_repeat
 from services.binding.core.binds import open_effect, start_bind
+from services.binding.core.conditions.status_patches import set_message
 from services.binding.core.state import BindingState
-from services.binding.core.status_patches import set_message
 from services.binding.core.transitions import FOR_PERMIT, FOR_VOLUMES, Phase
 from shared.events.binding import VolumesAsked, VolumesTaken
 from shared.events.observed import VolumeAnswers

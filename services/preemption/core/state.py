@@ -39,9 +39,9 @@ class Ask(Struct):
     """One search for victims for one pod. `end` says why it must be closed; empty while it is open.
 
     `allowances`: the budgets' allowances when the shards were asked, until a choice is made.
-    `beyond`: victims that their budgets did not allow at the choice. `node_name`: if it is told.
-    `nominated`: a shard may hold a charge for it. `gang_ask`: the ask of its gang, if it is a
-    member's.
+    `beyond`: victims that their budgets did not allow at the choice. `node_name`: the chosen node,
+    if the pod's message names it. `nominated`: a shard may hold a charge for it. `gang_ask`: the
+    ask of its gang, if it is a member's.
     """
 
     ask: AskId

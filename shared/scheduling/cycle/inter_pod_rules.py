@@ -15,20 +15,19 @@ from shared.model.pod_rules.rule_counts import RuleCount
 from shared.scheduling.cycle.one_node import BatchNode, OneNode, one_node
 from shared.scheduling.cycle.score_classes import StaticResult
 from shared.scheduling.cycle.signature import Signature
-from shared.scheduling.plugins import (
-    inter_pod_affinity,
+from shared.scheduling.plugins import inter_pod_affinity, pod_topology_spread
+from shared.scheduling.plugins.inter_pod_affinity import Affinity
+from shared.scheduling.plugins.pod_topology_spread import Spread
+from shared.scheduling.plugins.volumes import (
     node_volume_limits,
-    pod_topology_spread,
     volume_binding,
     volume_restrictions,
     volume_zone,
 )
-from shared.scheduling.plugins.inter_pod_affinity import Affinity
-from shared.scheduling.plugins.node_volume_limits import NodeVolumeLimits
-from shared.scheduling.plugins.pod_topology_spread import Spread
-from shared.scheduling.plugins.volume_binding import VolumeBinding
-from shared.scheduling.plugins.volume_restrictions import VolumeRestrictions
-from shared.scheduling.plugins.volume_zone import VolumeZone
+from shared.scheduling.plugins.volumes.node_volume_limits import NodeVolumeLimits
+from shared.scheduling.plugins.volumes.volume_binding import VolumeBinding
+from shared.scheduling.plugins.volumes.volume_restrictions import VolumeRestrictions
+from shared.scheduling.plugins.volumes.volume_zone import VolumeZone
 from shared.scheduling.profile import Plugins
 from shared.scheduling.table.counters import Counts
 from shared.scheduling.table.layout import I16, I64, INFEASIBLE, Mask, NominatedPods, Totals

@@ -13,9 +13,9 @@ from shared.scheduling.cycle.inter_pod_rules import nominated_counts, rules_of
 from shared.scheduling.cycle.one_node import OneNode
 from shared.scheduling.cycle.score_classes import StaticResult
 from shared.scheduling.cycle.signature import Signature
-from shared.scheduling.plugins import volume_binding
 from shared.scheduling.plugins.node_ports import NodePorts
 from shared.scheduling.plugins.node_resources_fit import NodeResourcesFit
+from shared.scheduling.plugins.volumes import volume_binding
 from shared.scheduling.profile import GPU_DEVICES, GPU_MODEL, LOCAL_SCORES
 from shared.scheduling.table.layout import FREE, I64, Mask, NominatedPods
 from shared.scheduling.table.picks import Reasons

@@ -4,7 +4,7 @@ from shared.model.release import V1_36, V1_37
 from tests.simulation.planted import Bug
 
 PLUGINS, OBJECTS = "shared.scheduling.plugins.", "shared.kubernetes.objects."
-FEATURES, LIMITS = PLUGINS + "node_declared_features", PLUGINS + "node_volume_limits"
+FEATURES, LIMITS = PLUGINS + "node_declared_features", PLUGINS + "volumes.node_volume_limits"
 NARROWED, REQUESTS = PLUGINS + "narrowed_nodes", OBJECTS + "requests"
 PODS = OBJECTS + "pod_templates"
 

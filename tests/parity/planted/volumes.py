@@ -2,7 +2,7 @@
 
 from tests.simulation.planted import Bug
 
-PLUGINS, VOLUMES = "shared.scheduling.plugins.", "shared.scheduling.volumes."
+PLUGINS, VOLUMES = "shared.scheduling.plugins.volumes.", "shared.scheduling.volumes."
 BINDING, LIMITS = PLUGINS + "volume_binding", PLUGINS + "node_volume_limits"
 RESTRICTIONS, ZONE = PLUGINS + "volume_restrictions", PLUGINS + "volume_zone"
 STORAGE, USES = VOLUMES + "storage", VOLUMES + "volume_uses"

@@ -57,10 +57,10 @@ def test_the_last_rule_of_the_choice_is_reached(url: str, oracle: Oracle):
     assert equal >= 3
 
 
-LIMITS = "shared.scheduling.plugins.node_volume_limits"
+LIMITS = "shared.scheduling.plugins.volumes.node_volume_limits"
 SPREAD, BINDING = (
     "shared.scheduling.plugins.pod_topology_spread",
-    "shared.scheduling.plugins.volume_binding",
+    "shared.scheduling.plugins.volumes.volume_binding",
 )
 USES, REQUESTS = "shared.scheduling.volumes.volume_uses", "shared.kubernetes.objects.requests"
 IN_TREE = (

@@ -355,8 +355,10 @@ ELSEWHERE = {
 }
 OTHER_BUGS = (
     *(BUGS + images.BUGS + volumes.BUGS + configs.BUGS),
-    _bug("volume-zones-inverted", "volume_zone", "refused |= ~there", "refused |= there"),
-    _bug("in-use-is-free", "volume_restrictions", "(in_use > 0), True", "(in_use > 9), True"),
+    _bug("volume-zones-inverted", "volumes.volume_zone", "refused |= ~there", "refused |= there"),
+    _bug(
+        "in-use-is-free", "volumes.volume_restrictions", "(in_use > 0), True", "(in_use > 9), True"
+    ),
 )
 
 

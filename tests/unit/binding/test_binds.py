@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from services.binding.core import status_patches
+from services.binding.core.conditions import status_patches
 from shared.events.base import Configured
 from shared.events.permit import GangCommitted
 from shared.events.queueing import Confirmed, Parked

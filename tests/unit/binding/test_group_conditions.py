@@ -1,6 +1,6 @@
 """Conditions of PodGroups: the newest one is written, one effect at a time."""
 
-from services.binding.core.group_conditions import EFFECT_GROUPS
+from services.binding.core.conditions.group_conditions import EFFECT_GROUPS
 from shared.events.binding import GroupsAsked
 from shared.events.observed import GroupAnswers
 from shared.events.queueing import GangShown

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from services.binding.core.status_patches import EFFECT_PODS, REFRESHES_PER_S
+from services.binding.core.conditions.status_patches import EFFECT_PODS, REFRESHES_PER_S
 from shared.events.base import Configured, Event
 from shared.events.binding import FencesAsked
 from shared.events.queueing import Confirmed, Parked, TryFailed

@@ -4,7 +4,7 @@ import pytest
 
 from muster.cli.addresses.bus import parse_bus, parse_metrics
 from muster.cli.errors import UsageFault
-from muster.cli.service_options import mesh_config, parse_settings, sim_config
+from muster.cli.options.services import mesh_config, parse_settings, sim_config
 
 
 def test_settings_become_options_by_service():

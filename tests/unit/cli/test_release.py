@@ -13,7 +13,7 @@ import yaml
 
 from muster.cli.errors import Fault, UsageFault
 from muster.cli.main import main
-from muster.cli.release import asked_release, nearest, with_release
+from muster.cli.options.release import asked_release, nearest, with_release
 from shared.model.release import ReleaseOptions
 
 

@@ -10,7 +10,7 @@ from muster.cli.addresses.bus import parse_address
 from muster.cli.commands.extender import serve_extender
 from muster.cli.errors import UsageFault
 from muster.cli.extender_command import extender
-from muster.cli.release import AskedRelease
+from muster.cli.options.release import AskedRelease
 from shared.extenders.values import CALLED
 from shared.scheduling.api.custom.plugin import PLUGINS
 

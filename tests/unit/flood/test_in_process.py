@@ -4,7 +4,7 @@ import asyncio
 import json
 from typing import Any
 
-from muster.cli.service_options import of_this_version
+from muster.cli.options.services import of_this_version
 from muster.flood.book import Book
 from muster.flood.plan import plan_of
 from muster.flood.player import Player

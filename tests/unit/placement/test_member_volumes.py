@@ -10,7 +10,7 @@ from shared.events.permit import GangCommitted, GangReleased, GangTimedOut, Hold
 from shared.events.placement import GangHeld, GangOffered, GangRefused, VolumesChosen, VolumesFailed
 from shared.events.queueing import Members
 from shared.model.columns import pack, unpack
-from shared.scheduling.plugins.volume_binding import BIND_CONFLICT
+from shared.scheduling.plugins.volumes.volume_binding import BIND_CONFLICT
 from tests.unit.placement.test_volumes import (
     LATE,
     STATIC,

@@ -36,7 +36,7 @@ from shared.model.objects import PodSpec, Requirement, SelectorTerm
 from shared.model.pod_rules import rule_counts
 from shared.model.pod_rules.rule_counts import RuleCount, SignatureCounts, added
 from shared.model.volumes import Choice, ClaimUse
-from shared.scheduling.plugins.volume_restrictions import IN_USE
+from shared.scheduling.plugins.volumes.volume_restrictions import IN_USE
 from tests.unit.placement.shard import Shard, node, placed, spec
 
 HOST = "kubernetes.io/hostname"

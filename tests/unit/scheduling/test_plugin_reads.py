@@ -3,7 +3,7 @@ answer.
 """
 
 from importlib import import_module
-from pkgutil import iter_modules
+from pkgutil import walk_packages
 from typing import Any
 
 import numpy as np
@@ -81,7 +81,7 @@ def test_a_static_plugin_reads_what_it_declares_and_nothing_else(version):
         assert seen.fields <= set(plugin.reads), type(plugin)
 
 
-NAMES = [one.name for one in iter_modules(package.__path__)]
+NAMES = [one.name for one in walk_packages(package.__path__, f"{package.__name__}.")]
 
 
 class LowPriorityOnly:
@@ -107,7 +107,7 @@ def test_pods_that_a_new_plugin_can_tell_apart_share_no_answer(monkeypatch):
 
 
 def test_every_static_filter_is_in_the_table_of_plugins():
-    modules = [import_module(f"{package.__name__}.{name}") for name in NAMES]
+    modules = [import_module(name) for name in NAMES]
     kinds = [kind for module in modules for kind in vars(module).values()]
     names = {kind.name for kind in kinds if hasattr(kind, "refuses") and hasattr(kind, "reads")}
     # It comes last in every profile: kube-scheduler lacks it.

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 from services.placement.core.state import PlacementState
 from shared.model.ids import SignatureId
-from shared.scheduling.plugins.volume_restrictions import ONE_POD
+from shared.scheduling.plugins.volumes.volume_restrictions import ONE_POD
 
 
 def is_wide(state: PlacementState, sig: SignatureId) -> bool:

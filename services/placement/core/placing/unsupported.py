@@ -6,7 +6,7 @@ from services.placement.core.books.wide_rules import claims_for_one_pod
 from services.placement.core.state import PlacementState
 from services.placement.core.transitions import State
 from shared.model.ids import SignatureId
-from shared.scheduling.plugins.volume_restrictions import IN_USE
+from shared.scheduling.plugins.volumes.volume_restrictions import IN_USE
 
 
 def unsupported_reason(state: PlacementState, sig: SignatureId) -> str:

@@ -26,7 +26,11 @@ from shared.model.cluster_objects import (
 from shared.model.columns import as_numbers, pack
 from shared.model.ids import START, PodId, SignatureId
 from shared.model.volumes import Choice
-from shared.scheduling.plugins.volume_binding import VolumeBinding, reached_from, waiting_claims
+from shared.scheduling.plugins.volumes.volume_binding import (
+    VolumeBinding,
+    reached_from,
+    waiting_claims,
+)
 
 VOLUME_BINDING = "VolumeBinding"
 PRE_BIND = 'running PreBind plugin "VolumeBinding": '

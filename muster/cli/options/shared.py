@@ -89,7 +89,7 @@ def release(command: Callable[..., None]) -> Callable[..., None]:
 
     @wraps(command)
     def asked(*, compatibility_version: str, feature_gates: str, **others: Any) -> None:
-        from muster.cli.release import asked_release
+        from muster.cli.options.release import asked_release
 
         command(release=asked_release(compatibility_version, feature_gates), **others)
 

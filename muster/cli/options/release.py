@@ -13,7 +13,7 @@ from shared.model.release import DEFAULT_OPTIONS, V1_35, VERSIONS, ReleaseOption
 log = logging.getLogger("muster.release")
 
 SERVICES = ("placement", "queueing", "preemption")
-"""Those that have the options."""
+"""The services with the options `compatibility` and `feature_gates`."""
 
 
 @dataclass(frozen=True)
