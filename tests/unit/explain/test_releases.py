@@ -75,6 +75,16 @@ def test_a_pod_fits_where_the_kubelet_declares_what_it_needs_since_1_36(version)
     assert all(one["feasible"] for one in before["nodes"].values())
 
 
+def test_with_its_gate_1_35_asks_for_declared_features_too():
+    gates = {"NodeDeclaredFeatures": True}
+    case = {"objects": [declaring("a", RESTARTS), node("b")], "pods": [restarting()]}
+    (found,) = score_case(case, release=ReleaseOptions(feature_gates=gates))["pods"]
+    assert found["best"] == ["a"]
+    assert found["nodes"]["b"]["reasons"] == [
+        f"node declared features check failed - unsatisfied requirements: {RESTARTS}"
+    ]
+
+
 @pytest.mark.parametrize(
     ("version", "before"), [(V1_36, "no new claims to deallocate, "), (V1_37, "")]
 )
