@@ -394,7 +394,7 @@ def test_large_and_small_weights_give_kube_schedulers_choice(
 
 
 def test_every_plugin_that_a_run_can_reach_has_a_change():
-    paths = (ROOT / "shared" / "scheduling" / "plugins").glob("[a-z]*.py")
+    paths = (ROOT / "shared" / "scheduling" / "plugins").rglob("[a-z]*.py")
     # What kube-scheduler lacks cannot be compared with it, and says so.
     modules = {path.stem for path in paths if "kube-scheduler lacks" not in path.read_text()}
     bugs = [*PLANTED, *(bug for bug in OTHER_BUGS if bug.name in ELSEWHERE)]
