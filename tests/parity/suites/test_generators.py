@@ -111,7 +111,8 @@ def test_planted_changes_are_taken_back():
 
 
 def test_every_plugin_that_a_case_can_reach_has_a_change():
-    modules = {path.stem for path in (ROOT / "shared" / "scheduling" / "plugins").glob("[a-z]*.py")}
+    paths = (ROOT / "shared" / "scheduling" / "plugins").rglob("[a-z]*.py")
+    modules = {path.stem for path in paths}
     # Devices by model are Muster's own: kube-scheduler has nothing to compare them with.
     others = (configs, images, volumes, rare_fields, newer_fields)
     every = (*BUGS, *(bug for one in others for bug in one.BUGS))
