@@ -8,6 +8,7 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from types import MappingProxyType
 from typing import Any
 
@@ -15,8 +16,15 @@ import msgspec
 
 from shared.adapters.structured_gather import gather_all
 from shared.kubernetes.client.client import KubeClient
-from shared.kubernetes.client.discovery import POD_GROUPS, WORKLOADS, pod_groups, served
+from shared.kubernetes.client.discovery import (
+    POD_GROUPS,
+    WORKLOADS,
+    other_groups,
+    pod_groups,
+    served,
+)
 from shared.kubernetes.client.kinds import OTHER_KINDS, Kind
+from shared.kubernetes.objects.other_groups import GroupKind
 from shared.kubernetes.objects.structs import ListMeta, Meta
 from shared.kubernetes.watching.disrupted_pods import DisruptedPods
 from shared.kubernetes.watching.left_out import LeftOut, NotingReader
@@ -58,6 +66,7 @@ from shared.ports.cluster import (
     Watched,
 )
 
+GANGS = "gangs"
 KUBE_SYSTEM = "/api/v1/namespaces/kube-system"
 STALE_S = 15.0
 """A watch that fails for longer is reported."""
@@ -109,6 +118,9 @@ class KubeCluster:
         self._others: dict[str, Kind] = {}
         self._is_discovered = self._are_groups_found = False
         self._groups_as = WORKLOADS
+        # The sources of groups that are served, with the kind of another scheduler's.
+        self._group_kinds: dict[str, GroupKind | None] = {}
+        self._other_groups: list[GroupKind] | None = None
         self._refusals = Refusals(self._say)
         # Set when the first watch has delivered everything that existed when it began.
         self.caught_up = asyncio.Event()
@@ -162,11 +174,10 @@ class KubeCluster:
 
     async def list_all(self, kind: str) -> Watched:
         """See the port. Raises ConnectionError, TimeoutError."""
-        if kind == "gangs" and not await self._discover():
-            return Watched(await self.newest_revision(), ())
-        if kind == OBJECTS:
+        if kind in (GANGS, OBJECTS):
             await self._discover()
-            lists = await gather_all(*map(self._list, self._others))
+            kinds = self._others if kind == OBJECTS else self._group_kinds
+            lists = await gather_all(*map(self._list, kinds))
             events = tuple(event for listed in lists for event in listed.events)
             marks = {name: at for listed in lists for name, at in listed.marks.items()}
             oldest = min(marks.values(), default=0)
@@ -174,8 +185,9 @@ class KubeCluster:
         return await self._list(kind)
 
     async def _list(self, kind: str, at: int = 0) -> Watched:
-        if kind == "gangs":
-            self._groups.forget()
+        if kind in self._group_kinds:
+            of = self._group_kinds[kind]
+            self._groups.forget(of.name if of else "")
         source, reader = self._sources[kind], self._reader(kind)
         self.left_out.forget(reader.kind)
         revision = await list_into(self._client, source.path, source.query, reader, at)
@@ -184,12 +196,13 @@ class KubeCluster:
 
     async def watch(self, since: int, marks: Marks = NO_MARKS) -> AsyncIterator[Watched]:
         """See the port. Raises Gone, Restored, ConnectionError."""
-        if await self._discover():
+        await self._discover()
+        for kind in self._group_kinds:
             # A pod's gang is known only with its group, and another process may have watched
             # before: list the groups as of the revision at which their watch resumes, so that none
             # is older.
-            listed = await self._list("gangs", max(since, marks.get("gangs", 0)))
-            if "gangs" not in marks:
+            listed = await self._list(kind, max(since, marks.get(kind, 0)))
+            if kind not in marks:
                 yield Watched(since, listed.events)
         watches = {}
         # Groups first: a pod's gang is known only with its group.
@@ -242,8 +255,11 @@ class KubeCluster:
                 return node_reader()
             case "budgets":
                 return budget_reader()
+            case _ if other := self._group_kinds.get(kind):
+                read, gone = self._groups.other_group, self._groups.other_group_gone
+                return GroupReader(other.source, partial(read, other), partial(gone, other))
             case "gangs" if self._groups_as == POD_GROUPS:
-                return GroupReader("PodGroup", self._groups.pod_group, self._groups.pod_group_gone)
+                return GroupReader("PodGroup", self._groups.pod_group, self._groups.workload_gone)
             case "gangs":
                 return GroupReader("Workload", self._groups.workload, self._groups.workload_gone)
             case _ if kind in self._others:
@@ -256,17 +272,27 @@ class KubeCluster:
         (read,) = await self.writes.touch([pod], [message])
         return read
 
-    async def _discover(self) -> bool:
-        """Find out which kinds the server serves. Return whether pod groups are among them, in a
-        version that we read.
-        """
+    async def _discover(self) -> None:
+        """Find out which kinds the server serves."""
         if not self._is_discovered:
             await self.groups_as()
+            await self.other_groups()
             self._others = {kind.resource: kind for kind in await served(self._client, OTHER_KINDS)}
             for kind in self._others.values():
                 self._sources[kind.resource] = Source(kind.path, timeout_s=QUIET_S)
             self._is_discovered = True
-        return "gangs" in self._sources
+
+    async def other_groups(self) -> list[GroupKind]:
+        """Return the kinds of other schedulers' groups that are read; it takes no permission to
+        find out. Raises ConnectionError, TimeoutError.
+        """
+        if self._other_groups is None:
+            self._other_groups = await other_groups(self._client)
+            for kind in self._other_groups:
+                path = f"/apis/{kind.version}/{POD_GROUPS}"
+                self._sources[kind.source] = Source(path, timeout_s=QUIET_S)
+                self._group_kinds[kind.source] = self._groups.others[kind.name] = kind
+        return self._other_groups
 
     async def groups_as(self) -> str:
         """Return the resource that pod groups are read from; it takes no permission to find out.
@@ -276,9 +302,8 @@ class KubeCluster:
             found = await pod_groups(self._client)
             if found is not None:
                 self._groups_as = found.resource
-                self._sources["gangs"] = Source(found.path, timeout_s=QUIET_S)
-            else:
-                self._sources.pop("gangs", None)
+                self._sources[GANGS] = Source(found.path, timeout_s=QUIET_S)
+                self._group_kinds[GANGS] = None
             self._are_groups_found = True
         return self._groups_as
 
@@ -313,8 +338,8 @@ class KubeCluster:
 
     async def show_groups(self, groups: Sequence[GroupCondition]) -> None:
         """See the port."""
-        if self._groups_as == POD_GROUPS and "gangs" in self._sources:
-            await show_groups(self._sources["gangs"].path, groups, self.writes.send)
+        if self._groups_as == POD_GROUPS and GANGS in self._sources:
+            await show_groups(self._sources[GANGS].path, groups, self.writes.send)
 
     def announce_binds(self, binds: Sequence[PastBind], are_new: bool = False) -> None:
         """See the port."""

@@ -13,6 +13,7 @@ from shared.extenders.values import named
 from shared.kubernetes.objects.cluster_objects import COUNT_MAX
 from shared.kubernetes.objects.default_spread import controller_of, revision_name
 from shared.kubernetes.objects.fields import Fields
+from shared.kubernetes.objects.other_groups import groups_named
 from shared.kubernetes.objects.pod_templates import (
     PriorityClass,
     Template,
@@ -127,7 +128,9 @@ class Expansion:
         labels, annotations = metadata.mapping("labels"), metadata.notes("annotations")
         seen = shown(metadata_read(), namespace, labels, annotations)
         given = self._classes, self._default, seen, status, self._release
-        return template_of(metadata, spec, *given)
+        template = template_of(metadata, spec, *given)
+        other = next(groups_named(labels), None)
+        return structs.replace(template, ref=other) if other and not template.ref else template
 
 
 def _owner(kind: str, name: str) -> str:

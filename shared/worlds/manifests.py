@@ -24,6 +24,7 @@ from shared.kubernetes.objects.cluster_objects import (
 from shared.kubernetes.objects.default_spread import DEPLOYMENT, SPREADING, spreader_of
 from shared.kubernetes.objects.errors import shown
 from shared.kubernetes.objects.fields import Fields
+from shared.kubernetes.objects.other_groups import BY_VERSION, name_with_kind
 from shared.kubernetes.objects.pod_templates import PriorityClass
 from shared.kubernetes.objects.volume_objects import READERS, TIMES, storage_object
 from shared.model.cluster_objects import ClusterObject, Namespace, PersistentVolumeClaim
@@ -76,7 +77,8 @@ def check_version(document: Fields) -> None:
     WorldError.
     """
     kind = document.text("kind")
-    versions = POD_GROUP_VERSIONS if kind == "PodGroup" else (API_VERSIONS[kind],)
+    of_groups = (*POD_GROUP_VERSIONS, *BY_VERSION)
+    versions = of_groups if kind == "PodGroup" else (API_VERSIONS[kind],)
     if document.text("apiVersion") not in versions:
         raise document.error("apiVersion", f"must be {' or '.join(versions)}")
 
@@ -106,7 +108,13 @@ class Object:
     @property
     def key(self) -> tuple[str, str, str]:
         scope = "" if self.kind in CLUSTER_KINDS else self.namespace
-        return self.kind, scope, self.name
+        return self.kind, scope, self.group_name
+
+    @property
+    def group_name(self) -> str:
+        """Return the name, of a group of another scheduler with the scheduler's."""
+        other = BY_VERSION.get(self.document.text("apiVersion"))
+        return name_with_kind(self.name, other.name) if other else self.name
 
 
 class _Reading:
@@ -201,14 +209,16 @@ def _place_of(gang: Gang, reading: _Reading) -> tuple[str, str]:
     """Return where a gang's minCount is written."""
     namespace, name, *group = gang.key.split("/")
     for found in reading.of("Workload" if group else "PodGroup"):
-        if (found.namespace, found.name) == (namespace, name):
+        if (found.namespace, found.group_name) == (namespace, name):
+            if found.group_name != found.name:
+                return found.document.what, "spec.minMember"
             policy = f"podGroups[name={group[0]}].policy" if group else "schedulingPolicy"
             return found.document.what, f"spec.{policy}.gang.minCount"
     raise AssertionError(f"gang {gang.key} comes from no object")
 
 
 def _groups(reading: _Reading) -> dict[str, Group]:
-    """Return pod groups by `namespace/workload/group` or `namespace/group`."""
+    """Return pod groups by the keys of their gangs, without replicas."""
     found: dict[str, Group] = {}
     for workload in reading.of("Workload"):
         groups = groups_of(workload.metadata, workload.document)
@@ -216,7 +226,9 @@ def _groups(reading: _Reading) -> dict[str, Group]:
             found[f"{workload.namespace}/{workload.name}/{name}"] = group
     for one in reading.of("PodGroup"):
         one.document.only(("apiVersion", "kind", "metadata", "spec", "status"))
-        found[f"{one.namespace}/{one.name}"] = group_of(one.metadata, one.document.child("spec"))
+        other = BY_VERSION.get(one.document.text("apiVersion"))
+        read = other.read if other else group_of
+        found[f"{one.namespace}/{one.group_name}"] = read(one.metadata, one.document.child("spec"))
     return found
 
 

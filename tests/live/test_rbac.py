@@ -26,6 +26,8 @@ from shared.kubernetes.client.discovery import POD_GROUPS, WORKLOADS
 from shared.kubernetes.client.kinds import OTHER_KINDS, Kind
 from shared.kubernetes.client.lease import Elector
 from shared.kubernetes.cluster import KubeCluster
+from shared.kubernetes.objects.other_groups import OTHER_KINDS as OTHER_GROUPS
+from shared.kubernetes.objects.other_groups import GroupKind
 from shared.kubernetes.writing import events as kube_events
 from shared.model.api_outcome import Answer
 from shared.model.election import Election
@@ -42,6 +44,7 @@ from tests.support.kube_server import KubeServers
 
 pytestmark = [pytest.mark.kube, pytest.mark.slow, pytest.mark.xdist_group("kube")]
 RBAC = ROOT / "deploy" / "rbac.yaml"
+GROUP_CRDS = ROOT / "tests" / "live" / "support" / "group_crds.yaml"
 ROLES = "/apis/rbac.authorization.k8s.io/v1"
 BUDGETS = "/apis/policy/v1/namespaces/default/poddisruptionbudgets"
 ELECTION = Election("muster", retry_s=0.1)
@@ -105,7 +108,8 @@ def with_users(new_cluster: NewCluster, version: str) -> KubeServers:
     """Start servers with a user for every verb that has all other verbs."""
     options = KubeOptions(version=version, authorization_mode="RBAC")
     servers = new_cluster(options, users=list(USERS.values()))
-    servers.kubectl("apply", "-f", str(RBAC))
+    servers.kubectl("apply", "-f", str(RBAC), "-f", str(GROUP_CRDS))
+    servers.kubectl("wait", "--for=condition=Established", "crd", "--all")
     for name, user in USERS.items():
         give(servers, "ClusterRole", ROLES, user, without(name, WHOLE))
         give(servers, "Role", f"{ROLES}/namespaces/kube-system", user, without(name, PART))
@@ -209,6 +213,17 @@ def protect(world: World) -> None:
 
 def group(world: World) -> None:
     create_group(world.servers, f"group-{next(numbers)}", 3)
+
+
+def other_group(kind: GroupKind) -> Callable[[World], object]:
+    meta = {"apiVersion": kind.version, "kind": "PodGroup", "spec": {"minMember": 2}}
+    path = f"/apis/{kind.version}/namespaces/default/podgroups"
+
+    def change(world: World) -> None:
+        name = f"other-{next(numbers)}"
+        world.servers.api.create(path, {**meta, "metadata": {"name": name}}).ok()
+
+    return change
 
 
 def other(kind: Kind) -> Callable[[World], object]:
@@ -317,6 +332,8 @@ SCENARIOS: dict[str, Scenario] = {
     "watch poddisruptionbudgets.policy": sees(BudgetsSeen, protect),
     "watch workloads.scheduling.k8s.io": sees(GangsSeen, group),
     "watch podgroups.scheduling.k8s.io": sees(GangsSeen, group),
+    **{f"list {kind.source}": lists("gangs") for kind in OTHER_GROUPS},
+    **{f"watch {kind.source}": sees(GangsSeen, other_group(kind)) for kind in OTHER_GROUPS},
     **{f"list {full_name(kind)}": lists("objects") for kind in OTHER_KINDS},
     **{f"watch {full_name(kind)}": sees(ObjectsSeen, other(kind)) for kind in OTHER_KINDS},
     "get namespaces": identity,
@@ -344,7 +361,9 @@ def at_once(monkeypatch):
 
 async def missing(world: World) -> list[str]:
     groups = WORKLOADS if world.servers.options.version == V1_35 else POD_GROUPS
-    return await missing_permissions(world.cluster.client, groups, ELECTION)
+    return await missing_permissions(
+        world.cluster.client, groups, ELECTION, other_groups=OTHER_GROUPS
+    )
 
 
 def test_every_verb_has_its_scenario():

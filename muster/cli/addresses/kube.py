@@ -87,7 +87,8 @@ async def open_kube(
     try:
         await cluster.open()
         groups_as = await cluster.groups_as()
-        missing = await missing_permissions(cluster.client, groups_as, election, services)
+        others = await cluster.other_groups()
+        missing = await missing_permissions(cluster.client, groups_as, election, services, others)
     except KubeconfigError as error:
         raise UsageFault(f"--kubeconfig {error}") from error
     except (OSError, TimeoutError) as error:

@@ -3,7 +3,7 @@
 """
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 import msgspec
@@ -12,6 +12,8 @@ from shared.adapters.structured_gather import gather_all
 from shared.kubernetes.client.client import ApiError, KubeClient, Response
 from shared.kubernetes.client.discovery import POD_GROUPS, WORKLOADS
 from shared.kubernetes.client.kinds import OTHER_KINDS
+from shared.kubernetes.objects.other_groups import OTHER_KINDS as OTHER_GROUPS
+from shared.kubernetes.objects.other_groups import GroupKind
 from shared.model.election import Election
 
 REVIEWS = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
@@ -59,6 +61,11 @@ _WATCHED = (
     *(Permission(verb, "", "nodes") for verb in ("list", "watch")),
     *(Permission(verb, "policy", "poddisruptionbudgets") for verb in ("list", "watch")),
     *(Permission(verb, "scheduling.k8s.io", GROUPS) for verb in ("list", "watch")),
+    *(
+        Permission(verb, kind.api_group, POD_GROUPS)
+        for kind in OTHER_GROUPS
+        for verb in ("list", "watch")
+    ),
     *(
         Permission(verb, kind.group, kind.resource)
         for kind in OTHER_KINDS
@@ -108,16 +115,20 @@ async def missing_permissions(
     groups_as: str = WORKLOADS,
     election: Election | None = None,
     services: Iterable[str] = NEEDED,
+    other_groups: Sequence[GroupKind] = (),
 ) -> list[str]:
     """Return the missing permissions of these services in words, such as `create pods/binding`,
-    with those for the election if there is one. A busy server is asked again. Raises ApiError,
-    ConnectionError, TimeoutError.
+    with those for the election if there is one. Groups that the server lacks need none. A busy
+    server is asked again. Raises ApiError, ConnectionError, TimeoutError.
     """
+    with_groups = {kind.api_group for kind in other_groups}
+    if groups_as == POD_GROUPS:
+        with_groups.add("scheduling.k8s.io")
     needed = dict.fromkeys(
         one
         for service in services
         for one in NEEDED[service]
-        if one.resource != POD_GROUPS or groups_as == POD_GROUPS
+        if one.resource != POD_GROUPS or one.group in with_groups
     )
     asked = [one._replace(resource=groups_as) if one.resource == GROUPS else one for one in needed]
     asked += [] if election is None else of_election(election)

@@ -2,7 +2,8 @@
 
 Groups are Workloads (1.35) or PodGroup objects (later). The API is young and each release of
 Kubernetes has another version of it, so the server is asked. The newest known version is read;
-unknown versions are logged once.
+unknown versions are logged once. Groups of other schedulers are custom resources, which most
+servers lack.
 """
 
 import logging
@@ -15,6 +16,8 @@ from shared.adapters.structured_gather import gather_all
 from shared.kubernetes.client.client import ApiError, KubeClient
 from shared.kubernetes.client.kinds import Kind
 from shared.kubernetes.objects.cluster_objects import POD_GROUP_VERSIONS, WORKLOAD_VERSION
+from shared.kubernetes.objects.other_groups import OTHER_KINDS as OTHER_GROUPS
+from shared.kubernetes.objects.other_groups import GroupKind
 
 GROUP = "/apis/scheduling.k8s.io"
 NOT_FOUND = 404
@@ -61,13 +64,27 @@ async def pod_groups(client: KubeClient) -> Collection | None:
     served = [one.version for one in msgspec.json.decode(body, type=_Group).versions]
     found = None
     for version, resource in READ:
-        if found is None and version in served and await _has(client, version, resource):
+        if (
+            found is None
+            and version in served
+            and await _has(client, f"{GROUP}/{version}", resource)
+        ):
             found = Collection(f"{GROUP}/{version}/{resource}", resource)
     for version in served:
         if version not in KNOWN:
             kept = f"groups are read from {found.path}" if found else "no groups are read"
             log.warning("scheduling.k8s.io/%s is not known to this version: %s", version, kept)
     return found
+
+
+async def other_groups(client: KubeClient) -> list[GroupKind]:
+    """Return the kinds of other schedulers' groups that are served. Raises ApiError,
+    ConnectionError, TimeoutError.
+    """
+    found = await gather_all(
+        *(_has(client, f"/apis/{kind.version}", POD_GROUPS) for kind in OTHER_GROUPS)
+    )
+    return [kind for kind, is_served in zip(OTHER_GROUPS, found, strict=True) if is_served]
 
 
 async def served(client: KubeClient, kinds: Sequence[Kind]) -> list[Kind]:
@@ -80,7 +97,7 @@ async def served(client: KubeClient, kinds: Sequence[Kind]) -> list[Kind]:
 
 
 async def _has(client: KubeClient, version: str, resource: str) -> bool:
-    body = await _get(client, f"{GROUP}/{version}")
+    body = await _get(client, version)
     if body is None:
         return False
     return any(one.name == resource for one in msgspec.json.decode(body, type=_Resources).resources)

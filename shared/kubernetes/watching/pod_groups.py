@@ -2,13 +2,15 @@
 
 In 1.35 groups are parts of a Workload. A pod names a group of a workload and perhaps a replica of
 it; each replica is a gang of its own and is known only from its pods. From 1.36 on each group is an
-object. A group with the basic policy gates nothing.
+object. A group with the basic policy gates nothing. Groups of other schedulers are objects, too
+(shared/kubernetes/objects/other_groups.py).
 """
 
 from shared.events.base import Event
 from shared.events.observed import GangsDeletedSeen, GangsSeen
 from shared.kubernetes.objects.cluster_objects import WORKLOAD_VERSION, Group, group_of, groups_of
 from shared.kubernetes.objects.fields import Fields
+from shared.kubernetes.objects.other_groups import GroupKind, name_with_kind
 from shared.kubernetes.objects.pod_templates import WorkloadRef
 from shared.kubernetes.objects.structs import RawGroup
 from shared.model.columns import join
@@ -16,10 +18,14 @@ from shared.model.objects import Gang
 
 
 class Groups:
-    """Pod groups by `namespace/workload/group` or `namespace/group`, and the keys pods name."""
+    """Pod groups by `namespace/workload/group`, `namespace/group` or `namespace/group@scheduler`,
+    and the keys pods name.
+    """
 
     def __init__(self) -> None:
-        """Start without groups."""
+        """Start without groups, and without groups of other schedulers."""
+        # Kinds of other schedulers that the server has.
+        self.others: dict[str, GroupKind] = {}
         self._groups: dict[str, Group] = {}
         self._keys: dict[str, dict[str, bool]] = {}
         self._of_workload: dict[str, tuple[str, ...]] = {}
@@ -44,10 +50,15 @@ class Groups:
         gangs, self._news = self._news, []
         return [GangsSeen(tuple(gangs))] if gangs else []
 
-    def forget(self) -> None:
-        """Forget the workloads, but not the keys that pods name."""
-        self._groups.clear()
-        self._of_workload.clear()
+    def is_read(self, ref: WorkloadRef) -> bool:
+        """Return whether groups of this kind are read."""
+        return ref.group.rpartition("@")[2] in self.others
+
+    def forget(self, kind: str = "") -> None:
+        """Forget the groups of a kind, but not the keys that pods name."""
+        for owner in [one for one in self._of_workload if one.partition("@")[2] == kind]:
+            for path in self._of_workload.pop(owner):
+                del self._groups[path]
 
     def workload(self, raw: RawGroup) -> list[Event]:
         """Return the events of a workload that was added or changed. Raises WorldError."""
@@ -69,9 +80,16 @@ class Groups:
         group = group_of(metadata, Fields(what, "spec", raw.spec))
         return self._set(owner, {owner: group})
 
-    def pod_group_gone(self, raw: RawGroup) -> list[Event]:
-        """Return the events of a deleted PodGroup."""
-        return self.workload_gone(raw)
+    def other_group(self, kind: GroupKind, raw: RawGroup) -> list[Event]:
+        """Return the events of a group of another scheduler. Raises WorldError."""
+        meta, what = raw.metadata, f"{kind.source} {raw.metadata.namespace}/{raw.metadata.name}"
+        metadata = Fields(what, "metadata", {"annotations": meta.annotations or {}})
+        path = _path(raw, kind)
+        return self._set(path, {path: kind.read(metadata, Fields(what, "spec", raw.spec))})
+
+    def other_group_gone(self, kind: GroupKind, raw: RawGroup) -> list[Event]:
+        """Return the events of a deleted group of another scheduler."""
+        return self._drop(list(self._of_workload.pop(_path(raw, kind), ())))
 
     def _set(self, owner: str, paths: dict[str, Group]) -> list[Event]:
         """Replace the groups of an owner and return the events."""
@@ -101,6 +119,10 @@ class Groups:
         for path in paths:
             del self._groups[path]
         return [GangsDeletedSeen(join(keys))] if keys else []
+
+
+def _path(raw: RawGroup, kind: GroupKind) -> str:
+    return f"{raw.metadata.namespace}/{name_with_kind(raw.metadata.name, kind.name)}"
 
 
 def _gang(key: str, group: Group) -> Gang:

@@ -14,7 +14,7 @@ from shared.events.observed import InputRejected, PodsDeletedSeen, PodsSeen, Pod
 from shared.extenders.values import named
 from shared.kubernetes.objects.pod_templates import Template
 from shared.kubernetes.objects.pod_volumes import has_own_claims, volumes_of_pod
-from shared.kubernetes.objects.structs import RawPod
+from shared.kubernetes.objects.structs import PodMeta, RawPod
 from shared.kubernetes.objects.times import time_ms
 from shared.kubernetes.watching.pod_groups import Groups
 from shared.kubernetes.watching.refused_pods import Refusals
@@ -127,11 +127,11 @@ class Pods:
             self._refusals.add(ref, f"{field}: {rule}")
 
     def _add(self, pod: RawPod, known: Known, labels: KnownLabels, node: str) -> None:
-        meta, ref = pod.metadata, known.template.ref
+        meta = pod.metadata
         revision = int(meta.resourceVersion)
         if meta.uid in self._inside:
             self._flush()
-        gang = self._groups.gang_of(meta.namespace, ref) if ref is not None else ""
+        gang = self._gang_of(meta, known, labels)
         terminating = bool(meta.deletionTimestamp)
         owner = self._templates.owner(meta.ownerReferences)
         spec, gang_key = known.template.spec, ""
@@ -156,6 +156,13 @@ class Pods:
         column.revisions.append(revision)
         if node:
             column.nodes.append(node)
+
+    def _gang_of(self, meta: PodMeta, known: Known, labels: KnownLabels) -> str:
+        """Return the key of the pod's gang. A group of scheduling.k8s.io counts before others."""
+        ref = known.template.ref
+        if ref is None and labels.groups:
+            ref = next(filter(self._groups.is_read, labels.groups), None)
+        return self._groups.gang_of(meta.namespace, ref) if ref is not None else ""
 
     def gone(self, pod: RawPod) -> None:
         """Read a pod that was deleted, or that finished and holds nothing."""

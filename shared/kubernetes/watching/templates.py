@@ -14,9 +14,11 @@ import msgspec
 
 from shared.kubernetes.objects.errors import WorldError
 from shared.kubernetes.objects.fields import Fields
+from shared.kubernetes.objects.other_groups import groups_named
 from shared.kubernetes.objects.pod_templates import (
     PriorityClass,
     Template,
+    WorkloadRef,
     template_of,
 )
 from shared.kubernetes.objects.structs import NOTHING, PodMeta, RawPodSpec
@@ -50,10 +52,11 @@ class Known(msgspec.Struct, frozen=True, gc=False):
 
 
 class KnownLabels(msgspec.Struct, frozen=True, gc=False):
-    """A distinct set of labels."""
+    """A distinct set of labels, with the groups of other kinds that it names."""
 
     number: int
     labels: Labels
+    groups: tuple[WorkloadRef, ...] = ()
 
 
 class Owner(msgspec.Struct):
@@ -150,7 +153,8 @@ class Templates:
         if found is None:
             labels = self._decode_labels(key) if key not in (b"", b"null") else {}
             self._numbers += 1
-            found = KnownLabels(self._numbers, tuple(sorted(labels.items())))
+            groups = tuple(groups_named(labels))
+            found = KnownLabels(self._numbers, tuple(sorted(labels.items())), groups)
             self._labels.add(key, found)
         return found
 

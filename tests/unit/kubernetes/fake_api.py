@@ -65,6 +65,8 @@ class FakeApi:
         # Version of scheduling.k8s.io -> its resources.
         self.scheduling = {"v1": ["priorityclasses"], "v1alpha1": ["workloads"]}
         self.unserved: set[str] = set()
+        # Custom resources: path of the collection by kind.
+        self.custom: dict[str, str] = {}
         self.token = ""
         # The name that a client's certificate must have, where the server speaks TLS.
         self.client_name = ""
@@ -106,6 +108,11 @@ class FakeApi:
         self._tell(kind, "MODIFIED" if old else "ADDED", new)
         return new
 
+    def install(self, kind: str, version: str, resource: str) -> None:
+        """Serve a custom resource."""
+        self.custom[kind] = f"/apis/{version}/{resource}"
+        self.objects[kind] = {}
+
     def pod(self, name: str, **spec: Any) -> dict[str, Any]:
         """A pod of ours."""
         container = {"name": "c", "resources": {"requests": {"cpu": "100m"}}}
@@ -126,6 +133,8 @@ class FakeApi:
     def _is_served(self, kind: str) -> bool:
         if kind in self.unserved:
             return False
+        if kind in self.custom:
+            return True
         found = COLLECTIONS[kind].split("/")
         return found[2] != "scheduling.k8s.io" or kind in self.scheduling.get(found[3], ())
 
@@ -183,7 +192,7 @@ class FakeApi:
     async def answer(self, request: web.Request) -> web.StreamResponse:
         """Return the answer of a server without faults."""
         path, method = request.path, request.method
-        for kind, collection in COLLECTIONS.items():
+        for kind, collection in {**COLLECTIONS, **self.custom}.items():
             if path == collection and self._is_served(kind):
                 return await (self._watch if "watch" in request.query else self._list)(
                     kind, request
@@ -202,6 +211,9 @@ class FakeApi:
         if group == "/apis/scheduling.k8s.io" and version in self.scheduling:
             names = [{"name": name} for name in self.scheduling[version]]
             return web.json_response({"resources": names})
+        custom = [one.rpartition("/") for one in self.custom.values()]
+        if found := [{"name": name} for version, _, name in custom if version == path]:
+            return web.json_response({"resources": found})
         if path.startswith("/api/v1/namespaces/default/pods/"):
             name, _, subresource = path.removeprefix("/api/v1/namespaces/default/pods/").partition(
                 "/"

@@ -137,8 +137,10 @@ def group_condition(gang: Gang) -> str | None:
 
 
 def is_pod_group(gang: Gang) -> bool:
-    """Return whether the gang is an object of its own, not a part of a workload."""
-    return 0 < gang.key.count("/") < WORKLOAD_KEY - 1
+    """Return whether the gang is a PodGroup of scheduling.k8s.io, which has a condition: no part
+    of a workload, and no group of another scheduler.
+    """
+    return 0 < gang.key.count("/") < WORKLOAD_KEY - 1 and "@" not in gang.key
 
 
 def workload_of(key: str) -> str:

@@ -1,0 +1,63 @@
+"""Pod groups of other schedulers: how pods name them, and what is read of their objects.
+
+The keys of their gangs end in `@` and the scheduler's name, which is in no object's name: groups of
+two kinds may have one name.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import NamedTuple
+
+from shared.kubernetes.objects.cluster_objects import (
+    COUNT_MAX,
+    GANG_TIMEOUT,
+    GANG_TIMEOUT_MS,
+    Group,
+)
+from shared.kubernetes.objects.fields import Fields
+from shared.kubernetes.objects.pod_templates import SECONDS_MAX, WorkloadRef, duration_ms
+
+COSCHEDULING = "coscheduling"
+COSCHEDULING_LABELS = ("scheduling.x-k8s.io/pod-group", "pod-group.scheduling.sigs.k8s.io")
+
+
+class GroupKind(NamedTuple):
+    """A kind of pod groups; `read` returns the group of its object and raises WorldError."""
+
+    name: str
+    version: str
+    read: Callable[[Fields, Fields], Group]
+
+    @property
+    def api_group(self) -> str:
+        """Return the API group, such as scheduling.x-k8s.io."""
+        return self.version.partition("/")[0]
+
+    @property
+    def source(self) -> str:
+        """Return the full name of its resource, such as podgroups.scheduling.x-k8s.io."""
+        return f"podgroups.{self.api_group}"
+
+
+def _coscheduling_group(metadata: Fields, spec: Fields) -> Group:
+    spec.only(("minMember", "minResources", "scheduleTimeoutSeconds"))
+    timeout_ms = duration_ms(metadata.child("annotations"), GANG_TIMEOUT, GANG_TIMEOUT_MS)
+    if spec.has("scheduleTimeoutSeconds"):
+        timeout_ms = spec.integer("scheduleTimeoutSeconds", 0, 1, SECONDS_MAX) * 1000
+    return Group(spec.integer("minMember", 1, 1, COUNT_MAX), timeout_ms)
+
+
+OTHER_KINDS = (GroupKind(COSCHEDULING, "scheduling.x-k8s.io/v1alpha1", _coscheduling_group),)
+"""In the order in which they count for a pod that names groups of several kinds."""
+BY_VERSION = {kind.version: kind for kind in OTHER_KINDS}
+
+
+def name_with_kind(name: str, kind: str) -> str:
+    """Return a group's name as it is in keys of gangs."""
+    return f"{name}@{kind}"
+
+
+def groups_named(labels: Mapping[str, str]) -> Iterator[WorkloadRef]:
+    """Yield the groups of other kinds that a pod names, in the order in which they count."""
+    for label in COSCHEDULING_LABELS:
+        if labels.get(label):
+            yield WorkloadRef("", name_with_kind(labels[label], COSCHEDULING))

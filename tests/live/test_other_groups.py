@@ -1,0 +1,123 @@
+"""Pod groups of other schedulers on a real API server of 1.37, without those schedulers' programs:
+gangs start whole, and what their controllers wrote stays.
+"""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.live.conftest import NewCluster
+from tests.live.support.case import Case
+from tests.live.support.objects import (
+    PODS,
+    ROOT,
+    Running,
+    create_nodes,
+    delete_pods,
+    muster_run,
+    nodes_of,
+    pod,
+    until,
+)
+from tests.support.kube_api import KubeApi
+from tests.support.kube_options import KubeOptions
+from tests.support.kube_server import KubeServers
+
+pytestmark = [pytest.mark.kube, pytest.mark.slow, pytest.mark.xdist_group("kube")]
+CRDS = ROOT / "tests" / "live" / "support" / "group_crds.yaml"
+MERGE = "application/merge-patch+json"
+COSCHEDULING = "scheduling.x-k8s.io/v1alpha1"
+Names = Callable[[str], dict[str, Any]]
+
+
+@pytest.fixture(scope="module")
+def servers(new_cluster: NewCluster) -> KubeServers:
+    servers = new_cluster(KubeOptions(storage_json=True))
+    servers.kubectl("apply", "-f", str(CRDS))
+    servers.kubectl("wait", "--for=condition=Established", "crd", "--all")
+    create_nodes(servers.api, ["node-0", "node-1"], cpu=2)
+    return servers
+
+
+@pytest.fixture
+def muster(servers: KubeServers, case: Case, tmp_path: Path) -> Iterator[Running]:
+    """Run Muster; check the run and delete all pods afterwards."""
+    with muster_run(servers.kubeconfig, tmp_path) as running:
+        yield running
+    case.check(tmp_path / "run")
+    delete_pods(servers.api)
+
+
+def groups_path(version: str) -> str:
+    return f"/apis/{version}/namespaces/default/podgroups"
+
+
+def create_group(api: KubeApi, version: str, name: str, **spec: Any) -> None:
+    meta = {"apiVersion": version, "kind": "PodGroup", "metadata": {"name": name}}
+    api.create(groups_path(version), {**meta, "spec": spec}).ok()
+
+
+def write_status(api: KubeApi, version: str, name: str, **status: Any) -> None:
+    """Write status fields as another controller does."""
+    path = f"{groups_path(version)}/{name}/status"
+    api.request("PATCH", path, {"status": status}, content_type=MERGE).ok()
+
+
+def status_of(api: KubeApi, version: str, name: str) -> dict[str, Any]:
+    found: dict[str, Any] = api.get(f"{groups_path(version)}/{name}").ok().get("status", {})
+    return found
+
+
+def coscheduling(group: str) -> dict[str, Any]:
+    return {"labels": {"scheduling.x-k8s.io/pod-group": group}}
+
+
+def create_members(api: KubeApi, group: str, names: Names, *numbers: int, **more: Any) -> None:
+    """Create members of a group, as `names` names it in their metadata."""
+    for number in numbers:
+        body = pod(f"{group}-{number}", cpu="1", **more)
+        for field, values in names(group).items():
+            body["metadata"][field] = {**body["metadata"].get(field, {}), **values}
+        api.create(PODS, body).ok()
+
+
+def bound(api: KubeApi, group: str) -> int:
+    """Return how many members have a node."""
+    return sum(bool(node) for name, node in nodes_of(api).items() if name.startswith(f"{group}-"))
+
+
+def check_waits_and_comes_whole(api: KubeApi, group: str, names: Names) -> None:
+    """Check a group of at least three."""
+    create_members(api, group, names, 0, 1)
+    api.create(PODS, pod("single", cpu="1")).ok()
+    until("the single pod is bound", lambda: bool(nodes_of(api)["single"]))
+    assert bound(api, group) == 0
+    create_members(api, group, names, 2)
+    until("all are bound", lambda: bound(api, group) == 3)
+
+
+def check_one_of_two_comes_whole(api: KubeApi, groups: list[str], names: Names) -> None:
+    """Check two groups of at least three, for which there is room for three."""
+    api.create(PODS, pod("single", cpu="1")).ok()
+    until("the single pod is bound", lambda: bool(nodes_of(api)["single"]))
+    for number in range(3):
+        for group in groups:
+            create_members(api, group, names, number)
+    until("one is bound", lambda: 3 in [bound(api, group) for group in groups])
+    assert sorted(bound(api, group) for group in groups) == [0, 3]
+
+
+def test_a_group_of_coscheduling_comes_whole(servers: KubeServers, muster: Running):
+    api, status = servers.api, {"phase": "Pending", "occupiedBy": "default/job", "running": 0}
+    create_group(api, COSCHEDULING, "team", minMember=3, scheduleTimeoutSeconds=60)
+    write_status(api, COSCHEDULING, "team", **status)
+    check_waits_and_comes_whole(api, "team", coscheduling)
+    assert status_of(api, COSCHEDULING, "team") == status
+
+
+def test_of_two_groups_of_coscheduling_one_comes_whole(servers: KubeServers, muster: Running):
+    for name in ("one", "two"):
+        create_group(servers.api, COSCHEDULING, name, minMember=3)
+    check_one_of_two_comes_whole(servers.api, ["one", "two"], coscheduling)

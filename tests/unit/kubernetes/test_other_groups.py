@@ -1,0 +1,91 @@
+"""Pod groups of other schedulers on a live API: found where they are served, and read as gangs."""
+
+from collections.abc import Callable
+from typing import Any
+
+from shared.events.observed import GangsDeletedSeen, GangsSeen, PodsSeen
+from shared.kubernetes.cluster import KubeCluster
+from shared.model.objects import Gang
+from shared.ports.cluster import Watched
+from tests.unit.kubernetes.fake_api import FakeApi
+from tests.unit.kubernetes.watch import Watch
+
+LABEL = "scheduling.x-k8s.io/pod-group"
+COSCHEDULING = ("coscheduling", "scheduling.x-k8s.io/v1alpha1", "podgroups")
+KEY = "default/g@coscheduling"
+
+
+def member(api: FakeApi, name: str, *, labels: dict[str, str], **spec: Any) -> None:
+    """Create a pod of ours with labels."""
+    container = {"name": "c", "resources": {"requests": {"cpu": "100m"}}}
+    whole = {"schedulerName": "muster", "containers": [container], **spec}
+    api.put("pods", name, metadata={"labels": labels}, spec=whole, status={"phase": "Pending"})
+
+
+def gangs_in(watched: Watched) -> list[Gang]:
+    return [gang for one in watched.events if isinstance(one, GangsSeen) for gang in one.gangs]
+
+
+async def gangs_of_pods(cluster: KubeCluster) -> dict[str, str]:
+    """Return pod -> key of its gang, as a list has them."""
+    events = (await cluster.list_all("pods")).events
+    return {one.names: one.gang for one in events if isinstance(one, PodsSeen)}
+
+
+async def test_groups_of_coscheduling_are_gangs(cluster: KubeCluster, api: FakeApi):
+    api.install(*COSCHEDULING)
+    api.put("coscheduling", "g", spec={"minMember": 3, "scheduleTimeoutSeconds": 40})
+    # A group of scheduling.k8s.io may have the same name.
+    api.scheduling["v1alpha2"] = ["podgroups"]
+    api.put("podgroups", "g", spec={"schedulingPolicy": {"gang": {"minCount": 2}}})
+    listed = await cluster.list_all("gangs")
+    wanted = Gang(key=KEY, min_count=3, timeout_ms=40_000)
+    assert gangs_in(listed) == [Gang(key="default/g", min_count=2), wanted]
+    assert sorted(listed.marks) == ["gangs", "podgroups.scheduling.x-k8s.io"]
+    member(api, "a", labels={LABEL: "g"})
+    member(api, "b", labels={LABEL: "g"}, schedulingGroup={"podGroupName": "g"})
+    member(api, "c", labels={"pod-group.scheduling.sigs.k8s.io": "missing"})
+    assert await gangs_of_pods(cluster) == {
+        "a": KEY,
+        "b": "default/g",
+        "c": "default/missing@coscheduling",
+    }
+
+
+async def test_changes_and_deletions_of_groups_are_reported(cluster: KubeCluster, api: FakeApi):
+    api.install(*COSCHEDULING)
+    api.put("coscheduling", "g", spec={"minMember": 3})
+    listed = await cluster.list_all("gangs")
+    watch = Watch(cluster, api.revision, listed.marks)
+    api.put("coscheduling", "g", spec={"minMember": 5})
+    await watch.until(lambda: bool(watch.of(GangsSeen)))
+    assert watch.of(GangsSeen)[0].gangs == (Gang(key=KEY, min_count=5),)
+    api.delete("coscheduling", "g")
+    await watch.until(lambda: bool(watch.of(GangsDeletedSeen)))
+    assert watch.of(GangsDeletedSeen)[0].keys == KEY
+    await watch.close()
+
+
+async def test_a_kind_that_was_installed_later_is_reported_whole(
+    new_cluster: Callable[..., KubeCluster], api: FakeApi
+):
+    since = api.revision
+    api.install(*COSCHEDULING)
+    api.put("coscheduling", "g", spec={"minMember": 3})
+    watch = Watch(new_cluster(), since)
+    await watch.until(lambda: bool(watch.of(GangsSeen)))
+    assert watch.of(GangsSeen)[0].gangs == (Gang(key=KEY, min_count=3),)
+    await watch.close()
+
+
+async def test_labels_of_a_kind_that_is_not_served_gate_nothing(cluster: KubeCluster, api: FakeApi):
+    await cluster.list_all("gangs")
+    member(api, "a", labels={LABEL: "g"})
+    assert await gangs_of_pods(cluster) == {"a": ""}
+
+
+async def test_a_group_that_cannot_be_used_is_left_out(cluster: KubeCluster, api: FakeApi):
+    api.install(*COSCHEDULING)
+    api.put("coscheduling", "g", spec={"minMember": 0})
+    await cluster.list_all("gangs")
+    assert cluster.left_out.counts() == {"podgroups.scheduling.x-k8s.io": 1}

@@ -1,0 +1,75 @@
+"""Manifests: gangs of other schedulers' pod groups."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from shared.kubernetes.objects.errors import WorldError
+from shared.model.world import World
+from shared.worlds.manifests import manifests_world
+from tests.unit.worlds.manifests import NODE, pod
+
+LABEL = "scheduling.x-k8s.io/pod-group"
+
+
+@pytest.fixture
+def read(tmp_path: Path) -> Callable[..., World]:
+    def reading(*objects: dict[str, Any]) -> World:
+        path = tmp_path / "all.yaml"
+        path.write_text(yaml.safe_dump_all(objects))
+        return manifests_world([path])
+
+    return reading
+
+
+def group(name: str = "g", **spec: Any) -> dict[str, Any]:
+    return {
+        "apiVersion": "scheduling.x-k8s.io/v1alpha1",
+        "kind": "PodGroup",
+        "metadata": {"name": name},
+        "spec": spec,
+    }
+
+
+def member(name: str, label: str = LABEL, **spec: Any) -> dict[str, Any]:
+    made = pod(name, **spec)
+    made["metadata"]["labels"] = {label: "g"}
+    return made
+
+
+@pytest.mark.parametrize("label", [LABEL, "pod-group.scheduling.sigs.k8s.io"])
+def test_a_gang_comes_from_a_group_of_coscheduling(read, label):
+    made = group(minMember=2, scheduleTimeoutSeconds=40)
+    world = read(made, NODE, member("a", label), member("b", label))
+    (gang,) = world.gangs
+    assert (gang.key, gang.min_count, gang.timeout_ms) == ("default/g@coscheduling", 2, 40_000)
+    assert {arrival.pods.gang for arrival in world.arrivals} == {gang.key}
+
+
+def test_groups_of_two_kinds_may_have_one_name(read):
+    kube = {
+        "apiVersion": "scheduling.k8s.io/v1beta1",
+        "kind": "PodGroup",
+        "metadata": {"name": "g"},
+        "spec": {"schedulingPolicy": {"gang": {"minCount": 1}}},
+    }
+    world = read(
+        *(group(minMember=2), kube, NODE, member("a"), member("b")),
+        member("c", schedulingGroup={"podGroupName": "g"}),
+    )
+    found = {gang.key: gang.min_count for gang in world.gangs}
+    assert found == {"default/g@coscheduling": 2, "default/g": 1}
+
+
+def test_a_group_larger_than_the_cluster_is_named_with_its_field(read):
+    pods = [member(f"p{number}") for number in range(111)]
+    with pytest.raises(WorldError, match=r"PodGroup default/g: spec\.minMember: 111 members"):
+        read(group(minMember=111), NODE, *pods)
+
+
+def test_an_unknown_field_of_a_group_is_named(read):
+    with pytest.raises(WorldError, match=r"spec\.minMembers: is an unknown field"):
+        read(group(minMembers=2))
