@@ -227,10 +227,10 @@ def _pod_level(spec: Fields, containers: Sums, release: Release) -> Sums:
             raise resources.child("requests").error(name, "is not a pod-level resource")
     # The API makes the containers' huge pages a pod-level limit, and completes requests where there
     # are limits, since 1.37 in any case.
-    has_pages = any(name.startswith(HUGE_PAGES) for name in containers)
-    if limits or (requests and (has_pages or release.version >= V1_37)):
+    pages = {name: n for name, n in containers.items() if name.startswith(HUGE_PAGES)}
+    if limits or (requests and (pages or release.version >= V1_37)):
         given = {name: containers[name] for name in DEFAULTS if name in containers}
-        requests = limits | given | requests
+        requests = pages | limits | given | requests
     return requests
 
 

@@ -118,6 +118,16 @@ def test_requests_of_a_whole_pod_are_completed_from_its_containers_since_1_37(ve
     assert counted(version, spec, status)[0] == 1_000 * cores
 
 
+def test_the_containers_huge_pages_belong_to_a_whole_pod():
+    """So a resize that the node can never grant leaves none of them in 1.36."""
+    pages = "hugepages-2Mi"
+    limited = {"name": "a", "resources": {"limits": {pages: "4Mi"}}}
+    spec = Fields("", "spec", {"containers": [limited], "resources": cpu("1")})
+    refused = Fields("", "status", {"resources": {}, "conditions": INFEASIBLE})
+    for status, expected in ((None, 4 << 20), (refused, 0)):
+        assert effective(spec, status, release(V1_36, {})).real.get(pages, 0) == expected
+
+
 def resized_status(spec: Object, status: Object) -> Object:
     pod = msgspec.json.encode({"metadata": {}, "spec": spec, "status": status})
     found = resized(msgspec.json.decode(pod, type=RawPod))
