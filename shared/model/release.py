@@ -15,6 +15,7 @@ VERSIONS = (V1_35, V1_36, V1_37) = ("1.35", "1.36", "1.37")
 NODE_DECLARED_FEATURES = "NodeDeclaredFeatures"
 POD_LEVEL_RESIZE = "InPlacePodLevelResourcesVerticalScaling"
 STORAGE_CAPACITY_SCORING = "StorageCapacityScoring"
+TAINT_COMPARISON = "TaintTolerationComparisonOperators"
 VOLUME_LIMIT_SCALING = "VolumeLimitScaling"
 
 FOLLOWED = "followed"
@@ -78,7 +79,7 @@ _GATES: dict[str, tuple[str, str]] = {
     "SchedulerPreQueueingHints": ("- - off", ALIKE),
     "SchedulerQueueingHints": ("locked locked -", ALWAYS),
     STORAGE_CAPACITY_SCORING: ("off off on", FOLLOWED),
-    "TaintTolerationComparisonOperators": ("off off off", MISSING),
+    TAINT_COMPARISON: ("off off off", FOLLOWED),
     "TopologyAwareWorkloadScheduling": ("- off off", MISSING),
     VOLUME_LIMIT_SCALING: ("off off on", FOLLOWED),
     "WorkloadAwarePreemption": ("- off -", ALWAYS),

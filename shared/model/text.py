@@ -4,11 +4,14 @@ API servers, webhooks, extenders, brokers, plugins and files write texts that pe
 line break in such a text forges a line of ours, and an escape sequence commands the terminal.
 """
 
+import re
 from collections.abc import Collection
 from functools import lru_cache
 
 QUOTED_MAX = 200
 CUT = " ..."
+_INTEGER = re.compile("0|-?[1-9][0-9]*")
+_INT64 = range(-(1 << 63), 1 << 63)
 
 
 def one_line(text: str) -> str:
@@ -28,6 +31,11 @@ def one_line(text: str) -> str:
 def snake_case(name: str) -> str:
     """Return a name in CamelCase in lower case: `pods_pending` for `PodsPending`."""
     return "".join("_" + c.lower() if c.isupper() else c for c in name).lstrip("_")
+
+
+def integer(text: str) -> int | None:
+    """Return an integer of 64 bits in its shortest form, None for another text."""
+    return number if _INTEGER.fullmatch(text) and (number := int(text)) in _INT64 else None
 
 
 def counted(number: int, noun: str) -> str:

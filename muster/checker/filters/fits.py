@@ -254,7 +254,20 @@ def _tolerates(toleration: Toleration, taint: Taint) -> bool:
         return False
     if toleration.operator == "Exists":
         return True
+    if toleration.operator in ("Gt", "Lt"):
+        least, number = _number(toleration.value), _number(taint.value)
+        low, high = (least, number) if toleration.operator == "Gt" else (number, least)
+        return low is not None and high is not None and low < high
     return bool(toleration.key) and toleration.value == taint.value
+
+
+def _number(text: str) -> int | None:
+    """Return a number as Kubernetes writes it, in 64 bits."""
+    try:
+        number = int(text)
+    except ValueError:
+        return None
+    return number if str(number) == text and -(2**63) <= number < 2**63 else None
 
 
 def term_matches(term: SelectorTerm, node: Node) -> bool:

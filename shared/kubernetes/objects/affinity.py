@@ -17,9 +17,12 @@ from shared.model.objects import (
     Toleration,
 )
 from shared.model.pod_rules.selectors import holds
+from shared.model.release import TAINT_COMPARISON, Release
+from shared.model.text import integer
 
 EFFECTS = (NO_SCHEDULE, NO_EXECUTE, PREFER_NO_SCHEDULE)
 OPERATORS = ("In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt")
+COMPARED = ("Gt", "Lt")
 HARD = "requiredDuringSchedulingIgnoredDuringExecution"
 SOFT = "preferredDuringSchedulingIgnoredDuringExecution"
 NAME = "metadata.name"
@@ -84,20 +87,26 @@ def _preferred(fields: Fields) -> PreferredTerm:
     return PreferredTerm(weight, selector_term(fields.child("preference")))
 
 
-def tolerations(spec: Fields) -> tuple[Toleration, ...]:
-    """Return spec.tolerations in a canonical order, so that equal lists give equal signatures."""
+def tolerations(spec: Fields, release: Release) -> tuple[Toleration, ...]:
+    """Return spec.tolerations in a canonical order, so that equal lists give equal signatures.
+    Without the release's gate those that compare numbers are left out: they tolerate nothing.
+    """
     found = {_toleration(item) for item in spec.children("tolerations")}
+    if not release.has(TAINT_COMPARISON):
+        found = {one for one in found if one.operator not in COMPARED}
     return tuple(sorted(found, key=lambda t: (t.key, t.operator, t.value, t.effect)))
 
 
 def _toleration(fields: Fields) -> Toleration:
     fields.only(("key", "operator", "value", "effect", "tolerationSeconds"))
-    operator = fields.one_of("operator", ("Equal", "Exists"), "Equal")
+    operator = fields.one_of("operator", ("Equal", "Exists", *COMPARED), "Equal")
     key, value = fields.text("key"), fields.text("value")
     if not key and operator != "Exists":
         raise fields.error("operator", "must be Exists when key is empty")
     if value and operator == "Exists":
         raise fields.error("value", "must be empty when operator is Exists")
+    if operator in COMPARED and integer(value) is None:
+        raise fields.error("value", f"must be an integer with operator {operator}")
     fields.integer("tolerationSeconds", 0, SECONDS_MIN, SECONDS_MAX)
     effect = fields.one_of("effect", ("", *EFFECTS), "")
     return Toleration(key, operator, value, effect)

@@ -124,7 +124,7 @@ def template_of(
         node_selector=tuple(sorted(spec.mapping("nodeSelector").items())),
         affinity_required=required,
         affinity_preferred=preferred,
-        tolerations=affinity.tolerations(spec),
+        tolerations=affinity.tolerations(spec, release),
         host_ports=_host_ports(spec),
         gpu=gpu,
         never_preempts=chosen.never_preempts,

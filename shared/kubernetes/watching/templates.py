@@ -108,7 +108,7 @@ class Templates:
     """The distinct specs and labels met so far."""
 
     def __init__(self, release: Release = DEFAULT_RELEASE) -> None:
-        """Start empty. `release`: the kube-scheduler that counts the requests of resized pods."""
+        """Start empty. `release`: the kube-scheduler that reads the pods."""
         self._release = release
         self._specs: Recent[tuple[bytes, Labels, Labels, bytes], Known] = Recent()
         self._reads = metadata_read()

@@ -1,11 +1,12 @@
 """When a toleration covers a taint (the API's rule, shared by two plugins)."""
 
 from shared.model.objects import Taint, Toleration
+from shared.model.text import integer
 
 
 def tolerates(toleration: Toleration, taint: Taint) -> bool:
     """Return whether the toleration covers the taint. An empty key with Exists covers every key, an
-    empty effect every effect.
+    empty effect every effect. Gt and Lt compare the taint's value with the toleration's.
     """
     if toleration.effect and toleration.effect != taint.effect:
         return False
@@ -13,7 +14,12 @@ def tolerates(toleration: Toleration, taint: Taint) -> bool:
         return False
     if toleration.operator == "Exists":
         return True
-    return toleration.operator in ("", "Equal") and toleration.value == taint.value
+    if toleration.operator in ("", "Equal"):
+        return toleration.value == taint.value
+    asked, found = integer(toleration.value), integer(taint.value)
+    if asked is None or found is None:
+        return False
+    return found > asked if toleration.operator == "Gt" else found < asked
 
 
 def tolerated(tolerations: tuple[Toleration, ...], taint: Taint) -> bool:

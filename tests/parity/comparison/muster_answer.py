@@ -5,18 +5,22 @@ from collections.abc import Callable
 from typing import Any
 
 from muster.explain.scoring import score_case
-from shared.model.release import V1_35, ReleaseOptions
+from shared.model.release import TAINT_COMPARISON, V1_35, ReleaseOptions
 from tests.parity.comparison.compare import differences, kind
 from tests.parity.comparison.shrink import shrunk
 
 Answer = dict[str, Any]
 Ask = Callable[[Answer], Answer]
 
+GATES = {TAINT_COMPARISON: True}
+"""The gates that the oracle switches on."""
+
 
 def our_answer(case: Answer, version: str = V1_35) -> Answer:
     """Return the answer of `muster score`; a refusal or a failed assertion in the oracle's form."""
     try:
-        return {**score_case(case, release=ReleaseOptions(compatibility=version))}
+        release = ReleaseOptions(compatibility=version, feature_gates=GATES)
+        return {**score_case(case, release=release)}
     except Exception as error:
         return {"error": f"{type(error).__name__}: {error}"}
 

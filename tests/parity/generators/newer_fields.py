@@ -1,16 +1,19 @@
 """Cases with fields that only newer releases read: features that nodes declare and pods need, CSI
-drivers that must be there, resources that a pod has as a whole, and a node that a pod names next to
-affinity. `case(seed)` is a case of the seed of another kind, changed.
+drivers that must be there, resources that a pod has as a whole, a node that a pod names next to
+affinity, and tolerations that compare numbers. `case(seed)` is a case of the seed of another kind,
+changed.
 """
 
 from random import Random
 
-from tests.parity.generators import cases, resized_pods, volumes
+from tests.parity.generators import cases, resized_pods, rules, volumes
 from tests.parity.generators.case_builder import Object
 from tests.parity.generators.configs import configured
 
 RESTARTS = "RestartAllContainersOnContainerExits"
 FEATURES = (RESTARTS, "InPlacePodLevelResourcesVerticalScaling", "ExtendWebSocketsToKubelet")
+LEVEL = "example.com/level"
+LEVELS = ("", "0", "1", "5", "9", "10", "010", "1e1", str((1 << 63) - 1), str(1 << 63))
 RULE = {"action": "RestartAllContainers", "exitCodes": {"operator": "In", "values": [42]}}
 
 
@@ -29,6 +32,7 @@ def case(seed: int) -> Object:
             container |= {"restartPolicy": "Never", "restartPolicyRules": [RULE]}
         if draw.random() < 0.2:
             _name_node(draw, pod["spec"], [node["metadata"]["name"] for node in nodes])
+    _compare_taints(Random(f"levels {seed}"), nodes, found["pods"])
     # Of one driver only: kube-scheduler names any of several that are missing.
     drivers = [one for one in found["objects"] if one["kind"] == "CSIDriver"]
     if drivers and draw.random() < 0.8:
@@ -51,6 +55,23 @@ def _name_node(draw: Random, spec: Object, names: list[str]) -> None:
         required = {"nodeSelectorTerms": terms}
         affinity = spec.setdefault("affinity", {}).setdefault("nodeAffinity", {})
         affinity["requiredDuringSchedulingIgnoredDuringExecution"] = required
+
+
+def _compare_taints(draw: Random, nodes: list[Object], pods: list[Object]) -> None:
+    """Taints with numbers and what is none, and tolerations of those above or below a number."""
+    if draw.random() < 0.6:
+        return
+    effects = (rules.HARD, rules.SOFT, rules.PREFER)
+    for node in rules.some(draw, nodes):
+        taints = node.setdefault("spec", {}).setdefault("taints", [])
+        for effect in draw.sample(effects, draw.choice((1, 1, 2))):
+            taints.append({"key": LEVEL, "effect": effect, "value": draw.choice(LEVELS)})
+    for pod in pods:
+        for _ in range(draw.choice((0, 1, 1, 2))):
+            rule = {"key": LEVEL, "operator": draw.choice(("Gt", "Lt"))}
+            rule["value"] = draw.choice(("-9", "0", "1", "8", "9", str((1 << 63) - 1)))
+            rule["effect"] = draw.choice(("", *effects))
+            pod["spec"].setdefault("tolerations", []).append(rule)
 
 
 def _resize_whole(draw: Random, pod: Object) -> None:

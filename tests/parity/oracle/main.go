@@ -51,7 +51,10 @@ func main() {
 	klog.SetLogger(logr.Discard())
 	// No pod takes a node only because the one before it was like it.
 	gates := utilfeature.DefaultMutableFeatureGate
-	if err := gates.Set(string(features.OpportunisticBatching) + "=false"); err != nil {
+	if err := gates.SetFromMap(map[string]bool{
+		string(features.OpportunisticBatching):              false,
+		string(features.TaintTolerationComparisonOperators): true,
+	}); err != nil {
 		fmt.Fprintln(os.Stderr, "oracle:", err)
 		os.Exit(1)
 	}

@@ -6,7 +6,7 @@ from tests.simulation.planted import Bug
 PLUGINS, OBJECTS = "shared.scheduling.plugins.", "shared.kubernetes.objects."
 FEATURES, LIMITS = PLUGINS + "node_declared_features", PLUGINS + "volumes.node_volume_limits"
 NARROWED, REQUESTS = PLUGINS + "narrowed_nodes", OBJECTS + "requests"
-PODS = OBJECTS + "pod_templates"
+PODS, TOLERATIONS = OBJECTS + "pod_templates", PLUGINS + "tolerations"
 
 BY_VERSION = {
     V1_36: (
@@ -17,6 +17,13 @@ BY_VERSION = {
             "whole-pods-keep-what-is-infeasible",
             REQUESTS,
             ("highest = {} if _is_infeasible(status) else dict(whole)", "highest = dict(whole)"),
+        ),
+        Bug("equal-numbers-are-above", TOLERATIONS, ("found > asked", "found >= asked")),
+        Bug("below-is-above", TOLERATIONS, ("else found < asked", "else found > asked")),
+        Bug(
+            "numbers-with-zeros",
+            "shared.model.text",
+            ("_INTEGER.fullmatch(text)", "text.isdigit()"),
         ),
     ),
     V1_37: (

@@ -287,7 +287,7 @@ BUGS = (
     _bug(
         "equal-needs-no-value",
         "tolerations",
-        'return toleration.operator in ("", "Equal") and toleration.value == taint.value',
-        'return toleration.operator in ("", "Equal")',
+        "return toleration.value == taint.value",
+        "return True",
     ),
 )

@@ -14,7 +14,9 @@ from shared.model.objects import (
     USER_NAMESPACES_ON_HOST_NETWORK,
     GpuRequest,
     HostPort,
+    Toleration,
 )
+from shared.model.release import DEFAULT_RELEASE, TAINT_COMPARISON, VERSIONS, Release, release
 
 GI = 1 << 30
 ASKS = {"cpu": 2000, "memory": GI}
@@ -27,9 +29,11 @@ RESTART = {"action": "RestartAllContainers"}
 HTTP = HostPort(80, "TCP", "0.0.0.0")
 
 
-def known(status: dict[str, Any] | None = None, **spec: Any) -> Known:
+def known(
+    status: dict[str, Any] | None = None, release: Release = DEFAULT_RELEASE, **spec: Any
+) -> Known:
     raw = msgspec.json.decode(msgspec.json.encode(spec), type=RawPodSpec)
-    templates = Templates()
+    templates = Templates(release)
     resized = msgspec.json.encode(status) if status else b""
     return templates.of(raw, templates.labels(msgspec.Raw(b"{}")), (), resized)
 
@@ -175,3 +179,15 @@ def test_rules_about_other_pods_stay_where_a_container_cannot_be_read():
 )
 def test_features_that_a_pod_needs_are_read(spec, features):
     assert known(**spec).template.spec.features == features
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_tolerations_that_compare_numbers_count_with_their_gate(version: str):
+    more = {"key": "k", "operator": "Gt", "value": "7"}
+    rules = [more, {"key": "k", "operator": "Exists", "effect": "NoExecute"}]
+    exists = Toleration("k", "Exists", "", "NoExecute")
+    for is_on, expected in ((True, (exists, Toleration("k", "Gt", "7"))), (False, (exists,))):
+        about = release(version, {TAINT_COMPARISON: is_on})
+        found = known(None, about, containers=[MAIN], tolerations=rules)
+        assert found.refused is None
+        assert found.template.spec.tolerations == expected

@@ -72,6 +72,29 @@ def test_tolerations(toleration, passing):
     assert bool(passes(spec(100, tolerations=(toleration,)), tainted)) is passing
 
 
+@pytest.mark.parametrize(
+    ("operator", "asked", "there", "passing"),
+    [
+        ("Gt", "9", "10", True),
+        ("Gt", "10", "10", False),
+        ("Lt", "10", "9", True),
+        ("Lt", "-5", "-10", True),
+        ("Lt", "-5", "0", False),
+        ("Gt", "9", "010", False),
+        ("Gt", "9", "+10", False),
+        ("Gt", "9", "", False),
+        ("Lt", "9", "-0", False),
+        ("Gt", "9", str((1 << 63) - 1), True),
+        ("Gt", "9", str(1 << 63), False),
+    ],
+)
+def test_tolerations_that_compare_numbers(operator, asked, there, passing):
+    """A taint's value that is no number in its shortest form is not tolerated."""
+    tainted = node(1, taints=(Taint("a", there, NO_SCHEDULE),))
+    toleration = Toleration("a", operator, asked)
+    assert bool(passes(spec(100, tolerations=(toleration,)), tainted)) is passing
+
+
 def test_a_taint_that_only_prefers_does_not_refuse():
     assert passes(spec(100), node(1, taints=(Taint("a", "", PREFER_NO_SCHEDULE),))) == ["n1"]
     table = table_of(node(1, taints=(Taint("a", "", NO_EXECUTE),)))

@@ -135,6 +135,10 @@ REQUESTS = "Pod default/p: spec.containers[0].resources.requests"
             "ports[0].containerPort: 70000 is not within 1..65535",
         ),
         (toleration(key="k", operator="Is"), "tolerations[0].operator: 'Is' is not one of"),
+        (
+            toleration(key="k", operator="Lt", value="07"),
+            "tolerations[0].value: must be an integer with operator Lt",
+        ),
         (toleration(value="v"), "tolerations[0].operator: must be Exists when key is empty"),
         (toleration(key="k", effect="Never"), "tolerations[0].effect: 'Never' is not one of"),
         (term(key="a", operator="In"), "values: must not be empty with operator In"),
