@@ -26,6 +26,7 @@ from shared.model.columns import split
 from shared.model.objects import PodSpec
 from shared.model.pod_rules.default_spread import Spreader, Spreaders
 from shared.model.profile import Profile
+from shared.model.release import version_of
 from shared.model.world import World
 from shared.ports.bus import Bus
 from shared.simulated.cluster import SimCluster
@@ -223,6 +224,7 @@ class Runner:
             namespaces={
                 one.name: one.labels for one in self.world.objects if isinstance(one, Namespace)
             },
+            version=version_of(self.mesh.config),
         )
         for pod in self.cluster.pods.values():
             seen, number = self._seen[pod.uid], numbers.get(pod.uid, 0)

@@ -16,6 +16,7 @@ from muster.checker.inputs.journals import Problem
 from shared.events.placement import ShardDigest
 from shared.events.preemption import DryRunAsked, GangDryRunAsked
 from shared.model.objects import Node, PodSpec
+from shared.model.release import DEFAULT_OPTIONS
 
 
 @dataclass
@@ -60,6 +61,7 @@ class Ledger:
 
     journal: str
     is_divided: bool = False  # among several shards, none of which knows all pods
+    version: str = DEFAULT_OPTIONS.compatibility  # of the kube-scheduler that decisions follow
     specs: dict[int, PodSpec] = field(default_factory=dict)
     nodes: dict[int, Node] = field(default_factory=dict)
     loads: dict[int, Load] = field(default_factory=dict)
@@ -102,7 +104,7 @@ class Ledger:
         if load is not None:
             loads[node] = load
         standing = ((where, loads[row]) for row, where in self.nodes.items())
-        return Around(spec, Neighbours(standing, self.namespaces, self.is_divided))
+        return Around(spec, Neighbours(standing, self.namespaces, self.version, self.is_divided))
 
     def is_wide(self, spec: PodSpec) -> bool:
         """Return whether the pod needs a turn: it has rules that read the pods of several nodes,
@@ -115,7 +117,9 @@ class Ledger:
             not keeps_to_hosts(spec)
             or bool(self.volumes.exclusive(spec))
             or any(
-                reads_widely(owner, spec, self.namespaces) for owner in owners if owner.has_rules
+                reads_widely(owner, spec, self.namespaces, self.version)
+                for owner in owners
+                if owner.has_rules
             )
         )
 

@@ -35,6 +35,7 @@ from muster.checker.filters.inter_pod_rules import (
 from shared.extenders.values import CALLED, POD
 from shared.model.objects import CPU, Gang, Node, PodSpec
 from shared.model.profile import Profile
+from shared.model.release import DEFAULT_OPTIONS
 from shared.model.text import counted
 
 GATED = "waiting for scheduling gates"
@@ -82,6 +83,8 @@ class Final:
     running: Counter[str] = field(default_factory=Counter)
     """Bound members by gang."""
     namespaces: Mapping[str, Pairs] = field(default_factory=dict)
+    version: str = DEFAULT_OPTIONS.compatibility
+    """Of the kube-scheduler that decisions follow."""
 
     def load(self, node: Node) -> Load:
         """Return the load of a node."""
@@ -98,7 +101,7 @@ class Final:
         if not (spec.has_rules or self._some_have_rules):
             return None
         loads = [(node, (trial or {}).get(node.name) or self.load(node)) for node in self.nodes]
-        return Around(spec, Neighbours(loads, self.namespaces))
+        return Around(spec, Neighbours(loads, self.namespaces, self.version))
 
 
 @dataclass

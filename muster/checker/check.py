@@ -135,7 +135,7 @@ def _at_rest(report: Report, history: ClusterHistory, epoch: int) -> list[Proble
     binds.at_rest(report.binds)
     gangs.at_rest(report.gangs)
     queue = waiting.replay(report.journals[QUEUEING])
-    end = waiting.cluster_at_end(history, facts, _devices(report.shards))
+    end = waiting.cluster_at_end(history, facts, _devices(report.shards), report.shards[0].version)
     end.is_advised = waiting.is_advised(report.journals[placement(0)])
     return [
         *report.of_books(),

@@ -46,6 +46,7 @@ from shared.events.preemption import DryRunAsked, GangDryRunAsked, NominationCle
 from shared.model.columns import pack, split, unpack
 from shared.model.ids import service_of
 from shared.model.objects import CPU, MEMORY, Node, PodSpec
+from shared.model.release import version_of
 from shared.model.volumes import Choice
 
 
@@ -53,6 +54,8 @@ def replay(journal: Journal, placements: int) -> Ledger:
     """Replay one shard's whole journal."""
     ledger = Ledger(journal.name, placements > 1)
     for step in journal.steps:
+        if step.record.claim is not None:
+            ledger.version = version_of(step.record.claim.config)
         for source, _position, event in step.inputs:
             _consume(ledger, source, event, step)
         for event in step.own:

@@ -86,6 +86,8 @@ def _check_one(shard: Ledger, others: Sequence[Ledger], one: InTurn) -> None:
         for claim in users(one.claims, pods) if one.claims else ():
             shard.blame("one-pod-per-claim", one.position, f"{text}: {claim}")
         standing += counted
-    obstacle = Around(one.spec, Neighbours(standing, shard.namespaces)).obstacle(one.node)
+    obstacle = Around(one.spec, Neighbours(standing, shard.namespaces, shard.version)).obstacle(
+        one.node
+    )
     if obstacle is not None:
         shard.blame("inter-pod-rules", one.position, f"{text}: {obstacle}")

@@ -7,7 +7,7 @@ counts as fitting only if it fits whichever devices are taken.
 
 import re
 from collections.abc import Container, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from muster.checker.filters.fits import Load, static_obstacle, surely_fits
 from muster.checker.filters.inter_pod_rules import (
@@ -32,6 +32,7 @@ from shared.events.queueing import (
 )
 from shared.model.columns import unpack
 from shared.model.objects import Node, PodSpec
+from shared.model.release import DEFAULT_OPTIONS
 
 MESSAGE = re.compile(r"^(0/\d+ nodes are available: .+\.|no nodes available to schedule pods)")
 
@@ -96,6 +97,7 @@ class Cluster:
     loads: dict[str, Load]
     namespaces: dict[str, Pairs] = field(default_factory=dict)
     is_ruled: bool = False
+    version: str = DEFAULT_OPTIONS.compatibility
     is_advised: bool = False  # extenders or postFilter plugins decide too: gangs do not preempt
 
     def room_for(self, pod: PodTruth) -> str | None:
@@ -144,14 +146,14 @@ class Cluster:
             )
             for name, load in self.loads.items()
         }
-        return Cluster(self.nodes, loads, self.namespaces, self.is_ruled).copies(pod)
+        return replace(self, loads=loads).copies(pod)
 
     def _around(self, spec: PodSpec, loads: dict[str, Load]) -> Around | None:
         """Return the inter-pod rules for the pod; None if no pod has any."""
         if not self.is_ruled:
             return None
         standing = ((node, loads[node.name]) for node in self.nodes)
-        return Around(spec, Neighbours(standing, self.namespaces))
+        return Around(spec, Neighbours(standing, self.namespaces, self.version))
 
 
 def _fits(spec: PodSpec, node: Node, load: Load, around: Around | None) -> bool:
@@ -176,7 +178,9 @@ def _lowest_devices(pod: PodTruth, node: Node, load: Load) -> int:
     return mask
 
 
-def cluster_at_end(history: ClusterHistory, facts: Facts, devices: dict[int, int]) -> Cluster:
+def cluster_at_end(
+    history: ClusterHistory, facts: Facts, devices: dict[int, int], version: str
+) -> Cluster:
     """Build the loads of all nodes from the cluster's history, GPU devices from the
     shards' books.
     """
@@ -186,7 +190,7 @@ def cluster_at_end(history: ClusterHistory, facts: Facts, devices: dict[int, int
             row = facts.id_of.get(uid, -len(loads[pod.node].pods) - 1_000_000)
             loads[pod.node].add(row, pod.spec, devices.get(row, 0))
     is_ruled = any(pod.spec.has_rules for pod in history.pods.values())
-    return Cluster(history.nodes, loads, history.namespaces, is_ruled)
+    return Cluster(history.nodes, loads, history.namespaces, is_ruled, version)
 
 
 def is_advised(journal: Journal) -> bool:

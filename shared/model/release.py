@@ -4,6 +4,7 @@ Source: pkg/features/kube_features.go of 1.35.4, 1.36.3 and 1.37.2.
 """
 
 from collections.abc import Mapping
+from typing import Any
 
 from msgspec import Struct
 
@@ -155,3 +156,8 @@ class ReleaseOptions(Struct, frozen=True, kw_only=True):
 
 
 DEFAULT_OPTIONS = ReleaseOptions()
+
+
+def version_of(config: Mapping[str, Any]) -> str:
+    """Return the version that shards follow with these options of the services."""
+    return str(config.get("placement", {}).get("compatibility", DEFAULT_OPTIONS.compatibility))

@@ -2,10 +2,14 @@
 by the checker's own rules.
 """
 
+from dataclasses import replace
+
 import pytest
 
+from muster.cli.options.release import with_release
 from muster.simulation.run import simulate
 from muster.simulation.scenario import make_scenario
+from shared.model.release import V1_37, ReleaseOptions
 from tests.parity.planted.patching import planted
 from tests.simulation.planted import IS_LONG, Bug
 from tests.simulation.ruled_worlds import make_ruled_world, make_spread_scenario
@@ -23,6 +27,14 @@ def test_rules_between_pods_are_kept_through_faults(seed: int) -> None:
 def test_several_shards_keep_them_too(seed: int) -> None:
     result = simulate(make_scenario(seed, make_ruled_world(seed)), redecide=seed % 4 == 0)
     assert result.is_good, f"seed {seed}\n" + "\n".join(result.lines)
+
+
+def test_namespaces_mean_what_the_release_says() -> None:
+    """In this seed it matters: see namespaces-as-they-say below."""
+    scenario = make_scenario(0, make_ruled_world(0))
+    release = ReleaseOptions(compatibility=V1_37)
+    result = simulate(replace(scenario, config=with_release(scenario.config, release)))
+    assert result.is_good, "\n".join(result.lines)
 
 
 BUGS = (

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from muster.checker.filters.fits import Load, holds, selects, tolerates
 from shared.model.objects import Node, PodSpec, PodTerm, Selector, SpreadConstraint
+from shared.model.release import V1_37
 
 NAME_LABEL, HOST_LABEL = "kubernetes.io/metadata.name", "kubernetes.io/hostname"
 
@@ -29,9 +30,11 @@ def keeps_to_hosts(spec: PodSpec) -> bool:
     return by_host and not spec.pod_affinity and not any(one.hard for one in spec.spread)
 
 
-def reads_widely(owner: PodSpec, pod: PodSpec, namespaces: Mapping[str, Pairs]) -> bool:
+def reads_widely(
+    owner: PodSpec, pod: PodSpec, namespaces: Mapping[str, Pairs], version: str
+) -> bool:
     """Return whether required rules of the owner count the pod on more than its node."""
-    others = Neighbours((), namespaces)
+    others = Neighbours((), namespaces, version)
     spread = any(
         one.hard
         and one.selector
@@ -51,17 +54,20 @@ def reads_widely(owner: PodSpec, pod: PodSpec, namespaces: Mapping[str, Pairs]) 
 
 class Neighbours:
     """All nodes with their pods. `namespaces`: labels by name, for namespaces with an object.
+    `version`: that of the kube-scheduler whose rules apply.
     `is_divided`: several shards place pods, so only rules within a node are applied.
     """
 
     def __init__(
         self,
         loads: Iterable[tuple[Node, Load]],
-        namespaces: Mapping[str, Pairs] | None = None,
+        namespaces: Mapping[str, Pairs] | None,
+        version: str,
         is_divided: bool = False,
     ) -> None:
         """Collect the pods of all nodes."""
         self.namespaces, self.is_divided = namespaces or {}, is_divided
+        self.is_sought_anywhere = version < V1_37
         self.nodes: list[Node] = []
         self.pods: list[tuple[PodSpec, Node]] = []
         for node, load in loads:
@@ -73,7 +79,8 @@ class Neighbours:
         self, term: PodTerm, owner: PodSpec, pod: PodSpec, *, is_sought: bool = False
     ) -> bool:
         """Return whether the owner's term selects the pod. `is_sought`: the owner looks for a node;
-        then kube-scheduler selects any namespace if the selector matches one without labels.
+        then kube-scheduler until 1.36 selects any namespace if the selector matches one without
+        labels.
         """
         if not _selected(term.selector, pod):
             return False
@@ -81,7 +88,8 @@ class Neighbours:
             return True
         if term.namespace_selector is None:
             return not term.namespaces and pod.namespace == owner.namespace
-        if is_sought and all(holds(need, {}) for need in term.namespace_selector):
+        anywhere = is_sought and self.is_sought_anywhere
+        if anywhere and all(holds(need, {}) for need in term.namespace_selector):
             return True
         by_name = ((NAME_LABEL, pod.namespace),)
         labels = dict(self.namespaces.get(pod.namespace, by_name))

@@ -1,10 +1,13 @@
 """The checker's inter-pod rules, case by case."""
 
+from typing import Any
+
 import pytest
 
 from muster.checker.filters.fits import Load
 from muster.checker.filters.inter_pod_rules import Around, Neighbours, named
 from shared.model.objects import Node, PodSpec, PodTerm, Requirement, SpreadConstraint
+from shared.model.release import V1_36, V1_37
 from tests.support.builders import model_node
 
 HOST, ZONE = "host", "zone"
@@ -24,13 +27,19 @@ def pod(labels=WEB, namespace="default", terminating=False, **rules) -> PodSpec:
     return named(PodSpec(**rules), namespace, labels, terminating)
 
 
-def free(spec: PodSpec, *pods: tuple[PodSpec, Node], nodes=(A, B, C, BARE), namespaces=None) -> str:
+def free(
+    spec: PodSpec,
+    *pods: tuple[PodSpec, Node],
+    nodes=(A, B, C, BARE),
+    namespaces=None,
+    version=V1_36,
+) -> str:
     """Return the names of the nodes that no rule keeps the pod off."""
     loads = {one.name: Load() for one in nodes}
     for number, (there, where) in enumerate(pods):
         loads[where.name].add(number, there)
     standing = [(one, loads[one.name]) for one in nodes]
-    around = Around(spec, Neighbours(standing, namespaces))
+    around = Around(spec, Neighbours(standing, namespaces, version))
     return "".join(one.name for one in nodes if around.obstacle(one) is None)
 
 
@@ -71,7 +80,7 @@ def test_namespaces_are_named_selected_or_the_pods():
 
 
 @pytest.mark.parametrize(("operator", "values"), [("NotIn", ("red",)), ("DoesNotExist", ())])
-def test_a_pending_pods_negative_namespace_selector_selects_all_namespaces(operator, values):
+def test_until_1_36_a_pending_pods_negative_selector_selects_all_namespaces(operator, values):
     """Terms of assigned pods are taken literally."""
     red = {"r": (("colour", "red"),), "default": ()}
     other = (Requirement("colour", operator, values),)
@@ -83,6 +92,12 @@ def test_a_pending_pods_negative_namespace_selector_selects_all_namespaces(opera
     assert free(alone, namespaces=red) == "abc"
     assert free(pod(namespace="r"), (pod(DB, **away), A), namespaces=red) == "abcd"
     assert free(pod(), (pod(DB, **away), A), namespaces=red) == "bcd"
+    since: dict[str, Any] = {"namespaces": red, "version": V1_37}
+    assert free(pod(**away), (pod(namespace="r"), A), **since) == "abcd"
+    assert free(pod(**away), (pod(), A), **since) == "bcd"
+    assert free(near, (pod(namespace="r"), A), **since) == ""
+    assert free(near, (pod(), A), **since) == "a"
+    assert free(alone, **since) == ""
 
 
 def test_affinity_wants_one_pod_that_matches_all_terms():
