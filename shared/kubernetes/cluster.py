@@ -15,6 +15,7 @@ from typing import Any
 import msgspec
 
 from shared.adapters.structured_gather import gather_all
+from shared.events.base import Event
 from shared.kubernetes.client.client import KubeClient
 from shared.kubernetes.client.discovery import (
     POD_GROUPS,
@@ -24,8 +25,8 @@ from shared.kubernetes.client.discovery import (
     served,
 )
 from shared.kubernetes.client.kinds import OTHER_KINDS, Kind
-from shared.kubernetes.objects.other_groups import GroupKind
-from shared.kubernetes.objects.structs import ListMeta, Meta
+from shared.kubernetes.objects.other_groups import VOLCANO, GroupKind
+from shared.kubernetes.objects.structs import ListMeta, Meta, RawGroupOfJob
 from shared.kubernetes.watching.disrupted_pods import DisruptedPods
 from shared.kubernetes.watching.left_out import LeftOut, NotingReader
 from shared.kubernetes.watching.lists import list_into
@@ -48,6 +49,7 @@ from shared.kubernetes.watching.resources import (
 from shared.kubernetes.watching.watch import SILENT_S, ResourceWatch, Source
 from shared.kubernetes.writing.events import KubeEvents
 from shared.kubernetes.writing.group_status import show_groups
+from shared.kubernetes.writing.volcano_groups import VolcanoGroups
 from shared.kubernetes.writing.write_concurrency import WriteWindow
 from shared.kubernetes.writing.writes import KubeWrites
 from shared.model.api_outcome import Answer
@@ -110,6 +112,7 @@ class KubeCluster:
         window = WriteWindow()
         self.events = KubeEvents(client, (*schedulers, "muster")[0], window)
         self.writes = KubeWrites(client, self.events, window)
+        self._volcano = VolcanoGroups(self.writes.send, schedulers)
         self._sources = {
             "nodes": Source(NODES_PATH, timeout_s=QUIET_S),
             "budgets": Source(BUDGETS_PATH, timeout_s=QUIET_S),
@@ -143,12 +146,14 @@ class KubeCluster:
         bind without an answer could land when another process decides already.
         """
         await self._refusals.close()
+        await self._volcano.close()
         await self.writes.window.finish(FINISH_S)
         await self.writes.close()
 
     async def close(self) -> None:
         """Close every connection. Idempotent."""
         await self._refusals.close()
+        await self._volcano.close()
         await self.writes.close()
         await self.events.close()
         await self._client.close()
@@ -256,8 +261,10 @@ class KubeCluster:
             case "budgets":
                 return budget_reader()
             case _ if other := self._group_kinds.get(kind):
-                read, gone = self._groups.other_group, self._groups.other_group_gone
-                return GroupReader(other.source, partial(read, other), partial(gone, other))
+                gone = partial(self._groups.other_group_gone, other)
+                if other.name == VOLCANO:
+                    return GroupReader(other.source, self._volcano_group, gone, RawGroupOfJob)
+                return GroupReader(other.source, partial(self._groups.other_group, other), gone)
             case "gangs" if self._groups_as == POD_GROUPS:
                 return GroupReader("PodGroup", self._groups.pod_group, self._groups.workload_gone)
             case "gangs":
@@ -267,6 +274,10 @@ class KubeCluster:
             case _:
                 known = self._groups, self._refusals, written, self.release
                 return PodReader(Pods(self._schedulers, *known))
+
+    def _volcano_group(self, raw: RawGroupOfJob) -> list[Event]:
+        self._volcano.seen(raw)
+        return self._groups.other_group(self._groups.others[VOLCANO], raw)
 
     async def _say(self, pod: PodRef, message: str) -> PodRead:
         (read,) = await self.writes.touch([pod], [message])
@@ -338,8 +349,10 @@ class KubeCluster:
 
     async def show_groups(self, groups: Sequence[GroupCondition]) -> None:
         """See the port."""
+        of_kube = [one for one in groups if "@" not in one.name]
         if self._groups_as == POD_GROUPS and GANGS in self._sources:
-            await show_groups(self._sources[GANGS].path, groups, self.writes.send)
+            await show_groups(self._sources[GANGS].path, of_kube, self.writes.send)
+        await gather_all(*(self._volcano.show(one) for one in groups if "@" in one.name))
 
     def announce_binds(self, binds: Sequence[PastBind], are_new: bool = False) -> None:
         """See the port."""

@@ -129,7 +129,7 @@ class Expansion:
         seen = shown(metadata_read(), namespace, labels, annotations)
         given = self._classes, self._default, seen, status, self._release
         template = template_of(metadata, spec, *given)
-        other = next(groups_named(labels), None)
+        other = next(groups_named(labels, annotations), None)
         return structs.replace(template, ref=other) if other and not template.ref else template
 
 

@@ -28,6 +28,7 @@ from tests.support.kube_server import KubeServers
 pytestmark = [pytest.mark.kube, pytest.mark.slow, pytest.mark.xdist_group("kube")]
 CRDS = ROOT / "tests" / "live" / "support" / "group_crds.yaml"
 MERGE = "application/merge-patch+json"
+VOLCANO, VOLCANO_JOB = "scheduling.volcano.sh/v1beta1", "batch.volcano.sh/v1alpha1"
 COSCHEDULING = "scheduling.x-k8s.io/v1alpha1"
 Names = Callable[[str], dict[str, Any]]
 
@@ -54,8 +55,10 @@ def groups_path(version: str) -> str:
     return f"/apis/{version}/namespaces/default/podgroups"
 
 
-def create_group(api: KubeApi, version: str, name: str, **spec: Any) -> None:
-    meta = {"apiVersion": version, "kind": "PodGroup", "metadata": {"name": name}}
+def create_group(api: KubeApi, version: str, name: str, owner: Any = None, **spec: Any) -> None:
+    owners = [owner] if owner else []
+    metadata = {"name": name, "ownerReferences": owners}
+    meta = {"apiVersion": version, "kind": "PodGroup", "metadata": metadata}
     api.create(groups_path(version), {**meta, "spec": spec}).ok()
 
 
@@ -72,6 +75,10 @@ def status_of(api: KubeApi, version: str, name: str) -> dict[str, Any]:
 
 def coscheduling(group: str) -> dict[str, Any]:
     return {"labels": {"scheduling.x-k8s.io/pod-group": group}}
+
+
+def volcano(group: str) -> dict[str, Any]:
+    return {"annotations": {"scheduling.k8s.io/group-name": group}}
 
 
 def create_members(api: KubeApi, group: str, names: Names, *numbers: int, **more: Any) -> None:
@@ -121,3 +128,44 @@ def test_of_two_groups_of_coscheduling_one_comes_whole(servers: KubeServers, mus
     for name in ("one", "two"):
         create_group(servers.api, COSCHEDULING, name, minMember=3)
     check_one_of_two_comes_whole(servers.api, ["one", "two"], coscheduling)
+
+
+def create_volcano_job(api: KubeApi, name: str, scheduler: str) -> dict[str, Any]:
+    """Create a Job without pods; return the reference of its group to it."""
+    meta = {"apiVersion": VOLCANO_JOB, "kind": "Job", "metadata": {"name": name}}
+    path = f"/apis/{VOLCANO_JOB}/namespaces/default/jobs"
+    uid = api.create(path, {**meta, "spec": {"schedulerName": scheduler}}).ok()["metadata"]["uid"]
+    kind = {"apiVersion": VOLCANO_JOB, "kind": "Job", "controller": True}
+    return {**kind, "name": name, "uid": uid}
+
+
+def test_the_group_of_a_volcano_job_is_enqueued_and_comes_whole(
+    servers: KubeServers, muster: Running
+):
+    api = servers.api
+    for name, scheduler in (("team", "muster"), ("other", "volcano")):
+        owner = create_volcano_job(api, name, scheduler)
+        create_group(api, VOLCANO, name, owner, minMember=3, minTaskMember={"worker": 3})
+        write_status(api, VOLCANO, name, phase="Pending", running=0)
+    until("it is enqueued", lambda: status_of(api, VOLCANO, "team")["phase"] == "Inqueue")
+    check_waits_and_comes_whole(api, "team", volcano)
+    until("it runs", lambda: status_of(api, VOLCANO, "team")["phase"] == "Running")
+    found = status_of(api, VOLCANO, "team")
+    assert [one["type"] for one in found["conditions"]] == ["Scheduled"]
+    assert found["running"] == 0
+    assert status_of(api, VOLCANO, "other") == {"phase": "Pending", "running": 0}
+
+
+def test_of_two_groups_of_volcano_one_comes_whole_and_the_other_says_why(
+    servers: KubeServers, muster: Running
+):
+    api = servers.api
+    for name in ("one", "two"):
+        create_group(api, VOLCANO, name, minMember=3)
+    check_one_of_two_comes_whole(api, ["one", "two"], volcano)
+    (late,) = (group for group in ("one", "two") if not bound(api, group))
+    until("it says why", lambda: "conditions" in status_of(api, VOLCANO, late))
+    found = status_of(api, VOLCANO, late)
+    assert found["phase"] == "Pending"
+    assert [one["type"] for one in found["conditions"]] == ["Unschedulable"]
+    assert "Insufficient cpu" in found["conditions"][0]["message"]

@@ -44,6 +44,7 @@ from tests.support.kube_server import KubeServers
 
 pytestmark = [pytest.mark.kube, pytest.mark.slow, pytest.mark.xdist_group("kube")]
 RBAC = ROOT / "deploy" / "rbac.yaml"
+VOLCANO, VOLCANO_JOB = "scheduling.volcano.sh/v1beta1", "batch.volcano.sh/v1alpha1"
 GROUP_CRDS = ROOT / "tests" / "live" / "support" / "group_crds.yaml"
 ROLES = "/apis/rbac.authorization.k8s.io/v1"
 BUDGETS = "/apis/policy/v1/namespaces/default/poddisruptionbudgets"
@@ -284,6 +285,39 @@ async def show_group(world: World, limit_s: float) -> bool:
     return bool(group.get("status", {}).get("conditions"))
 
 
+async def show_volcano_group(world: World, _limit_s: float) -> bool:
+    name = f"group-{next(numbers)}"
+    path = create_volcano_group(world, name)
+    await world.cluster.show_groups([GroupCondition("default", f"{name}@volcano", "why")])
+    return bool(world.servers.api.get(path).ok().get("status", {}).get("conditions"))
+
+
+def create_volcano_group(world: World, name: str, **metadata: Any) -> str:
+    """Create a group of Volcano; return its path."""
+    group = {"apiVersion": VOLCANO, "kind": "PodGroup", "metadata": {"name": name, **metadata}}
+    path = f"/apis/{VOLCANO}/namespaces/default/podgroups"
+    world.servers.api.create(path, {**group, "spec": {"minMember": 2}}).ok()
+    return f"{path}/{name}"
+
+
+async def enqueue(world: World, limit_s: float) -> bool:
+    """Create a job of Volcano with its group, which a list shows."""
+    api, name = world.servers.api, f"job-{next(numbers)}"
+    job = {"apiVersion": VOLCANO_JOB, "kind": "Job", "metadata": {"name": name}}
+    path = f"/apis/{VOLCANO_JOB}/namespaces/default/jobs"
+    made = api.create(path, {**job, "spec": {"schedulerName": "muster"}}).ok()
+    owner = {"apiVersion": VOLCANO_JOB, "kind": "Job", "name": name, "controller": True}
+    owners = [{**owner, "uid": made["metadata"]["uid"]}]
+    group = create_volcano_group(world, name, ownerReferences=owners)
+    await lists("gangs")(world, limit_s)
+    end_s = asyncio.get_running_loop().time() + min(limit_s, 10.0)
+    while asyncio.get_running_loop().time() < end_s:
+        if api.get(group).ok().get("status", {}).get("phase") == "Inqueue":
+            return True
+        await asyncio.sleep(0.1)
+    return False
+
+
 def leads(is_there: bool) -> Scenario:
     async def scenario(world: World, limit_s: float) -> bool:
         world.servers.api.request("DELETE", f"{LEASES}/muster")
@@ -334,6 +368,9 @@ SCENARIOS: dict[str, Scenario] = {
     "watch podgroups.scheduling.k8s.io": sees(GangsSeen, group),
     **{f"list {kind.source}": lists("gangs") for kind in OTHER_GROUPS},
     **{f"watch {kind.source}": sees(GangsSeen, other_group(kind)) for kind in OTHER_GROUPS},
+    "get podgroups.scheduling.volcano.sh": show_volcano_group,
+    "patch podgroups/status.scheduling.volcano.sh": show_volcano_group,
+    "get jobs.batch.volcano.sh": enqueue,
     **{f"list {full_name(kind)}": lists("objects") for kind in OTHER_KINDS},
     **{f"watch {full_name(kind)}": sees(ObjectsSeen, other(kind)) for kind in OTHER_KINDS},
     "get namespaces": identity,

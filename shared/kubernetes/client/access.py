@@ -25,6 +25,7 @@ AT_ONCE = 4
 TRIES = 30
 BUSY_S = 1.0
 
+VOLCANO_GROUPS, VOLCANO_JOBS = "scheduling.volcano.sh", "batch.volcano.sh"
 GROUPS = "groups"
 """Stands for the resource that the server has for pod groups."""
 
@@ -56,6 +57,12 @@ _ASKED_BY_BOTH = (
 )
 """Ingest tells the pods that it refuses why, and reads the uids of those that a budget names."""
 
+_SHOWN_TO_VOLCANO = (
+    Permission("get", VOLCANO_GROUPS, POD_GROUPS),
+    Permission("patch", VOLCANO_GROUPS, POD_GROUPS, "status"),
+)
+"""Ingest enqueues groups, and binding writes whether they were scheduled."""
+
 _WATCHED = (
     *(Permission(verb, "", "pods") for verb in ("list", "watch")),
     *(Permission(verb, "", "nodes") for verb in ("list", "watch")),
@@ -74,7 +81,12 @@ _WATCHED = (
 )
 
 NEEDED = {
-    "ingest": (*_WATCHED, *_ASKED_BY_BOTH),
+    "ingest": (
+        *_WATCHED,
+        *_ASKED_BY_BOTH,
+        *_SHOWN_TO_VOLCANO,
+        Permission("get", VOLCANO_JOBS, "jobs"),
+    ),
     "binding": (
         Permission("delete", "", "pods"),
         Permission("create", "", "pods", "binding"),
@@ -82,6 +94,7 @@ NEEDED = {
         *(Permission(verb, "", "persistentvolumeclaims") for verb in ("get", "patch")),
         Permission("get", "scheduling.k8s.io", POD_GROUPS),
         Permission("patch", "scheduling.k8s.io", POD_GROUPS, "status"),
+        *_SHOWN_TO_VOLCANO,
         *_ASKED_BY_BOTH,
     ),
     "extender": (*_WATCHED, *_READ_BY_BOTH),
@@ -124,11 +137,13 @@ async def missing_permissions(
     with_groups = {kind.api_group for kind in other_groups}
     if groups_as == POD_GROUPS:
         with_groups.add("scheduling.k8s.io")
+    if VOLCANO_GROUPS in with_groups:
+        with_groups.add(VOLCANO_JOBS)
     needed = dict.fromkeys(
         one
         for service in services
         for one in NEEDED[service]
-        if one.resource != POD_GROUPS or one.group in with_groups
+        if one.group in with_groups or not (one.resource == POD_GROUPS or one.group == VOLCANO_JOBS)
     )
     asked = [one._replace(resource=groups_as) if one.resource == GROUPS else one for one in needed]
     asked += [] if election is None else of_election(election)

@@ -25,6 +25,7 @@ REQUEST_TIMEOUT_S = 30.0
 READ_BUFFER_BYTES = 1 << 20
 JSON = "application/json"
 STRATEGIC_MERGE = "application/strategic-merge-patch+json"
+MERGE = "application/merge-patch+json"
 UNAUTHORIZED = 401
 RETRY_AFTER_MAX_S = 10.0
 

@@ -16,8 +16,17 @@ from shared.kubernetes.objects.cluster_objects import (
 from shared.kubernetes.objects.fields import Fields
 from shared.kubernetes.objects.pod_templates import SECONDS_MAX, WorkloadRef, duration_ms
 
-COSCHEDULING = "coscheduling"
+COSCHEDULING, VOLCANO = "coscheduling", "volcano"
 COSCHEDULING_LABELS = ("scheduling.x-k8s.io/pod-group", "pod-group.scheduling.sigs.k8s.io")
+
+VOLCANO_ANNOTATIONS = ("scheduling.k8s.io/group-name", "scheduling.volcano.sh/group-name")
+IN_ANNOTATIONS = b"group-name"
+"""Is part of each annotation that names a group."""
+VOLCANO_READ = ("minMember",)
+VOLCANO_PASSED_OVER = (
+    *("minTaskMember", "subGroupPolicy", "networkTopology"),
+    *("queue", "priorityClassName", "minResources"),
+)
 
 
 class GroupKind(NamedTuple):
@@ -46,7 +55,16 @@ def _coscheduling_group(metadata: Fields, spec: Fields) -> Group:
     return Group(spec.integer("minMember", 1, 1, COUNT_MAX), timeout_ms)
 
 
-OTHER_KINDS = (GroupKind(COSCHEDULING, "scheduling.x-k8s.io/v1alpha1", _coscheduling_group),)
+def _volcano_group(metadata: Fields, spec: Fields) -> Group:
+    spec.only((*VOLCANO_READ, *VOLCANO_PASSED_OVER))
+    timeout_ms = duration_ms(metadata.child("annotations"), GANG_TIMEOUT, GANG_TIMEOUT_MS)
+    return Group(spec.integer("minMember", 0, 0, COUNT_MAX), timeout_ms)
+
+
+OTHER_KINDS = (
+    GroupKind(COSCHEDULING, "scheduling.x-k8s.io/v1alpha1", _coscheduling_group),
+    GroupKind(VOLCANO, "scheduling.volcano.sh/v1beta1", _volcano_group),
+)
 """In the order in which they count for a pod that names groups of several kinds."""
 BY_VERSION = {kind.version: kind for kind in OTHER_KINDS}
 
@@ -56,8 +74,14 @@ def name_with_kind(name: str, kind: str) -> str:
     return f"{name}@{kind}"
 
 
-def groups_named(labels: Mapping[str, str]) -> Iterator[WorkloadRef]:
+def groups_named(
+    labels: Mapping[str, str], annotations: Mapping[str, str]
+) -> Iterator[WorkloadRef]:
     """Yield the groups of other kinds that a pod names, in the order in which they count."""
-    for label in COSCHEDULING_LABELS:
-        if labels.get(label):
-            yield WorkloadRef("", name_with_kind(labels[label], COSCHEDULING))
+    for found, names, kind in (
+        (labels, COSCHEDULING_LABELS, COSCHEDULING),
+        (annotations, VOLCANO_ANNOTATIONS, VOLCANO),
+    ):
+        for name in names:
+            if found.get(name):
+                yield WorkloadRef("", name_with_kind(found[name], kind))

@@ -208,7 +208,38 @@ class GroupMeta(Meta):
 
 
 class RawGroup(Struct):
-    """A Workload, or a PodGroup, of scheduling.k8s.io."""
+    """A Workload, or a PodGroup."""
 
     metadata: GroupMeta
     spec: dict[str, Any] = {}
+
+
+class Owner(Struct):
+    """An ownerReference."""
+
+    apiVersion: str = ""
+    kind: str = ""
+    name: str = ""
+    controller: bool | None = None
+
+
+class OwnedMeta(GroupMeta):
+    """Metadata with owners, too."""
+
+    ownerReferences: list[Owner] | None = None
+
+
+class GroupStatus(Struct, frozen=True):
+    """A group's phase."""
+
+    phase: str = ""
+
+
+NO_GROUP_STATUS = GroupStatus()
+
+
+class RawGroupOfJob(RawGroup):
+    """A PodGroup of Volcano, which a Job may own."""
+
+    metadata: OwnedMeta
+    status: GroupStatus = NO_GROUP_STATUS

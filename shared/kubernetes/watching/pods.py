@@ -12,6 +12,7 @@ import msgspec
 from shared.events.base import Event
 from shared.events.observed import InputRejected, PodsDeletedSeen, PodsSeen, PodsStartedSeen
 from shared.extenders.values import named
+from shared.kubernetes.objects.other_groups import IN_ANNOTATIONS, groups_named
 from shared.kubernetes.objects.pod_templates import Template
 from shared.kubernetes.objects.pod_volumes import has_own_claims, volumes_of_pod
 from shared.kubernetes.objects.structs import PodMeta, RawPod
@@ -160,8 +161,10 @@ class Pods:
     def _gang_of(self, meta: PodMeta, known: Known, labels: KnownLabels) -> str:
         """Return the key of the pod's gang. A group of scheduling.k8s.io counts before others."""
         ref = known.template.ref
-        if ref is None and labels.groups:
-            ref = next(filter(self._groups.is_read, labels.groups), None)
+        if ref is None and (labels.names_group or IN_ANNOTATIONS in bytes(meta.annotations)):
+            annotations = self._templates.labels(meta.annotations)
+            named_groups = groups_named(dict(labels.labels), dict(annotations.labels))
+            ref = next(filter(self._groups.is_read, named_groups), None)
         return self._groups.gang_of(meta.namespace, ref) if ref is not None else ""
 
     def gone(self, pod: RawPod) -> None:

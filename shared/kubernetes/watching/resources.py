@@ -158,18 +158,18 @@ class ObjectReader(Generic[Item]):
 class GroupReader:
     """The reader of pod groups as gangs, from whichever objects the server has."""
 
-    item = RawGroup
-
     def __init__(
         self,
         kind: str,
-        make_seen: Callable[[RawGroup], list[Event]],
+        make_seen: Callable[[Any], list[Event]],
         make_gone: Callable[[RawGroup], list[Event]],
+        item: type[RawGroup] = RawGroup,
     ) -> None:
         """`make_seen` makes the events of an object (it raises WorldError), `make_gone` those of a
         deleted one.
         """
-        self.kind, self._make_seen, self._make_gone = kind, make_seen, make_gone
+        self.kind, self.item = kind, item
+        self._make_seen, self._make_gone = make_seen, make_gone
         self._events: list[Event] = []
 
     def seen(self, item: RawGroup) -> None:

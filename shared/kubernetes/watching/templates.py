@@ -14,14 +14,13 @@ import msgspec
 
 from shared.kubernetes.objects.errors import WorldError
 from shared.kubernetes.objects.fields import Fields
-from shared.kubernetes.objects.other_groups import groups_named
+from shared.kubernetes.objects.other_groups import COSCHEDULING_LABELS
 from shared.kubernetes.objects.pod_templates import (
     PriorityClass,
     Template,
-    WorkloadRef,
     template_of,
 )
-from shared.kubernetes.objects.structs import NOTHING, PodMeta, RawPodSpec
+from shared.kubernetes.objects.structs import NOTHING, Owner, PodMeta, RawPodSpec
 from shared.kubernetes.watching.lenient_pods import GROUPS, take_out
 from shared.model.objects import PodSpec
 from shared.model.pod_rules.default_spread import owner_of
@@ -52,24 +51,11 @@ class Known(msgspec.Struct, frozen=True, gc=False):
 
 
 class KnownLabels(msgspec.Struct, frozen=True, gc=False):
-    """A distinct set of labels, with the groups of other kinds that it names."""
+    """A distinct set of labels. `names_group`: one may name the group of another scheduler."""
 
     number: int
     labels: Labels
-    groups: tuple[WorkloadRef, ...] = ()
-
-
-class Owner(msgspec.Struct):
-    """An ownerReference."""
-
-    apiVersion: str = ""
-    kind: str = ""
-    name: str = ""
-    controller: bool | None = None
-
-    def text(self) -> str:
-        """Return the text of owner_of."""
-        return owner_of(self.kind, self.apiVersion, self.name)
+    names_group: bool = False
 
 
 Key = TypeVar("Key", bound=Hashable)
@@ -153,8 +139,8 @@ class Templates:
         if found is None:
             labels = self._decode_labels(key) if key not in (b"", b"null") else {}
             self._numbers += 1
-            groups = tuple(groups_named(labels))
-            found = KnownLabels(self._numbers, tuple(sorted(labels.items())), groups)
+            names_group = any(label in labels for label in COSCHEDULING_LABELS)
+            found = KnownLabels(self._numbers, tuple(sorted(labels.items())), names_group)
             self._labels.add(key, found)
         return found
 
@@ -166,7 +152,7 @@ class Templates:
         found = self._owners.get(key)
         if found is None:
             owners = self._decode_owners(key) if key not in (b"", b"null") else []
-            found = next((reference.text() for reference in owners if reference.controller), "")
+            found = next((_text(reference) for reference in owners if reference.controller), "")
             self._owners.add(key, found)
         return found
 
@@ -218,6 +204,10 @@ class Templates:
                 if not take_out(pod, error.rejection.field):
                     break
         return Template(spec=PodSpec(scheduler=amounts.get("schedulerName") or "default-scheduler"))
+
+
+def _text(owner: Owner) -> str:
+    return owner_of(owner.kind, owner.apiVersion, owner.name)
 
 
 def _amounts_only(values: dict[str, Any]) -> dict[str, Any]:

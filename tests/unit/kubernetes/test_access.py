@@ -18,8 +18,17 @@ from shared.kubernetes.client.discovery import POD_GROUPS, WORKLOADS
 from shared.kubernetes.cluster import KubeCluster
 from tests.unit.kubernetes.fake_api import FakeApi, status
 
-ASKED = sum(one.resource != POD_GROUPS for one in set(chain.from_iterable(NEEDED.values())))
-"""The number of questions for all services, of a server whose groups are parts of workloads."""
+
+def asked_of(*services: str) -> int:
+    """Return the number of questions for these services, of a server whose groups are parts of
+    workloads.
+    """
+    needed = set(chain.from_iterable(NEEDED[one] for one in services))
+    of_groups = (POD_GROUPS, "jobs")
+    return sum(one.resource not in of_groups for one in needed)
+
+
+ASKED = asked_of(*NEEDED)
 RBAC = Path(__file__).parents[3] / "deploy" / "rbac.yaml"
 
 
@@ -100,11 +109,10 @@ async def test_a_service_is_asked_about_its_own_permissions_only(
     cluster: KubeCluster, api: FakeApi
 ):
     await cluster.open()
-    needed = [one for one in NEEDED["ingest"] if one.resource != POD_GROUPS]
-    api.faults.extend([(REVIEWS, review)] * len(needed))
+    api.faults.extend([(REVIEWS, review)] * asked_of("ingest"))
     assert await missing_permissions(cluster.client, services=["ingest"]) == []
     assert not api.faults
-    api.faults.extend([(REVIEWS, review)] * len(NEEDED["binding"]))
+    api.faults.extend([(REVIEWS, review)] * asked_of("binding"))
     assert await missing_permissions(cluster.client, services=["binding"]) == [
         "create pods/binding"
     ]

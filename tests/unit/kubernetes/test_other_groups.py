@@ -12,14 +12,22 @@ from tests.unit.kubernetes.watch import Watch
 
 LABEL = "scheduling.x-k8s.io/pod-group"
 COSCHEDULING = ("coscheduling", "scheduling.x-k8s.io/v1alpha1", "podgroups")
+VOLCANO = ("volcano", "scheduling.volcano.sh/v1beta1", "podgroups")
 KEY = "default/g@coscheduling"
 
 
-def member(api: FakeApi, name: str, *, labels: dict[str, str], **spec: Any) -> None:
-    """Create a pod of ours with labels."""
+def member(
+    api: FakeApi,
+    name: str,
+    labels: dict[str, str] | None = None,
+    annotations: dict[str, str] | None = None,
+    **spec: Any,
+) -> None:
+    """Create a pod of ours with labels and annotations."""
     container = {"name": "c", "resources": {"requests": {"cpu": "100m"}}}
     whole = {"schedulerName": "muster", "containers": [container], **spec}
-    api.put("pods", name, metadata={"labels": labels}, spec=whole, status={"phase": "Pending"})
+    metadata = {"labels": labels or {}, "annotations": annotations or {}}
+    api.put("pods", name, metadata=metadata, spec=whole, status={"phase": "Pending"})
 
 
 def gangs_in(watched: Watched) -> list[Gang]:
@@ -89,3 +97,24 @@ async def test_a_group_that_cannot_be_used_is_left_out(cluster: KubeCluster, api
     api.put("coscheduling", "g", spec={"minMember": 0})
     await cluster.list_all("gangs")
     assert cluster.left_out.counts() == {"podgroups.scheduling.x-k8s.io": 1}
+
+
+async def test_groups_of_volcano_are_gangs(cluster: KubeCluster, api: FakeApi):
+    api.install(*VOLCANO)
+    topology = {"mode": "hard", "highestTierAllowed": 2}
+    api.put("volcano", "g", spec={"minMember": 3, "queue": "q", "networkTopology": topology})
+    api.put("volcano", "loose", spec={"minTaskMember": {}})
+    assert gangs_in(await cluster.list_all("gangs")) == [Gang(key="default/g@volcano", min_count=3)]
+    for number, name in enumerate(("scheduling.k8s.io", "scheduling.volcano.sh")):
+        member(api, f"a{number}", annotations={f"{name}/group-name": "g"})
+    member(api, "b", annotations={"scheduling.k8s.io/group-name": "loose"})
+    member(api, "c", labels={"scheduling.k8s.io/group-name": "g"})
+    assert await gangs_of_pods(cluster) == {"a0\na1": "default/g@volcano", "b": "", "c": ""}
+
+
+async def test_of_several_kinds_the_first_that_is_served_counts(cluster: KubeCluster, api: FakeApi):
+    api.install(*VOLCANO)
+    await cluster.list_all("gangs")
+    both = {"labels": {LABEL: "g"}, "annotations": {"scheduling.k8s.io/group-name": "g"}}
+    member(api, "a", **both)
+    assert await gangs_of_pods(cluster) == {"a": "default/g@volcano"}

@@ -545,3 +545,12 @@ def test_pod_groups_say_nothing_unless_asked_to():
     steps = queue()
     events = steps.when(pending(1, 1, 2, gang=1, key="default/g1"), group(2))
     assert shown(steps.when(released(gang_tries(events)[0]))) == []
+
+
+@pytest.mark.parametrize(
+    ("key", "says"), [("default/g@volcano", 1), ("default/g@coscheduling", 0), ("default/g", 1)]
+)
+def test_groups_of_volcano_say_it_and_those_of_coscheduling_do_not(key: str, says: int):
+    steps = queue(group_conditions=True)
+    events = steps.when(pending(1, 1, 2, gang=1, key=key), GangSet(1, key, 2, 300_000, 1))
+    assert len(shown(steps.when(released(gang_tries(events)[0])))) == says

@@ -73,3 +73,14 @@ def test_a_group_larger_than_the_cluster_is_named_with_its_field(read):
 def test_an_unknown_field_of_a_group_is_named(read):
     with pytest.raises(WorldError, match=r"spec\.minMembers: is an unknown field"):
         read(group(minMembers=2))
+
+
+def test_a_gang_comes_from_a_group_of_volcano(read):
+    made = group(minMember=2, queue="q", networkTopology={"mode": "soft"})
+    made["apiVersion"] = "scheduling.volcano.sh/v1beta1"
+    pods = [pod(name) for name in "ab"]
+    for one in pods:
+        one["metadata"]["annotations"] = {"scheduling.k8s.io/group-name": "g"}
+    world = read(made, NODE, *pods)
+    assert [(gang.key, gang.min_count) for gang in world.gangs] == [("default/g@volcano", 2)]
+    assert {arrival.pods.gang for arrival in world.arrivals} == {"default/g@volcano"}

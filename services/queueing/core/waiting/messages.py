@@ -137,10 +137,11 @@ def group_condition(gang: Gang) -> str | None:
 
 
 def is_pod_group(gang: Gang) -> bool:
-    """Return whether the gang is a PodGroup of scheduling.k8s.io, which has a condition: no part
-    of a workload, and no group of another scheduler.
+    """Return whether the gang is a PodGroup that says whether it was scheduled: one of
+    scheduling.k8s.io or of Volcano, no part of a workload.
     """
-    return 0 < gang.key.count("/") < WORKLOAD_KEY - 1 and "@" not in gang.key
+    is_shown = "@" not in gang.key or gang.key.endswith("@volcano")
+    return is_shown and 0 < gang.key.count("/") < WORKLOAD_KEY - 1
 
 
 def workload_of(key: str) -> str:
