@@ -6,6 +6,7 @@ from shared.events.base import Event
 from shared.model.cluster_objects import ClusterObject, Pairs, StorageObject
 from shared.model.ids import NO_GANG, EffectId, GangId, SignatureId, placement
 from shared.model.objects import Node, PodSpec
+from shared.model.topology import Topology
 
 
 class SignatureDefined(Event, frozen=True, gc=False):
@@ -204,6 +205,7 @@ class GangSet(Event, frozen=True, gc=False):
     min_count: int
     timeout_ms: int
     version: int
+    topology: Topology | None = None
 
     def to(self) -> tuple[str, ...]:
         return ("queueing", "permit")

@@ -5,17 +5,21 @@ from shared.events.placement import Shown
 from shared.events.queueing import Members
 from shared.model.ids import NO_ATTEMPT, NO_GANG, AttemptId, GangId, placement
 from shared.model.pod_rules.rule_counts import SignatureCounts
+from shared.model.topology import Path, Topology
 
 
 class OfferAsked(Event, frozen=True, gc=False):
     """Ask each shard how many of these members fit. `preempts`: and whether pods of lower priority
-    could leave for the rest.
+    could leave for the rest. With a `topology`: how many fit in which domain, and in which domains
+    the `placed` members are.
     """
 
     gang: GangId
     attempt: AttemptId
     members: tuple[Members, ...]
     preempts: bool = False
+    topology: Topology | None = None
+    placed: bytes = b""
 
     def to(self) -> tuple[str, ...]:
         return ("placement",)
@@ -24,6 +28,7 @@ class OfferAsked(Event, frozen=True, gc=False):
 class HoldAsked(Event, frozen=True, gc=False):
     """Hold all of these members on one shard, or none of them. In a `turn` hold as many as fit: it
     is granted for members of `sigs` (int64), with what the other shards have counted for them.
+    `domains`: parallel to `members`, the topology domains of the `levels` to hold them in.
     """
 
     gang: GangId
@@ -33,6 +38,8 @@ class HoldAsked(Event, frozen=True, gc=False):
     turn: int = 0
     sigs: bytes = b""
     counts: tuple[SignatureCounts, ...] = ()
+    levels: tuple[str, ...] = ()
+    domains: tuple[Path, ...] = ()
 
     def to(self) -> tuple[str, ...]:
         return (placement(self.shard),)
@@ -59,7 +66,8 @@ class GangReleased(Event, frozen=True, gc=False):
     """The attempt failed; every hold of it is void. `placed` of the `needed` members have a node (0
     and 0: not counted); `reasons` say why the next one has none, with those placed. Both are summed
     over shards. `stale`: the gang changed since the dispatch, or others took the offered room; that
-    is no failure. `preemptible`: a shard says that preemption could help.
+    is no failure. `preemptible`: a shard says that preemption could help. `domain`: with a
+    topology, the best domain, which `placed` and `reasons` are about.
     """
 
     gang: GangId
@@ -70,6 +78,7 @@ class GangReleased(Event, frozen=True, gc=False):
     preemptible: bool = False
     placed: int = 0
     needed: int = 0
+    domain: str = ""
 
     def to(self) -> tuple[str, ...]:
         return ("queueing", "placement")
@@ -88,7 +97,8 @@ class GangTimedOut(Event, frozen=True, gc=False):
 class CountsAsked(Event, frozen=True, gc=False):
     """Begin a turn of a shard: the other shards count what the rules of these signatures read, and
     place no pod that these rules count until they have a turn themselves. `sigs`: int64. `gang` and
-    `attempt`: the turn is for members of this attempt, and HoldAsked grants it.
+    `attempt`: the turn is for members of this attempt, and HoldAsked grants it; `domain`: in this
+    topology domain of the `levels`.
     """
 
     turn: int
@@ -96,6 +106,8 @@ class CountsAsked(Event, frozen=True, gc=False):
     sigs: bytes
     gang: GangId = NO_GANG
     attempt: AttemptId = NO_ATTEMPT
+    levels: tuple[str, ...] = ()
+    domain: Path = ()
 
     def to(self) -> tuple[str, ...]:
         return ("placement",)

@@ -17,6 +17,7 @@ from shared.model.ids import (
 from shared.model.objects import PodSpec
 from shared.model.pod_rules.rule_counts import SignatureCounts
 from shared.model.post_filter import FIRST, around
+from shared.model.topology import DomainOffer, Path, Scoring
 from shared.model.victims import Nominee
 from shared.model.volumes import Choice
 
@@ -168,6 +169,8 @@ class GangOffered(Event, frozen=True, gc=False):
     those of the first group that is short, with all that fit placed. `preemptible` is as in
     Refused, for the groups that are short. `wide`: signatures (int64) of members that need a turn:
     their rules, or rules that count them, read pods of other shards, so the counts are guesses.
+    With a topology, `domains` have the counts by domain, `counts` and `reasons` are of the best of
+    them, and `homes` are the domains of members that have a node here.
     """
 
     shard: int
@@ -178,6 +181,9 @@ class GangOffered(Event, frozen=True, gc=False):
     nodes: int = 0
     preemptible: bool = False
     wide: bytes = b""
+    domains: tuple[DomainOffer, ...] = ()
+    homes: tuple[Path, ...] = ()
+    scoring: Scoring | None = None
 
     def to(self) -> tuple[str, ...]:
         return ("permit",)

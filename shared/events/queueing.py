@@ -4,6 +4,7 @@ from msgspec import Struct
 
 from shared.events.base import Event
 from shared.model.ids import AttemptId, GangId, PodId, SignatureId, placement
+from shared.model.topology import Topology
 
 
 class Members(Struct, frozen=True, gc=False, array_like=True):
@@ -31,7 +32,7 @@ class Dispatched(Event, frozen=True, gc=False):
 
 class GangDispatched(Event, frozen=True, gc=False):
     """A complete gang is sent to permit. `lane`: it has the lane to itself. `preempts`: pods of
-    lower priority may be evicted for it.
+    lower priority may be evicted for it. `placed`: with a topology, the members that have a node.
     """
 
     attempt: AttemptId
@@ -42,6 +43,8 @@ class GangDispatched(Event, frozen=True, gc=False):
     timeout_ms: int
     lane: bool = False
     preempts: bool = False
+    topology: Topology | None = None
+    placed: bytes = b""
 
     def to(self) -> tuple[str, ...]:
         return ("permit",)

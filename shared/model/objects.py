@@ -8,6 +8,7 @@ from typing import Literal
 
 from msgspec import Struct, structs
 
+from shared.model.topology import Topology
 from shared.model.volumes import PodVolume
 
 CPU = "cpu"
@@ -225,9 +226,12 @@ class Budget(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Gang(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A pod group that starts with at least `min_count` members or not at all."""
+    """A pod group that starts with at least `min_count` members or not at all. `topology`: where
+    they must run together.
+    """
 
     key: str
     min_count: int
     timeout_ms: int = 300_000
     version: int = 1
+    topology: Topology | None = None

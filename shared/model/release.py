@@ -81,7 +81,7 @@ _GATES: dict[str, tuple[str, str]] = {
     "SchedulerQueueingHints": ("locked locked -", ALWAYS),
     STORAGE_CAPACITY_SCORING: ("off off on", FOLLOWED),
     TAINT_COMPARISON: ("off off off", FOLLOWED),
-    "TopologyAwareWorkloadScheduling": ("- off off", MISSING),
+    "TopologyAwareWorkloadScheduling": ("- off off", ALWAYS),
     VOLUME_LIMIT_SCALING: ("off off on", FOLLOWED),
     "WorkloadAwarePreemption": ("- off -", ALWAYS),
     "WorkloadWithJob": ("- off off", ALIKE),

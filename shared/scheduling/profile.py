@@ -211,6 +211,12 @@ class Plugins:
         reads.extend(plugin.reads for plugin in scores)
         return tuple(dict.fromkeys(chain.from_iterable(reads)))
 
+    def domain_parts(self, table: "NodeTable", sig: "Signature") -> list[Part]:
+        """Return the resources by which topology domains are scored: those of NodeResourcesFit's
+        strategy.
+        """
+        return _parts(table, sig, self.profile.strategy.resources, real=False)
+
     def static_parts(self, spec: PodSpec) -> tuple[object, ...]:
         """Return the parts of a spec that static plugins read, without images: pods with equal
         parts share the plugins' answers.

@@ -78,9 +78,9 @@ class Scene:
         )
         self.cluster.create(Arrival(at_ms=self.cluster.now_ms(), pods=seen))
 
-    def gang(self, key: str, min_count: int, timeout_ms: int = 300_000) -> None:
+    def gang(self, key: str, min_count: int, timeout_ms: int = 300_000, **more: Any) -> None:
         """Add or change a pod group."""
-        self.cluster.set_gangs([Gang(key=key, min_count=min_count, timeout_ms=timeout_ms)])
+        self.cluster.set_gangs([Gang(key=key, min_count=min_count, timeout_ms=timeout_ms, **more)])
 
     def budget(self, name: str, labels: tuple[tuple[str, str], ...], allowed: int) -> None:
         """Add a disruption budget."""

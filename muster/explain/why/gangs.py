@@ -122,7 +122,7 @@ async def _members(
 
 
 def _state(gang: Gang, members: int) -> str:
-    if gang.committed:
+    if gang.committed or (gang.started and not gang.waiting and not gang.attempt):
         return "committed"
     if gang.attempt:
         return "being tried"
@@ -136,7 +136,7 @@ def _next(queue: QueueingState, gang: Gang) -> str:
     short = gang.min_count - gang.waiting - gang.running
     at_ms = retry_ms(queue, gang)
     lane = queue.lane
-    if gang.committed:
+    if gang.committed or (gang.started and not gang.waiting and not gang.attempt):
         return ""
     if gang.attempt:
         return "permit commits or releases all its members"

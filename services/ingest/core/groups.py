@@ -83,7 +83,10 @@ def update_gangs(state: IngestState, gangs: tuple[Gang, ...]) -> None:
         record.gang = gang
         record.version = max(record.version + 1, gang.version)
         state.outbox.append(
-            GangSet(record.id, gang.key, gang.min_count, gang.timeout_ms, record.version)
+            GangSet(
+                *(record.id, gang.key, gang.min_count, gang.timeout_ms, record.version),
+                topology=gang.topology,
+            )
         )
 
 

@@ -21,7 +21,7 @@ from typing import Any, assert_never
 
 import numpy as np
 
-from services.permit.core import turns
+from services.permit.core import domains, turns
 from services.permit.core.config import Config
 from services.permit.core.plan import Group, as_members, make_plan
 from services.permit.core.state import (
@@ -192,9 +192,12 @@ class PermitCore(Core[PermitState]):
         if attempt.cannot_commit:
             yield GangReleased(gang, number, (), 0, stale=True)
         elif attempt.phase is Phase.NEW:
-            yield OfferAsked(gang, number, as_members(attempt.groups), attempt.preempts)
+            members, placed = as_members(attempt.groups), pack(attempt.placed)
+            yield OfferAsked(gang, number, members, attempt.preempts, attempt.topology, placed)
         elif attempt.can_commit:
             yield _decide_commit(attempt)
+        elif attempt.topology is not None:
+            yield from _decide_in_domain(state, attempt)
         elif attempt.wide:
             yield _decide_release(attempt, state.lost_race(attempt) and _lacks_reasons(attempt))
         else:
@@ -205,6 +208,20 @@ class PermitCore(Core[PermitState]):
                 yield _decide_release(
                     attempt, state.lost_race(attempt) and not _asked_beyond_offers(attempt)
                 )
+
+
+def _decide_in_domain(state: PermitState, attempt: Attempt) -> Iterator[Event]:
+    """Yield the holds in the attempt's domain, or the release: it is no failure as long as another
+    domain may have room.
+    """
+    plan = {} if attempt.plans or attempt.topology is None else domains.plan_holds(attempt)
+    for shard, asked in plan.items():
+        members, paths = zip(*asked, strict=True)
+        yield HoldAsked(*attempt.key, shard, members, levels=attempt.levels, domains=paths)
+    if not plan:
+        excluded = state.excluded(attempt)
+        is_next = attempt.domain is not None and domains.choose(attempt, excluded) is not None
+        yield _decide_release(attempt, stale=is_next)
 
 
 def _decide_commit(attempt: Attempt) -> GangCommitted:
@@ -275,14 +292,19 @@ def _decide_release(attempt: Attempt, stale: bool) -> GangReleased:
     sorted_reasons = tuple(sorted(reasons.items()))
     if stale:
         return GangReleased(attempt.gang, attempt.attempt, sorted_reasons, nodes, stale=True)
+    domain, placed = "", _count_placed(attempt)
+    if attempt.topology is not None:
+        domain, placed = domains.most_placed(attempt)
+        placed = min(placed, attempt.min_count - 1)
     return GangReleased(
         attempt.gang,
         attempt.attempt,
         sorted_reasons,
         nodes,
         preemptible=attempt.preemptible,
-        placed=_count_placed(attempt),
+        placed=placed,
         needed=attempt.min_count,
+        domain=domain,
     )
 
 
@@ -313,16 +335,17 @@ def _on_gang_dispatched(state: PermitState, event: GangDispatched) -> None:
     is_deleted = gang in state.deleted and gang not in state.versions
     if not is_deleted:
         timeout = state.timeouts.get(gang)
-        start_ms, races = (
-            (timeout.start_ms, timeout.races) if timeout is not None else (state.now_ms, 0)
-        )
-        state.set_timeout(gang, PermitTimeout(start_ms, event.timeout_ms, event.attempt, races))
+        start_ms = timeout.start_ms if timeout is not None else state.now_ms
+        races, excluded = (timeout.races, timeout.excluded) if timeout is not None else (0, [])
+        timeout = PermitTimeout(start_ms, event.timeout_ms, event.attempt, races, excluded)
+        state.set_timeout(gang, timeout)
     groups: list[Group] = [
         (members.sig, state.settled.outside(unpack(members.ids).tolist()))
         for members in event.members
     ]
     attempt = Attempt(gang, event.attempt, event.version, max(1, event.min_count), groups)
     attempt.preempts = event.preempts
+    attempt.topology, attempt.placed = event.topology, unpack(event.placed).tolist()
     attempt.stale = is_deleted or state.versions.get(gang, 0) > event.version
     state.open(attempt)
 
@@ -361,13 +384,23 @@ def _on_gang_offered(state: PermitState, event: GangOffered, placements: int) ->
     attempt = state.attempts.get((event.gang, event.attempt))
     if attempt is None or attempt.phase is not Phase.OFFERING or event.shard in attempt.offers:
         return
-    attempt.offers[event.shard] = ShardOffer(event.counts, event.reasons, event.nodes)
+    attempt.offers[event.shard] = ShardOffer(
+        event.counts,
+        event.reasons,
+        event.nodes,
+        domains=event.domains,
+        homes=event.homes,
+        scoring=event.scoring,
+    )
     attempt.preemptible |= event.preemptible
     if event.wide:
         attempt.wide = sorted({*attempt.wide, *map(SignatureId, as_numbers(event.wide))})
+    if len(attempt.offers) == placements and attempt.topology is not None:
+        timeout = state.timeouts.get(attempt.gang)
+        attempt.domain = domains.choose(attempt, timeout.excluded if timeout is not None else ())
     if len(attempt.offers) < placements:
         attempt.follow("offered")
-    elif attempt.wide:
+    elif attempt.wide and not attempt.lacks_domain:
         turns.wait_in_line(state, attempt)
     else:
         attempt.follow("all_offered")
@@ -395,9 +428,8 @@ def _on_hold_answer(state: PermitState, event: GangHeld | GangRefused) -> None:
         return
     attempt.open_shards.remove(event.shard)
     if isinstance(event, GangRefused):
-        offered = attempt.offers[event.shard].counts
-        word = ShardOffer(offered, event.reasons, event.nodes, event.placed)
-        attempt.offers[event.shard] = word
+        word = attempt.offers[event.shard]
+        word.reasons, word.nodes, word.placed = event.reasons, event.nodes, event.placed
         attempt.refusals += 1
         attempt.stale |= event.uncounted
     else:
@@ -425,8 +457,9 @@ def _on_attempt_ended(
                 assert attempt.can_commit, f"{attempt.key} commits {len(attempt.held)} members"
                 attempt.follow("gang_committed")
             case GangReleased():
-                if event.stale and state.lost_race(attempt):
+                if event.stale and attempt.topology is None and state.lost_race(attempt):
                     state.timeouts[event.gang].races += 1
+                state.note_excluded(attempt, event.stale)
                 attempt.follow("gang_released")
             case GangTimedOut():
                 attempt.follow("gang_timed_out")

@@ -29,6 +29,7 @@ from shared.model.ids import (
 from shared.model.objects import PodSpec
 from shared.model.pod_rules.rule_counts import SignatureCounts
 from shared.model.podset import PodSet
+from shared.model.topology import DomainOffer, Path, Scoring, Topology
 
 Key = tuple[GangId, AttemptId]
 """(gang, attempt)"""
@@ -37,13 +38,17 @@ Reasons = tuple[tuple[str, int], ...]
 
 class ShardOffer(Struct):
     """A shard's latest offer to an attempt: how many members of each group fit, and why
-    not more. `placed`: if it refused to hold members, how many of them would fit.
+    not more. `placed`: if it refused to hold members, how many of them would fit. The others are
+    as in GangOffered.
     """
 
     counts: tuple[int, ...]
     reasons: Reasons
     nodes: int
     placed: int = 0
+    domains: tuple[DomainOffer, ...] = ()
+    homes: tuple[Path, ...] = ()
+    scoring: Scoring | None = None
 
 
 class Hold(Struct, frozen=True, gc=False):
@@ -55,13 +60,15 @@ class Hold(Struct, frozen=True, gc=False):
 
 class PermitTimeout(Struct):
     """The permit timeout of a gang from its first attempt on, kept until it commits or times out.
-    `races`: attempts within it whose offered room was taken by others.
+    `races`: attempts within it whose offered room was taken by others. `excluded`: topology domains
+    in which its last attempts could not hold enough members.
     """
 
     start_ms: int
     timeout_ms: int
     attempt: AttemptId
     races: int = 0
+    excluded: list[Path] = []
 
     @property
     def due_ms(self) -> int:
@@ -75,7 +82,8 @@ class Attempt(Struct):
     members at whose bind plugins act, ordered by the first of them; `with_volumes`: members with
     chosen volumes. `preempts`: as dispatched; `preemptible`: a shard says that preemption may help.
     `wide`: signatures that need a turn, ascending; in turns, `refusals` is how many shards have
-    refused since the last hold.
+    refused since the last hold. With a `topology`, members are held in one `domain`, and `placed`
+    are the gang's members that have a node.
     """
 
     gang: GangId
@@ -96,6 +104,9 @@ class Attempt(Struct):
     preemptible: bool = False
     wide: list[SignatureId] = []
     refusals: int = 0
+    topology: Topology | None = None
+    placed: list[PodId] = []
+    domain: Path | None = None
 
     @property
     def key(self) -> Key:
@@ -116,6 +127,16 @@ class Attempt(Struct):
     def can_commit(self) -> bool:
         """Return whether all shards have answered and enough members are held."""
         return self.phase is Phase.ANSWERED and len(self.held) >= self.min_count
+
+    @property
+    def levels(self) -> tuple[str, ...]:
+        """Return the labels that its domains are of."""
+        return () if self.topology is None else self.topology.levels
+
+    @property
+    def lacks_domain(self) -> bool:
+        """Return whether no domain has room for the members."""
+        return self.topology is not None and self.domain is None
 
     @property
     def needs_turn(self) -> bool:
@@ -251,6 +272,21 @@ class PermitState(MachineState):
         if attempt.cannot_commit or not attempt.plans or timeout is None:
             return False
         return timeout.attempt == attempt.attempt and timeout.races < RACES_MAX
+
+    def excluded(self, attempt: Attempt) -> list[Path]:
+        """Return the domains that a gang's next attempt leaves out if this one fails."""
+        timeout = self.timeouts.get(attempt.gang)
+        before = timeout.excluded if timeout is not None else []
+        return before if attempt.domain is None else [*before, attempt.domain]
+
+    def note_excluded(self, attempt: Attempt, stale: bool) -> None:
+        """Leave a domain out in which enough members could not be held; all count again after a
+        failure.
+        """
+        timeout = self.timeouts.get(attempt.gang)
+        if timeout is not None and timeout.attempt == attempt.attempt:
+            is_tried = stale and not attempt.cannot_commit
+            timeout.excluded = self.excluded(attempt) if is_tried else []
 
     def latest(self, gang: GangId) -> Attempt | None:
         """Return the gang's newest open attempt (older ones are stale)."""

@@ -146,9 +146,14 @@ def decide_turns(state: PermitState, placements: int) -> Iterator[Event]:
         if turn.of == NO_KEY:
             yield TurnGranted(turn.number, turn.shard, pack(turn.sigs), counts)
         elif not state.attempts[turn.of].cannot_commit:
-            members = as_members(state.attempts[turn.of].without_hold())
-            sigs = pack(turn.sigs)
-            yield HoldAsked(*turn.of, turn.shard, members, turn.number, sigs, counts)
+            attempt = state.attempts[turn.of]
+            members, sigs = as_members(attempt.without_hold()), pack(turn.sigs)
+            paths = () if attempt.domain is None else (attempt.domain,) * len(members)
+            yield HoldAsked(
+                *(*turn.of, turn.shard, members, turn.number, sigs, counts),
+                levels=attempt.levels,
+                domains=paths,
+            )
 
 
 def _next_turn(state: PermitState) -> CountsAsked | None:
@@ -162,7 +167,8 @@ def _next_turn(state: PermitState) -> CountsAsked | None:
     attempt = state.attempts[first.of]
     if not attempt.needs_turn:
         return None
-    return CountsAsked(number, _next_shard(attempt), sigs, *first.of)
+    shard, domain = _next_shard(attempt), attempt.domain or ()
+    return CountsAsked(number, shard, sigs, *first.of, attempt.levels, domain)
 
 
 def _next_shard(attempt: Attempt) -> int:

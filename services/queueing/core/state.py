@@ -41,6 +41,7 @@ from shared.model.ids import (
     Position,
     SignatureId,
 )
+from shared.model.topology import Topology
 
 RESERVED = int(Pod.RESERVED)
 NOT_ASKED, ASK_WANTED, ASK_OPEN = range(3)  # a gang's state with preemption
@@ -186,7 +187,8 @@ class Shard:
 
 @dataclass(slots=True, eq=False)
 class Gang:
-    """A pod group and its members. `attempt` 0: none open. `seq`: its age.
+    """A pod group and its members. `attempt` 0: none open. `seq`: its age. `committed`: members are
+    single pods from now on; those of a gang with a `topology` never are, also once it `started`.
 
     Times: `tried_ms`, `failed_ms`, `until_ms` (end of backoff); `improved`: a shard improved since
     the last try. The message of a repeated failure is confirmed (`is_refreshed`) from `refresh_ms`
@@ -229,6 +231,8 @@ class Gang:
     ask_closed_ms: int = 0
     shortage: str = ""
     shown: str | None = None
+    topology: Topology | None = None
+    started: bool = False
 
     members: Derived[Ids] = field(default_factory=_no_ids)
     members_max: Derived[int] = MEMBERS_KEPT_MIN

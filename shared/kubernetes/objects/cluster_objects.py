@@ -18,6 +18,7 @@ from shared.kubernetes.objects.pod_templates import (
 from shared.kubernetes.objects.requests import GPU_MILLI
 from shared.model.images import packed
 from shared.model.objects import GPU, PODS, Budget, Gang, Node, Requirement
+from shared.model.topology import Topology
 
 GPU_MODEL_LABEL = "nvidia.com/gpu.product"
 GANG_TIMEOUT = "muster.io/gang-timeout"
@@ -182,10 +183,24 @@ def _of(share: tuple[int, bool], pods: int) -> int:
 
 
 class Group(Struct, frozen=True):
-    """A pod group. `min_count` 0 = basic policy, which gates nothing."""
+    """A pod group. `min_count` 0 = basic policy, which gates nothing; with a topology its pods are
+    a gang of at least one.
+    """
 
     min_count: int
     timeout_ms: int
+    topology: Topology | None = None
+
+    def gang(self, key: str) -> Gang:
+        """Return the gang of the pods that name `key`; that of a basic group starts with its first
+        pod.
+        """
+        return Gang(
+            key=key,
+            min_count=max(1, self.min_count),
+            timeout_ms=self.timeout_ms,
+            topology=self.topology,
+        )
 
 
 def groups_of(metadata: Fields, document: Fields) -> dict[str, Group]:
@@ -209,7 +224,9 @@ def groups_of(metadata: Fields, document: Fields) -> dict[str, Group]:
     return found
 
 
-POD_GROUP_READ = ("schedulingPolicy", "podGroupTemplateRef", "workloadRef")
+POD_GROUP_READ = (
+    *("schedulingPolicy", "schedulingConstraints", "podGroupTemplateRef", "workloadRef"),
+)
 POD_GROUP_UNSUPPORTED = ("priority", "priorityClassName", "preemptionPolicy", "disruptionMode")
 """Fields that do not affect where and when members start: pods carry their priorities
 themselves.
@@ -225,7 +242,21 @@ def group_of(metadata: Fields, spec: Fields) -> Group:
         raise spec.error("disruptionMode", "preempting a group as a whole is not supported")
     annotations = metadata.child("annotations")
     timeout_ms = duration_ms(annotations, GANG_TIMEOUT, GANG_TIMEOUT_MS)
-    return Group(_min_count(spec.child("schedulingPolicy")), timeout_ms)
+    min_count, topology = _min_count(spec.child("schedulingPolicy")), _topology(spec)
+    return Group(max(1, min_count) if topology is not None else min_count, timeout_ms, topology)
+
+
+def _topology(spec: Fields) -> Topology | None:
+    """Return the schedulingConstraints: all pods in one domain of a label."""
+    constraints = spec.child("schedulingConstraints")
+    constraints.only(("topology",))
+    keys = []
+    for one in constraints.children("topology"):
+        one.only(("key",))
+        keys.append(one.required_text("key"))
+    if len(keys) > 1:
+        raise constraints.error("topology", "must hold at most one key")
+    return Topology((keys[0],)) if keys else None
 
 
 def _min_count(policy: Fields) -> int:
@@ -248,4 +279,4 @@ def gangs_of(keys: Iterable[tuple[str, Group]]) -> Iterator[Gang]:
     for key, group in keys:
         if key not in seen and group.min_count:
             seen.add(key)
-            yield Gang(key=key, min_count=group.min_count, timeout_ms=group.timeout_ms)
+            yield group.gang(key)

@@ -42,7 +42,7 @@ class Groups:
         if key not in keys:
             keys[key] = True
             if group is not None and key != path:
-                self._news.append(_gang(key, group))
+                self._news.append(group.gang(key))
         return key
 
     def news(self) -> list[Event]:
@@ -97,9 +97,7 @@ class Groups:
         events = self._drop(lost)
         self._of_workload[owner] = tuple(paths)
         self._groups.update(paths)
-        gangs = [
-            _gang(key, group) for path, group in paths.items() for key in self._gang_keys(path)
-        ]
+        gangs = [group.gang(key) for path, group in paths.items() for key in self._gang_keys(path)]
         return [*events, GangsSeen(tuple(gangs))] if gangs else events
 
     def workload_gone(self, raw: RawGroup) -> list[Event]:
@@ -123,8 +121,3 @@ class Groups:
 
 def _path(raw: RawGroup, kind: GroupKind) -> str:
     return f"{raw.metadata.namespace}/{name_with_kind(raw.metadata.name, kind.name)}"
-
-
-def _gang(key: str, group: Group) -> Gang:
-    # A basic group starts with its first pod.
-    return Gang(key=key, min_count=max(1, group.min_count), timeout_ms=group.timeout_ms)

@@ -114,14 +114,18 @@ class VolumeRules:
 
 
 class Rules:
-    """The inter-pod rules that apply to one signature, on the present nodes."""
+    """The inter-pod rules that apply to one signature, on the present nodes. `within`: the only
+    nodes that a spread counts, as kube-scheduler's snapshot has no others for a pod group.
+    """
 
-    def __init__(self, table: NodeTable, sig: Signature) -> None:
+    def __init__(self, table: NodeTable, sig: Signature, within: Mask | None = None) -> None:
         profile = sig.plugins.profile
         self.spread = None
         if sig.constraints:
             needs_all_keys = profile.needs_all_keys(sig.spec)
-            self.spread = Spread(table, sig.spec, sig.constraints, needs_all_keys, sig.others)
+            self.spread = Spread(
+                table, sig.spec, sig.constraints, needs_all_keys, sig.others, within
+            )
         self.affinity = Affinity(table, sig)
         self.volumes = VolumeRules(table, sig.spec, sig.plugins, sig.others)
         self._filters = sig.plugins.inter_pod_plugins
@@ -230,6 +234,8 @@ def rules_of(table: NodeTable, sig: Signature) -> Rules | None:
     if not sig.is_concerned:
         return None
     base = table.parent or table
+    if table.within is not None:
+        return _rules_within(base, sig, table.within)
     version = (
         *(base.counters.version, base.static_version, base.changes.restarts),
         base.storage.version if sig.uses else 0,
@@ -240,15 +246,22 @@ def rules_of(table: NodeTable, sig: Signature) -> Rules | None:
     return sig.rules[1]
 
 
+def _rules_within(table: NodeTable, sig: Signature, within: Mask) -> Rules | None:
+    rules = Rules(table, sig, within) if sig.is_concerned else None
+    return rules if rules is not None and rules.apply else None
+
+
 def know_others(sig: Signature, counts: Iterable[RuleCount]) -> None:
     """Apply what the rules of a signature count on other shards from now on."""
     sig.others = OtherShards(counts)
     sig.rules = None
 
 
-def counted(table: NodeTable, sig: Signature) -> tuple[RuleCount, ...]:
-    """Return what the rules of a signature count on the nodes of this table."""
-    rules = rules_of(table, sig)
+def counted(table: NodeTable, sig: Signature, within: Mask | None = None) -> tuple[RuleCount, ...]:
+    """Return what the rules of a signature count on the nodes of this table. `within`: the only
+    nodes that a spread counts.
+    """
+    rules = rules_of(table, sig) if within is None else _rules_within(table, sig, within)
     return () if rules is None else rules.counted(table.counters.now())
 
 

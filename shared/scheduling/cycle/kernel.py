@@ -22,11 +22,17 @@ from shared.scheduling.cycle.one_node import one_node
 from shared.scheduling.cycle.report import pre_filter, reasons, resolvable_rows
 from shared.scheduling.cycle.sampling import search, wanted
 from shared.scheduling.cycle.score_classes import StaticResult, static_of
-from shared.scheduling.cycle.score_rows import RowCache, feasible_count, fresh_row, update
+from shared.scheduling.cycle.score_rows import (
+    RowCache,
+    feasible_count,
+    fresh_row,
+    keep_within,
+    update,
+)
 from shared.scheduling.cycle.signature import Signature
 from shared.scheduling.cycle.sweep import Sweep
 from shared.scheduling.table.devices import pick_devices
-from shared.scheduling.table.layout import I64, INFEASIBLE, Mask, NominatedPods, Totals
+from shared.scheduling.table.layout import AMOUNT_MAX, I64, INFEASIBLE, Mask, NominatedPods, Totals
 from shared.scheduling.table.picks import Pick, Picks, Reasons, Sampled
 from shared.scheduling.table.table import NodeTable
 
@@ -137,6 +143,23 @@ class Kernel:
             pick = _best(table, sig, static_result, local, nominated_pods)
         return Sampled(pick, found, looked_at, examined)
 
+    def slots(self, table: NodeTable, sig: Signature) -> I64 | None:
+        """Return how many pods fit on each node, as if each node had all of them; None if that is
+        not a matter of amounts alone.
+        """
+        shares_device = sig.gpu_count and not sig.whole_devices
+        if sig.checked_ports or shares_device or rules_of(table, sig) is not None:
+            return None
+        fits = np.full(table.size, AMOUNT_MAX)
+        for column, amount in sig.checks:
+            if amount > 0:
+                np.minimum(fits, table.cols[column] // amount, out=fits)
+        static_result = self.cache.static(table.parent or table, sig)
+        if static_result.ok is not None:
+            fits[~static_result.ok] = 0.0
+        found: I64 = np.maximum(fits, 0.0).astype(np.int64)
+        return found
+
     def fitting(
         self, table: NodeTable, sig: Signature, nominated_pods: NominatedPods | None = None
     ) -> I64:
@@ -185,6 +208,8 @@ class Kernel:
         """
         static_result = static_of(table, sig.spec, sig.plugins)
         node = one_node(table, row, nominated_pods)
+        if table.within is not None and not table.within[row]:
+            return None
         passes = static_result.ok is None or static_result.ok[row]
         score = node.local_score(sig) if passes else INFEASIBLE
         if score < 0 or refusal(table, sig, node) is not None:
@@ -279,6 +304,7 @@ class Kernel:
             return fresh_row(table, sig)
         local = local.copy()
         update(local, table, sig, static_result, changed)
+        keep_within(table, local)
         return static_result, local, feasible_count(local)
 
 

@@ -21,6 +21,8 @@ from shared.scheduling.table.layout import FREE, I64, Mask, NominatedPods
 from shared.scheduling.table.picks import Reasons
 from shared.scheduling.table.table import NodeTable
 
+OUTSIDE = "node(s) outside the gang's topology domain"
+
 
 class PluginScore(NamedTuple):
     """One plugin's part of a node's total: normalised * weight; a plugin that skips the pod has
@@ -103,6 +105,8 @@ def _refusals(
 ) -> Iterator[tuple[str, list[Refusal]]]:
     """Yield each filter plugin in order with its refusals over all nodes, PreFilter's first."""
     never, cols = np.zeros(table.size, np.bool_), table.cols
+    if table.within is not None:
+        yield "", [Refusal(OUTSIDE, ~table.within, never)]
     rejected = pre_filter(table, sig)
     if rejected is not None:
         plugin_name, message = rejected
@@ -160,6 +164,7 @@ def with_nominated(table: NodeTable, nominated_pods: NominatedPods | None) -> No
     if not nominated_pods:
         return table
     trial = table.trial()
+    trial.within = table.within
     rows: dict[Signature, list[int]] = {}  # of pods without devices: a signature at once
     for node_id in sorted(nominated_pods):
         row = table.row_of(node_id)

@@ -11,7 +11,7 @@ from shared.scheduling.cycle.node_scores import full_row, local_rows
 from shared.scheduling.cycle.one_node import OneNode
 from shared.scheduling.cycle.score_classes import StaticResult, static_of
 from shared.scheduling.cycle.signature import Signature
-from shared.scheduling.table.layout import I64, Totals
+from shared.scheduling.table.layout import I64, INFEASIBLE, Totals
 from shared.scheduling.table.table import NodeTable
 
 ENTRY_BYTES = 500  # the cost of an entry besides its arrays
@@ -152,7 +152,16 @@ def fresh_row(table: NodeTable, sig: Signature) -> tuple[StaticResult, Totals, i
     """Return the same as `RowCache.row`, computed and not kept."""
     static_result = static_of(table, sig.spec, sig.plugins)
     local, feasible = full_row(table, sig, static_result)
+    if table.within is not None:
+        keep_within(table, local)
+        feasible = feasible_count(local)
     return static_result, local, feasible
+
+
+def keep_within(table: NodeTable, local: Totals) -> None:
+    """Make the nodes infeasible that a trial must not pick."""
+    if table.within is not None:
+        np.putmask(local, ~table.within, INFEASIBLE)
 
 
 def feasible_count(local: Totals) -> int:

@@ -61,14 +61,16 @@ class Spread:
         constraints: Sequence[SpreadConstraint],
         needs_all_keys: bool,
         others: OtherShards = NO_OTHERS,
+        within: Mask | None = None,
     ) -> None:
         """Compile the constraints. Where nodes need not have all keys to be scored, nodes without a
-        key are one more domain of it. `others`: what they count on other shards.
+        key are one more domain of it. `others`: what they count on other shards; `within`: the only
+        nodes that count.
         """
         hard = [one for one in constraints if one.hard]
         soft = [one for one in constraints if not one.hard]
         needed = soft if needs_all_keys else []
-        hard_keys, soft_keys = _all_keys(table, hard), _all_keys(table, needed)
+        hard_keys, soft_keys = _all_keys(table, hard, within), _all_keys(table, needed, within)
         self.has_keys = soft_keys
         self.hard = [
             self._hard(table, spec, one, hard_keys, others.find(HARD_SPREAD, at, one.topology_key))
@@ -227,8 +229,8 @@ def _lowest(one: _Hard, sums: I64) -> int:
     return 0 if here is None or elsewhere is None else min(here, elsewhere)
 
 
-def _all_keys(table: NodeTable, rules: list[SpreadConstraint]) -> Mask:
-    found = np.ones(table.size, np.bool_)
+def _all_keys(table: NodeTable, rules: list[SpreadConstraint], within: Mask | None) -> Mask:
+    found = np.ones(table.size, np.bool_) if within is None else within.copy()
     for rule in rules:
         found &= table.labels(rule.topology_key).present()
     return found

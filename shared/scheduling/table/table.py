@@ -34,7 +34,9 @@ from shared.scheduling.table.layout import (
     PERCENT,
     ROOM,
     SCORED_MAX,
+    Mask,
 )
+from shared.scheduling.table.level_domains import LevelDomains
 from shared.scheduling.table.oversize_sums import OversizeSums
 from shared.scheduling.table.ports import PortLedger
 from shared.scheduling.volumes.storage import Storage
@@ -88,10 +90,12 @@ class NodeTable:
         # Signatures whose rows serve others too; kept by kernel.shared_by.
         self.alike: dict[Hashable, Signature] = {}
         self.forked_at = 0  # of a trial: the position of its table's changes
+        self.within: Mask | None = None  # of a trial: the only nodes that may be picked
         self._keys: list[TieKey] = []
         self._rows: dict[NodeId, int] = {}
         self._taint_index: dict[TaintClass, int] = {}
         self._labels: dict[str, LabelColumn] = {}
+        self._domains: dict[tuple[str, ...], LevelDomains] = {}
         self._names: dict[str, int] | None = None
         self._models: LabelColumn | None = None
         self._shown: list[ShownNode] | None = None
@@ -133,6 +137,14 @@ class NodeTable:
         if column is None:
             column = self._labels[key] = LabelColumn([node.labels.get(key) for node in self.nodes])
         return column
+
+    def domains(self, levels: tuple[str, ...]) -> LevelDomains:
+        """Return the nodes by topology domain of these labels, made at the first use."""
+        found = self._domains.get(levels)
+        if found is None:
+            columns = [self.labels(key) for key in levels]
+            found = self._domains[levels] = LevelDomains(columns, self.size)
+        return found
 
     def shown(self) -> list[ShownNode]:
         """Return the nodes as users' plugins see them one by one, made at the first use."""
@@ -268,6 +280,7 @@ class NodeTable:
     def _static_changed(self) -> None:
         self.static_version += 1
         self._labels.clear()
+        self._domains.clear()
         self._names = None
         self._models = None
         self._shown = None
@@ -408,7 +421,7 @@ class NodeTable:
         shared_parts = (
             *("ids", "nodes", "resources", "scored", "allocatable", "gpu_count", "taint_class"),
             *("taint_classes", "static_version", "whole", "_keys", "_rows", "_taint_index"),
-            *("_labels", "_names", "_models", "_shown", "images", "storage"),
+            *("_labels", "_domains", "_names", "_models", "_shown", "images", "storage"),
         )
         for name in shared_parts:
             setattr(twin, name, getattr(self, name))

@@ -24,6 +24,7 @@ from shared.kubernetes.watching import lists, merged_watch, pods, refused_pods, 
 from shared.kubernetes.watching import watch as kube_watch
 from shared.model.columns import split
 from shared.model.objects import Gang
+from shared.model.topology import Topology
 from shared.ports.cluster import Gone, Watched
 from tests.unit.kubernetes.fake_api import COLLECTIONS, FakeApi, status
 from tests.unit.kubernetes.watch import LIMIT_S, Watch
@@ -514,13 +515,22 @@ async def test_groups_that_are_objects_of_their_own_are_gangs(
     api.put(
         "podgroups", "near", spec={"schedulingPolicy": policy, "schedulingConstraints": constraints}
     )
+    basic = {"schedulingPolicy": {"basic": {}}, "schedulingConstraints": constraints}
+    api.put("podgroups", "wide", spec=basic)
+    two = {"topology": [{"key": "zone"}, {"key": "rack"}]}
+    api.put("podgroups", "two", spec={"schedulingPolicy": policy, "schedulingConstraints": two})
     listed = await cluster.list_all("gangs")
     found = [event for event in listed.events if isinstance(event, GangsSeen)]
-    assert [event.gangs for event in found] == [(Gang(key="default/g", min_count=3),)]
+    near = Gang(key="default/near", min_count=2, topology=Topology(("zone",)))
+    assert [one for event in found for one in event.gangs] == [
+        Gang(key="default/g", min_count=3),
+        near,
+        Gang(key="default/wide", min_count=1, topology=Topology(("zone",))),
+    ]
     (rejected,) = [event for event in listed.events if isinstance(event, InputRejected)]
     assert (rejected.what, rejected.field) == (
-        "PodGroup default/near",
-        "spec.schedulingConstraints",
+        "PodGroup default/two",
+        "spec.schedulingConstraints.topology",
     )
     api.pod("a", schedulingGroup={"podGroupName": "g"})
     api.pod("b", schedulingGroup={"podGroupName": "loose"})

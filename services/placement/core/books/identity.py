@@ -133,7 +133,13 @@ def with_latest_sigs(state: PlacementState, task: Task) -> TaskEvent:
     if not state.has_latest_sigs:
         return event
     if isinstance(event, HoldAsked):
-        return msgspec.structs.replace(event, members=expanded(state, event.members))
+        parts = [expanded(state, (group,)) for group in event.members]
+        paths = zip(parts, event.domains, strict=True) if event.domains else ()
+        return msgspec.structs.replace(
+            event,
+            members=tuple(one for part in parts for one in part),
+            domains=tuple(path for part, path in paths for _ in part),
+        )
     if isinstance(event, GangNominateAsked):
         latest = ((one, _latest_sig(state, one.sig, one.pod)) for one in event.nominees)
         nominees = tuple(msgspec.structs.replace(one, sig=sig) for one, sig in latest)

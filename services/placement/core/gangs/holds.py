@@ -12,22 +12,21 @@ import msgspec
 import numpy as np
 
 from services.placement.core.books import remade_nodes
-from services.placement.core.books.charges import announce, charge, compiled, release
+from services.placement.core.books.charges import announce, charge, release
 from services.placement.core.books.identity import expanded
 from services.placement.core.books.ledger import IS_CHARGED, groups
 from services.placement.core.books.wide_rules import is_wide, quietly
-from services.placement.core.extenders import gang_members, questions
-from services.placement.core.gangs import member_volumes, places
-from services.placement.core.gangs.member_volumes import Assumed, Choices
+from services.placement.core.extenders import gang_members
+from services.placement.core.gangs import domain_offers, member_volumes, places
+from services.placement.core.gangs.member_picks import Reasons, pick_members, reasons
+from services.placement.core.gangs.member_volumes import Choices
 from services.placement.core.gangs.nominated_places import GangPlaces, with_nominated_pods
-from services.placement.core.gangs.trial_picks import NOTHING, joined, place
 from services.placement.core.placing.cycle import spec_for_bind_plugins
 from services.placement.core.placing.dispatches import (
     assert_not_over,
     remember_refused,
     resume_deferred,
 )
-from services.placement.core.placing.unsupported import unsupported_reason
 from services.placement.core.preemption import nominations
 from services.placement.core.state import PlacementState
 from services.placement.core.transitions import State
@@ -38,9 +37,7 @@ from shared.events.queueing import Members
 from shared.model.columns import I64, as_numbers, pack, pack_totals, size, unpack
 from shared.model.ids import SignatureId
 from shared.scheduling.table.picks import Picks
-from shared.scheduling.table.table import NodeTable
 
-Reasons = tuple[tuple[str, int], ...]
 Part = tuple[I64, I64, Picks, list[Choices]]
 """(pods, signatures, picks, volume choices); the choices are empty if there are none to make."""
 PLACEABLE = (State.FREE,)
@@ -56,16 +53,21 @@ def decide_offer(state: PlacementState, event: OfferAsked, void: bool) -> GangOf
     if void or not known:
         none = tuple(0 for _ in event.members)
         return GangOffered(state.shard, event.gang, event.attempt, none, (), nodes)
+    if event.topology is not None:
+        by_domain = domain_offers.decide_offer(state, event, event.topology)
+        return msgspec.structs.replace(by_domain, wide=pack(_wide(state, event)))
     trial, gang_places = state.table.trial(), GangPlaces(state, event.gang, event.attempt)
     counts: list[int] = []
     short: list[SignatureId] = []
-    reasons: Reasons = ()
+    why: Reasons = ()
     helps = False
     with member_volumes.assumed_on_trial(state) as assumed:
         for group in event.members:
             placed = 0
             for part in expanded(state, (group,)):
-                picks, _ = _try(state, trial, part.sig, size(part.ids), assumed, gang_places)
+                picks, _ = pick_members(
+                    state, trial, part.sig, size(part.ids), assumed, gang_places
+                )
                 placed += len(picks.rows)
                 if len(picks.rows) == size(part.ids):
                     continue
@@ -75,8 +77,8 @@ def decide_offer(state: PlacementState, event: OfferAsked, void: bool) -> GangOf
                         helps = places.may_help(state, trial, part.sig)
             counts.append(placed)
         if short:
-            reasons = _reasons(state, trial, short[0], gang_places)
-    offered = GangOffered(state.shard, event.gang, event.attempt, tuple(counts), reasons, nodes)
+            why = reasons(state, trial, short[0], gang_places)
+    offered = GangOffered(state.shard, event.gang, event.attempt, tuple(counts), why, nodes)
     return msgspec.structs.replace(offered, preemptible=helps, wide=pack(_wide(state, event)))
 
 
@@ -84,51 +86,6 @@ def _wide(state: PlacementState, event: OfferAsked | HoldAsked) -> list[Signatur
     """Return the members' signatures that need a turn, ascending."""
     sigs = {group.sig for group in expanded(state, event.members)}
     return sorted(sig for sig in sigs if is_wide(state, sig))
-
-
-def _try(
-    state: PlacementState,
-    trial: NodeTable,
-    sig: SignatureId,
-    count: int,
-    assumed: Assumed,
-    gang_places: GangPlaces,
-) -> tuple[Picks, list[Choices]]:
-    """Place and charge members on the trial: `count`, or as many as fit."""
-    if unsupported_reason(state, sig):
-        return NOTHING, []
-    choices: list[Choices] = []
-    judged = questions.is_interested(state, sig)
-    if judged or reservations.chooses(state, sig):
-        nominated_pods = gang_places.nominated_pods(sig)
-
-        def one() -> Picks:
-            if judged:
-                return gang_members.place_one(state, trial, gang_places.key, sig, nominated_pods)
-            return place(state, trial, sig, 1, nominated_pods)
-
-        picks, choices = member_volumes.place_each(state, trial, sig, count, one, assumed)
-    else:
-        in_places = gang_places.place_members(trial, sig, count)
-        nominated_pods = gang_places.nominated_pods(sig)
-        picks = place(state, trial, sig, count - len(in_places), nominated_pods)
-        trial.charge(compiled(state, sig), picks.rows, picks.masks)
-        picks = joined([*in_places, picks]) if in_places else picks
-    return picks, choices
-
-
-def _reasons(
-    state: PlacementState, trial: NodeTable, sig: SignatureId, gang_places: GangPlaces
-) -> Reasons:
-    """Return why no more members of this signature fit on the trial."""
-    why_not = unsupported_reason(state, sig)
-    if why_not:
-        return ((why_not, len(state.nodes)),)
-    with with_nominated_pods(trial, gang_places.nominated_pods(sig) or {}):
-        why = state.kernel.reasons(trial, compiled(state, sig)).messages
-    if questions.is_interested(state, sig):
-        return gang_members.reasons(state, gang_places.key, sig, why)
-    return why
 
 
 def decide_hold(state: PlacementState, event: HoldAsked, void: bool) -> GangHeld | GangRefused:
@@ -142,18 +99,20 @@ def decide_hold(state: PlacementState, event: HoldAsked, void: bool) -> GangHeld
     if not set(_wide(state, event)).issubset(as_numbers(event.sigs)):
         return msgspec.structs.replace(refuse, uncounted=True)
     trial, gang_places = state.table.trial(), GangPlaces(state, event.gang, event.attempt)
+    domains = state.table.domains(event.levels) if event.levels else None
     parts: list[Part] = []
     short: list[SignatureId] = []
     placed = 0
     with member_volumes.assumed_on_trial(state) as assumed:
-        for group in event.members:
+        for at, group in enumerate(event.members):
             ids = unpack(group.ids)
             rows = state.ledger.rows(ids)  # first: may replace the columns
             kinds = state.ledger.kind[rows]
             ids = ids[~np.isin(kinds, LEFT_OUT)]
             if not np.isin(kinds, (*PLACEABLE, *LEFT_OUT)).all():
                 return refuse
-            picks, choices = _try(state, trial, group.sig, len(ids), assumed, gang_places)
+            trial.within = None if domains is None else domains.within(event.domains[at])
+            picks, choices = pick_members(state, trial, group.sig, len(ids), assumed, gang_places)
             placed += len(picks.rows)
             if len(picks.rows) < len(ids):
                 short.append(group.sig)
@@ -162,7 +121,7 @@ def decide_hold(state: PlacementState, event: HoldAsked, void: bool) -> GangHeld
                 ids = ids[: len(picks.rows)]
             parts.append((ids, np.full(len(ids), group.sig), picks, choices))
         if short and not (event.turn and placed):
-            why = _reasons(state, trial, short[0], gang_places)
+            why = reasons(state, trial, short[0], gang_places)
             return msgspec.structs.replace(refuse, reasons=why, placed=placed)
     if event.turn and not placed:
         return refuse

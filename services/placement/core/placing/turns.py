@@ -26,6 +26,7 @@ from shared.model.columns import as_numbers, pack
 from shared.model.ids import SignatureId
 from shared.model.pod_rules.rule_counts import IN_USE, RuleCount, SignatureCounts
 from shared.scheduling.cycle.inter_pod_rules import counted, know_others
+from shared.scheduling.table.layout import Mask
 
 
 def must_wait(state: PlacementState) -> bool:
@@ -56,13 +57,16 @@ def on_counts_asked(state: PlacementState, event: CountsAsked) -> None:
 def decide_counts(state: PlacementState, event: CountsAsked) -> RulesCounted:
     """Return what the rules of the signatures count here."""
     sigs = [SignatureId(sig) for sig in as_numbers(event.sigs) if sig in state.sigs]
-    return RulesCounted(state.shard, event.turn, tuple(_counts(state, sig) for sig in sigs))
+    within = state.table.domains(event.levels).within(event.domain) if event.levels else None
+    counts = tuple(_counts(state, sig, within) for sig in sigs)
+    return RulesCounted(state.shard, event.turn, counts)
 
 
-def _counts(state: PlacementState, sig: SignatureId) -> SignatureCounts:
+def _counts(state: PlacementState, sig: SignatureId, within: Mask | None) -> SignatureCounts:
     strays = sorted(used_by_strays(state, sig)) if state.strays else []
     on_withheld_nodes = (RuleCount(IN_USE, 0, name, total=1) for name in strays)
-    return SignatureCounts(sig, (*counted(state.table, state.sigs[sig]), *on_withheld_nodes))
+    of_rules = counted(state.table, state.sigs[sig], within)
+    return SignatureCounts(sig, (*of_rules, *on_withheld_nodes))
 
 
 def on_rules_counted(state: PlacementState, event: RulesCounted) -> None:

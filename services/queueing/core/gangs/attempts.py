@@ -4,15 +4,17 @@ A gang is one entry in the order of priority and age. Its members are single pod
 committed. Queueing does not know their nodes.
 """
 
-from services.queueing.core.config import GANG_RETRY_MS_MIN, backoff_ms
 from services.queueing.core.gangs import preemption
 from services.queueing.core.gangs.members import (
     drop,
+    end_index,
     ensure_gang,
     index,
     members_in,
     needed,
+    note_failure,
     pending_groups,
+    placed_members,
     queue_members,
     touch,
     update_workload,
@@ -39,6 +41,7 @@ def on_gang_set(state: QueueingState, event: GangSet) -> None:
         preemption.recall(state, gang)
     gang.exists, gang.version = True, event.version
     gang.min_count, gang.timeout_ms = event.min_count, event.timeout_ms
+    gang.topology = event.topology
     update_workload(state, gang)
     touch(state, gang)
 
@@ -55,13 +58,17 @@ def on_gang_gone(state: QueueingState, event: GangGone) -> None:
 
 
 def on_gang_committed(state: QueueingState, event: GangCommitted) -> None:
-    """Note the members that have nodes; the others, and later ones, are single pods."""
+    """Note the members that have nodes; the others, and later ones, are single pods, or with a
+    topology are tried as members that join the others.
+    """
     gang = state.gangs.get(event.gang)
     if gang is None or gang.attempt != event.attempt:
         return
     pods = state.pods
     ids = pods.select(unpack(event.ids), Pod.GANG_IN_FLIGHT, event.attempt)
-    gang.attempt, gang.committed, gang.failures = NO_ATTEMPT, True, 0
+    end_index(state, gang)
+    gang.committed = gang.topology is None
+    gang.attempt, gang.started, gang.failures = NO_ATTEMPT, True, 0
     gang.verdict = gang.shortage = ""
     preemption.recall(state, gang)
     if len(ids):
@@ -75,7 +82,6 @@ def on_gang_committed(state: QueueingState, event: GangCommitted) -> None:
             moves.leave(state, rest, pods.rows(rest))
             pods.attempt[pods.rows(rest)] = 0
             moves.requeue(state, rest)
-    index(state, gang)
     touch(state, gang)
 
 
@@ -101,12 +107,7 @@ def on_gang_timed_out(state: QueueingState, event: GangTimedOut) -> None:
 
 
 def _fail_attempt(state: QueueingState, gang: Gang, verdict: str) -> None:
-    gang.failures += 1
-    gang.failed_ms = state.now_ms
-    # Releasing the holds of this try is an improvement too: without a least wait the gang would
-    # wake itself for ever.
-    wait_ms = max(backoff_ms(state.config, gang.failures), GANG_RETRY_MS_MIN)
-    gang.until_ms = state.now_ms + wait_ms
+    note_failure(state, gang)
     gang.verdict = verdict
     message_refresh.refresh_gang_message(state, gang)
 
@@ -182,5 +183,7 @@ def decide_gang_dispatch(state: QueueingState, gang: Gang) -> GangDispatched:
         members,
         gang.timeout_ms,
         lane=state.lane.gang == gang.gang,
-        preempts=preemption.may_preempt(state, members),
+        preempts=gang.topology is None and preemption.may_preempt(state, members),
+        topology=gang.topology,
+        placed=placed_members(state, gang) if gang.topology is not None else b"",
     )

@@ -15,6 +15,7 @@ from services.queueing.core.config import (
     GANG_RETRY_MS_MIN,
     HEAD_START_MS,
     MEMBERS_KEPT_MIN,
+    backoff_ms,
 )
 from services.queueing.core.pods.table import Rows
 from services.queueing.core.state import Gang, QueueingState, by_number
@@ -149,10 +150,14 @@ def message_due_ms(state: QueueingState, gang: Gang) -> int | None:
 def index(state: QueueingState, gang: Gang) -> None:
     """Register the gang for improvements of the signatures it was last tried with."""
     for sig in gang.sigs:
-        if gang.committed:
-            state.gangs_by_sig.get(sig, {}).pop(gang.gang, None)
-        else:
-            state.gangs_by_sig.setdefault(sig, {})[gang.gang] = None
+        state.gangs_by_sig.setdefault(sig, {})[gang.gang] = None
+
+
+def end_index(state: QueueingState, gang: Gang) -> None:
+    """Forget the signatures it was last tried with."""
+    for sig in gang.sigs:
+        state.gangs_by_sig.get(sig, {}).pop(gang.gang, None)
+    gang.sigs = ()
 
 
 def count(state: QueueingState, rows: Rows, waiting: int = 0, running: int = 0) -> None:
@@ -256,6 +261,40 @@ def needed(gang: Gang) -> int:
     return max(1, gang.min_count - gang.running)
 
 
+def placed_members(state: QueueingState, gang: Gang) -> bytes:
+    """Return the members that have a node, by id."""
+    if not gang.running:
+        return b""
+    bound = [pod for pod, number in state.bound_members.items() if number == gang.gang]
+    reserved = members_in(state, gang, Pod.RESERVED)
+    return pack(np.sort(np.concatenate((reserved, np.array(bound, np.int64)))))
+
+
+def rejoin_failed(state: QueueingState, ids: I64) -> I64:
+    """Let members that could not be bound wait for their gangs' next try, after a backoff; return
+    the pods of no such gang, all removed before.
+    """
+    single = np.ones(len(ids), np.bool_)
+    for number, part in by_number(state.pods.gang[state.pods.rows(ids)].astype(np.int64)):
+        gang = state.gangs.get(number)
+        if gang is not None and not gang.committed:
+            single[part] = False
+            state.pods.attempt[state.pods.rows(ids[part])] = 0
+            note_failure(state, gang)
+            queue_members(state, gang, ids[part], is_new=False)
+    return ids[single]
+
+
+def note_failure(state: QueueingState, gang: Gang) -> None:
+    """Count a failure and start the gang's backoff."""
+    gang.failures += 1
+    gang.failed_ms = state.now_ms
+    # Releasing the holds of this try is an improvement too: without a least wait the gang would
+    # wake itself for ever.
+    wait_ms = max(backoff_ms(state.config, gang.failures), GANG_RETRY_MS_MIN)
+    gang.until_ms = state.now_ms + wait_ms
+
+
 def pending_groups(state: QueueingState, gang: Gang) -> tuple[Members, ...]:
     """Return all pending members by signature, the highest priority first."""
     pods = state.pods
@@ -288,7 +327,7 @@ def drop(state: QueueingState, gang: Gang) -> None:
     if len(_open(state, gang)):
         return
     gang.committed = True
-    index(state, gang)
+    end_index(state, gang)
     del state.gangs[gang.gang]
     others = state.workloads.get(workload_of(gang.key))
     if others is not None:

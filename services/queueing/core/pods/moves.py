@@ -144,6 +144,10 @@ def _start_backoff(state: QueueingState, ids: I64, column: NDArray[np.int16]) ->
 def back_off(state: QueueingState, ids: I64, is_error: bool = False) -> None:
     """Put pods into backoff: by their errors in a row after an error, else by their refusals."""
     leave(state, ids, state.pods.rows(ids))
+    if state.gangs:
+        ids = members.rejoin_failed(state, ids)
+        if not len(ids):
+            return
     if is_error:
         _start_backoff(state, ids, state.pods.errors)
     else:

@@ -131,7 +131,7 @@ def group_condition(gang: Gang) -> str | None:
     """Return what the condition of the gang's PodGroup is to say: nothing before its first try,
     empty once it was scheduled.
     """
-    if gang.committed:
+    if gang.committed or gang.started:
         return ""
     return gang.verdict or gang.shown
 
@@ -173,10 +173,11 @@ def members_message(gang: Gang, event: GangReleased) -> str:
     """
     least = max(gang.min_count, event.needed)
     missing = event.needed - event.placed
-    is_none = missing == least and len(gang.sigs) == 1
+    is_none = missing == least and len(gang.sigs) == 1 and gang.topology is None
     if not event.needed or not event.nodes or is_none:
         return fit_error(event.reasons, event.nodes)
-    text = f"{least - missing} of {least} members have a node; {missing} more"
+    place = f"a node in {event.domain}" if event.domain else "a node"
+    text = f"{least - missing} of {least} members have {place}; {missing} more"
     counts = sorted_counts(event.reasons)
     return f"gang {gang.key}: {text}: {counts}." if counts else f"gang {gang.key}: {text}."
 

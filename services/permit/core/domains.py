@@ -1,0 +1,184 @@
+"""Which topology domain a gang gets, and which shard holds which members there: pure functions of
+the shards' offers.
+
+Levels are tried from the narrowest up. At the first level with a domain that has room for the
+needed members, the best such domain wins (shared/model/topology.py). Inside it members fill the
+domains of the next level, those with most room first; the last one is the tightest that has room
+for the rest. If members run already, their domain is the only one.
+"""
+
+from collections.abc import Iterator, Sequence
+
+from services.permit.core.plan import Group, as_members, make_plan
+from services.permit.core.state import Attempt
+from shared.events.queueing import Members
+from shared.model.topology import (
+    Amounts,
+    Candidate,
+    DomainOffer,
+    Path,
+    Scoring,
+    added,
+    best,
+    name_of,
+)
+
+Parts = dict[int, list[DomainOffer]]
+"""shard -> the offers that make up one domain"""
+
+
+def choose(attempt: Attempt, excluded: Sequence[Path]) -> Path | None:
+    """Return the domain to hold members in, except the `excluded` ones; None if none has room.
+
+    Members with wide rules are counted by each shard alone, so their counts are guesses: after the
+    domains that seem to have room all others are tried.
+    """
+    found = [one for one in _candidates(attempt) if one.path not in excluded]
+    needed = attempt.min_count - len(attempt.held)
+    enough = [one for one in found if one.placed >= needed]
+    if not enough and attempt.wide:
+        enough = found
+    if not enough:
+        return None
+    narrowest = max(len(one.path) for one in enough)
+    level = [one for one in enough if len(one.path) == narrowest]
+    scoring = _scoring(attempt)
+    assert scoring is not None, f"{attempt.key}: a domain without scoring"
+    return best(level, scoring.weights, len(attempt.placed)).path
+
+
+def most_placed(attempt: Attempt) -> tuple[str, int]:
+    """Return the name of the domain in which most members fit, and how many do."""
+    found = _candidates(attempt)
+    if not found or attempt.topology is None:
+        return "", 0
+    most = min(found, key=lambda one: (-one.placed, one.path))
+    return name_of(attempt.topology.levels, most.path), most.placed
+
+
+def plan_holds(attempt: Attempt) -> dict[int, list[tuple[Members, Path]]]:
+    """Return shard -> members to hold, with their domains, all in the attempt's domain; empty if
+    too few fit.
+    """
+    path, topology = attempt.domain, attempt.topology
+    if path is None or topology is None:
+        return {}
+    rooms, groups = _Rooms(attempt), attempt.without_hold()
+    needed = attempt.min_count - len(attempt.held)
+    parts: list[tuple[Path, list[Group], int]] = [(path, groups, needed)]
+    if len(groups) == 1 and rooms.is_by_narrowest(path, len(topology.levels)):
+        parts = list(_filled(rooms, path, groups[0], len(topology.levels)))
+    first, total = attempt.gang % len(attempt.offers), 0
+    asked: dict[int, list[tuple[Members, Path]]] = {}
+    for domain, members, least in parts:
+        for shard, chosen in make_plan(first, least, members, rooms.by_shard(domain)).items():
+            asked.setdefault(shard, []).extend((one, domain) for one in as_members(chosen))
+            total += sum(len(ids) for _sig, ids in chosen)
+    return {shard: asked[shard] for shard in sorted(asked)} if total >= needed else {}
+
+
+class _Rooms:
+    """The offers of all shards by domain of every level."""
+
+    def __init__(self, attempt: Attempt) -> None:
+        self._parts: dict[Path, Parts] = {}
+        whole: set[tuple[int, Path]] = set()
+        for shard, offer in sorted(attempt.offers.items()):
+            whole |= {(shard, one.path) for one in offer.domains}
+            for one in offer.domains:
+                for depth in range(len(one.path) + 1):
+                    path = one.path[:depth]
+                    # A domain counted as a whole is not the sum of narrower ones.
+                    if depth == len(one.path) or (shard, path) not in whole:
+                        self._parts.setdefault(path, {}).setdefault(shard, []).append(one)
+        self._whole = {path for _shard, path in whole}
+
+    def is_by_narrowest(self, path: Path, depth: int) -> bool:
+        """Return whether all shards counted a domain by those of the narrowest level."""
+        return len(path) == depth or path not in self._whole
+
+    def paths(self, depth: int) -> list[Path]:
+        """Return the domains of a level, ascending."""
+        return sorted(path for path in self._parts if len(path) == depth)
+
+    def below(self, path: Path) -> list[Path]:
+        """Return the domains of the next narrower level inside a domain, ascending."""
+        inside = self.paths(len(path) + 1)
+        return [one for one in inside if one[: len(path)] == path]
+
+    def parts(self, path: Path) -> list[DomainOffer]:
+        """Return the offers that make up a domain."""
+        return [one for offers in self._parts[path].values() for one in offers]
+
+    def by_shard(self, path: Path) -> dict[int, Amounts]:
+        """Return how many members of each group fit in a domain, by shard."""
+        return {
+            shard: added(one.counts for one in offers)
+            for shard, offers in self._parts[path].items()
+        }
+
+    def room(self, path: Path) -> int:
+        """Return how many members of the only group fit in a domain."""
+        return sum(one.counts[0] for one in self.parts(path))
+
+
+def _filled(
+    rooms: _Rooms, path: Path, group: Group, depth: int
+) -> Iterator[tuple[Path, list[Group], int]]:
+    """Yield narrowest domains with their members: as few domains of each level as possible."""
+    sig, ids = group
+    left = list(ids)
+    for domain, count in _fill(rooms, path, len(left), depth):
+        yield domain, [(sig, left[:count])], count
+        left = left[count:]
+
+
+def _fill(rooms: _Rooms, path: Path, count: int, depth: int) -> Iterator[tuple[Path, int]]:
+    """Yield narrowest domains inside a domain, with how many of `count` members each gets."""
+    if len(path) == depth:
+        yield path, min(count, rooms.room(path))
+        return
+    room = {child: rooms.room(child) for child in rooms.below(path)}
+    while count and room:
+        enough = [child for child in room if room[child] >= count]
+        if enough:
+            child = min(enough, key=lambda one: (room[one], one))
+        else:
+            child = min(room, key=lambda one: (-room[one], one))
+        taken = min(count, room.pop(child))
+        if taken:
+            yield from _fill(rooms, child, taken, depth)
+        count -= taken
+
+
+def _candidates(attempt: Attempt) -> list[Candidate]:
+    """Return the domains that the topology allows, the narrowest level first."""
+    topology = attempt.topology
+    assert topology is not None
+    rooms = _Rooms(attempt)
+    homes = {home for offer in attempt.offers.values() for home in offer.homes}
+    sizes = [len(ids) for _sig, ids in attempt.without_hold()]
+    scoring = _scoring(attempt)
+    found: list[Candidate] = []
+    if scoring is None:
+        return found
+    for depth in range(topology.lowest + 1, topology.highest, -1):
+        for path in rooms.paths(depth):
+            if any(home[:depth] != path for home in homes):
+                continue
+            parts = rooms.parts(path)
+            room = added(one.counts for one in parts)
+            counts = [min(count, size) for count, size in zip(room, sizes, strict=True)]
+            taken = added(
+                tuple(count * amount for amount in request)
+                for count, request in zip(counts, scoring.requests, strict=True)
+            )
+            requested = added((taken, *(one.requested for one in parts)))
+            allocatable = added(one.allocatable for one in parts)
+            found.append(Candidate(path, sum(counts), allocatable, requested))
+    return found
+
+
+def _scoring(attempt: Attempt) -> Scoring | None:
+    found = (offer.scoring for offer in attempt.offers.values() if offer.scoring is not None)
+    return next(found, None)
