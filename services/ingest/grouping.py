@@ -26,6 +26,7 @@ POD_BYTES = 150
 
 _SAME = (  # most often different first
     *("spec", "namespace", "gang", "ordered_ms", "gated", "labels", "terminating", "owner"),
+    "gang_count",
 )
 
 

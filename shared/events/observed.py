@@ -35,7 +35,8 @@ class PodsSeen(Event, frozen=True, gc=False):
     """Pods of one spec, namespace and label set, added or changed.
 
     `nodes` is the joined column of node names ("-": unassigned) or empty if all are unassigned.
-    `gang` is the group's key ("namespace/name"), empty for none. `ordered_ms` is one arrival time
+    `gang` is the group's key ("namespace/name"), empty for none; `gang_count` is its minCount if it
+    has no object and exists while pods name it. `ordered_ms` is one arrival time
     for all. `gated` pods wait until they are seen again without gates; `terminating` ones have a
     deletionTimestamp. `owner` is the controller (KIND/NAME) if it is of a kind used by default
     spreading (shared/model/pod_rules/default_spread.py).
@@ -53,6 +54,7 @@ class PodsSeen(Event, frozen=True, gc=False):
     gated: bool = False
     terminating: bool = False
     owner: str = ""
+    gang_count: int = 0
 
 
 class PodsBoundSeen(Event, frozen=True, gc=False):

@@ -227,7 +227,7 @@ class Budget(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 class Gang(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A pod group that starts with at least `min_count` members or not at all. `topology`: where
-    they must run together.
+    they must run together. `of_pods`: it has no object and exists while pods name it.
     """
 
     key: str
@@ -235,3 +235,4 @@ class Gang(Struct, frozen=True, kw_only=True, omit_defaults=True):
     timeout_ms: int = 300_000
     version: int = 1
     topology: Topology | None = None
+    of_pods: bool = False

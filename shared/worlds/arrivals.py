@@ -23,6 +23,7 @@ class Pod(Struct, frozen=True, kw_only=True):
     labels: tuple[tuple[str, str], ...] = ()
     namespace: str = "default"
     gang: str = ""
+    gang_count: int = 0
     gated: bool = False
     terminating: bool = False
     owner: str = ""
@@ -59,7 +60,7 @@ def _alike(one: Pod, other: Pod) -> bool:
     return (
         one.at_ms == other.at_ms
         and one.lifetime_ms == other.lifetime_ms
-        and one.gang == other.gang
+        and (one.gang, one.gang_count) == (other.gang, other.gang_count)
         and one.gated == other.gated
         and one.terminating == other.terminating
         and one.owner == other.owner
@@ -81,6 +82,7 @@ def _arrival(run: list[Pod]) -> Arrival:
         labels=first.labels,
         nodes=join(pod.node for pod in run) if first.node else "",
         gang=first.gang,
+        gang_count=first.gang_count,
         ordered_ms=first.at_ms,
         gated=first.gated,
         terminating=first.terminating,

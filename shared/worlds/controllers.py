@@ -169,6 +169,7 @@ def _pod(
         labels=template.labels,
         namespace=namespace,
         gang=ref.key(namespace) if ref else "",
+        gang_count=ref.min_count if ref else 0,
         gated=template.gated,
         node=template.node,
         at_ms=at_ms,

@@ -81,6 +81,17 @@ def volcano(group: str) -> dict[str, Any]:
     return {"annotations": {"scheduling.k8s.io/group-name": group}}
 
 
+def kueue(group: str) -> dict[str, Any]:
+    labels = {"kueue.x-k8s.io/pod-group-name": group}
+    return {"labels": labels, "annotations": {"kueue.x-k8s.io/pod-group-total-count": "3"}}
+
+
+def admit(api: KubeApi, group: str, number: int) -> None:
+    """Remove the gate of Kueue from a member."""
+    path = f"{PODS}/{group}-{number}"
+    api.request("PATCH", path, {"spec": {"schedulingGates": None}}, content_type=MERGE).ok()
+
+
 def create_members(api: KubeApi, group: str, names: Names, *numbers: int, **more: Any) -> None:
     """Create members of a group, as `names` names it in their metadata."""
     for number in numbers:
@@ -169,3 +180,25 @@ def test_of_two_groups_of_volcano_one_comes_whole_and_the_other_says_why(
     assert found["phase"] == "Pending"
     assert [one["type"] for one in found["conditions"]] == ["Unschedulable"]
     assert "Insufficient cpu" in found["conditions"][0]["message"]
+
+
+def test_a_group_of_kueue_comes_whole_once_all_of_it_is_admitted(
+    servers: KubeServers, muster: Running
+):
+    api, gates = servers.api, [{"name": "kueue.x-k8s.io/admission"}]
+    create_members(api, "team", kueue, 0, 1, 2, schedulingGates=gates)
+    for number in range(2):
+        admit(api, "team", number)
+    api.create(PODS, pod("single", cpu="1")).ok()
+    until("the single pod is bound", lambda: bool(nodes_of(api)["single"]))
+    assert bound(api, "team") == 0
+    admit(api, "team", 2)
+    until("all are bound", lambda: bound(api, "team") == 3)
+    # Kueue lets a failed pod be replaced: the new one is a single pod.
+    api.request("DELETE", f"{PODS}/team-0?gracePeriodSeconds=0").ok()
+    create_members(api, "team", kueue, 3)
+    until("the replacement is bound", lambda: bool(nodes_of(api)["team-3"]))
+
+
+def test_of_two_groups_of_kueue_one_comes_whole(servers: KubeServers, muster: Running):
+    check_one_of_two_comes_whole(servers.api, ["one", "two"], kueue)

@@ -90,6 +90,12 @@ def update_gangs(state: IngestState, gangs: tuple[Gang, ...]) -> None:
         )
 
 
+def add_gang_of_pods(state: IngestState, key: str, min_count: int) -> None:
+    """Add the gang of pods that say themselves how many they are."""
+    if state.gangs[key].gang is None:
+        update_gangs(state, (Gang(key=key, min_count=min_count, of_pods=True),))
+
+
 def remove_gangs(state: IngestState, keys: list[str]) -> None:
     """Delete gangs; a number stays while members live."""
     for key in keys:

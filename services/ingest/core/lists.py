@@ -84,7 +84,8 @@ def _known_keys(state: IngestState, kind: str) -> list[str]:
         return sorted(state.budgets)
     if kind == "objects":
         return sorted(state.objects)
-    return sorted(key for key, known in state.gangs.items() if known.gang is not None)
+    listed = (known.gang is not None and not known.gang.of_pods for known in state.gangs.values())
+    return sorted(key for key, is_listed in zip(state.gangs, listed, strict=True) if is_listed)
 
 
 def _missing(state: IngestState, kind: str, bracket: Bracket) -> list[str]:

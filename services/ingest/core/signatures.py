@@ -10,7 +10,7 @@ from services.ingest.core.images import add_named, numbers_named, publish_counts
 from services.ingest.core.pods.table import I32
 from services.ingest.core.queue_plugins import publish_queued
 from services.ingest.core.state import GangRecord, IngestState, Labels, LabelSet, Signature
-from shared.events.ingest import SignatureDefined, SignatureRetired
+from shared.events.ingest import GangGone, SignatureDefined, SignatureRetired
 from shared.model.ids import NO_GANG, GangId, SignatureId
 from shared.model.objects import Budget, PodSpec
 from shared.model.pod_rules.selectors import holds
@@ -111,11 +111,16 @@ def acquire_gang(state: IngestState, key: str, pods: int) -> GangId:
 
 
 def release_gang(state: IngestState, gang: GangId, pods: int) -> None:
-    """Release the gang for `pods` members; it is forgotten without members and object."""
+    """Release the gang for `pods` members; it is forgotten without members and object, and ends
+    with its members if it has no object.
+    """
     key = state.gang_keys[gang]
     found = state.gangs[key]
     found.pods -= pods
     assert found.pods >= 0, f"gang {key}: {found.pods} members"
+    if found.pods == 0 and found.gang is not None and found.gang.of_pods:
+        state.outbox.append(GangGone(gang))
+        found.gang = None
     if found.pods == 0 and found.gang is None:
         del state.gangs[key], state.gang_keys[gang]
 

@@ -16,10 +16,19 @@ from shared.kubernetes.objects.cluster_objects import (
 from shared.kubernetes.objects.fields import Fields
 from shared.kubernetes.objects.pod_templates import SECONDS_MAX, WorkloadRef, duration_ms
 
-COSCHEDULING, VOLCANO = "coscheduling", "volcano"
+COSCHEDULING, VOLCANO, KUEUE = "coscheduling", "volcano", "kueue"
 COSCHEDULING_LABELS = ("scheduling.x-k8s.io/pod-group", "pod-group.scheduling.sigs.k8s.io")
 
 VOLCANO_ANNOTATIONS = ("scheduling.k8s.io/group-name", "scheduling.volcano.sh/group-name")
+KUEUE_NAME, KUEUE_COUNT = "kueue.x-k8s.io/pod-group-name", "kueue.x-k8s.io/pod-group-total-count"
+KUEUE_ONE_BY_ONE = (
+    "kueue.x-k8s.io/pod-group-fast-admission",
+    "kueue.x-k8s.io/pod-group-serving",
+)
+"""With one of these Kueue admits a group before all of its pods exist: its controller may make a
+pod when the one before is ready.
+"""
+LABELS = (*COSCHEDULING_LABELS, KUEUE_NAME)
 IN_ANNOTATIONS = b"group-name"
 """Is part of each annotation that names a group."""
 VOLCANO_READ = ("minMember",)
@@ -85,3 +94,13 @@ def groups_named(
         for name in names:
             if found.get(name):
                 yield WorkloadRef("", name_with_kind(found[name], kind))
+    yield from _of_kueue(labels, annotations)
+
+
+def _of_kueue(labels: Mapping[str, str], annotations: Mapping[str, str]) -> Iterator[WorkloadRef]:
+    """Yield the group of Kueue, which has no object: each pod says how many there are."""
+    name = annotations.get(KUEUE_NAME) or labels.get(KUEUE_NAME)
+    count = annotations.get(KUEUE_COUNT, "")
+    is_whole = all(annotations.get(one) != "true" for one in KUEUE_ONE_BY_ONE)
+    if name and is_whole and count.isdecimal() and 0 < int(count[:9]) <= COUNT_MAX:
+        yield WorkloadRef("", name_with_kind(name, KUEUE), min_count=int(count[:9]))

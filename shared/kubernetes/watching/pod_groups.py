@@ -34,6 +34,8 @@ class Groups:
     def gang_of(self, namespace: str, ref: WorkloadRef) -> str:
         """Return the key of a pod's gang; empty when its group gates nothing."""
         path = f"{namespace}/{ref.workload}/{ref.group}".replace("//", "/")
+        if ref.min_count:
+            return path
         group = self._groups.get(path)
         if group is not None and not group.min_count:
             return ""
@@ -51,8 +53,8 @@ class Groups:
         return [GangsSeen(tuple(gangs))] if gangs else []
 
     def is_read(self, ref: WorkloadRef) -> bool:
-        """Return whether groups of this kind are read."""
-        return ref.group.rpartition("@")[2] in self.others
+        """Return whether groups of this kind are read; those without objects always are."""
+        return bool(ref.min_count) or ref.group.rpartition("@")[2] in self.others
 
     def forget(self, kind: str = "") -> None:
         """Forget the groups of a kind, but not the keys that pods name."""

@@ -40,6 +40,7 @@ class _Column(msgspec.Struct, gc=False):
     namespace: str
     labels: KnownLabels
     gang: str
+    gang_count: int
     terminating: bool
     owner: str
     uids: list[str] = []
@@ -132,7 +133,7 @@ class Pods:
         revision = int(meta.resourceVersion)
         if meta.uid in self._inside:
             self._flush()
-        gang = self._gang_of(meta, known, labels)
+        gang, gang_count = self._gang_of(meta, known, labels)
         terminating = bool(meta.deletionTimestamp)
         owner = self._templates.owner(meta.ownerReferences)
         spec, gang_key = known.template.spec, ""
@@ -144,11 +145,11 @@ class Pods:
         if is_ours:
             named_spec = named(spec, meta.namespace, meta.name)
             spec, gang_key = named_spec, gang_key if named_spec is spec else meta.uid
-        like = (known.number, labels.number, meta.namespace, gang, terminating, owner)
+        like = (known.number, labels.number, meta.namespace, gang, gang_count, terminating, owner)
         key = (*like, bool(node), gang_key)
         column = self._columns.get(key)
         if column is None:
-            identity = (known, spec, meta.namespace, labels, gang, terminating, owner)
+            identity = (known, spec, meta.namespace, labels, gang, gang_count, terminating, owner)
             column = _Column(*identity, [], [], [], [])
             self._columns[key] = column
         self._inside[meta.uid] = True
@@ -158,14 +159,18 @@ class Pods:
         if node:
             column.nodes.append(node)
 
-    def _gang_of(self, meta: PodMeta, known: Known, labels: KnownLabels) -> str:
-        """Return the key of the pod's gang. A group of scheduling.k8s.io counts before others."""
+    def _gang_of(self, meta: PodMeta, known: Known, labels: KnownLabels) -> tuple[str, int]:
+        """Return the key of the pod's gang, and minCount if that has no object. A group of
+        scheduling.k8s.io counts before others.
+        """
         ref = known.template.ref
         if ref is None and (labels.names_group or IN_ANNOTATIONS in bytes(meta.annotations)):
             annotations = self._templates.labels(meta.annotations)
             named_groups = groups_named(dict(labels.labels), dict(annotations.labels))
             ref = next(filter(self._groups.is_read, named_groups), None)
-        return self._groups.gang_of(meta.namespace, ref) if ref is not None else ""
+        if ref is None:
+            return "", 0
+        return self._groups.gang_of(meta.namespace, ref), ref.min_count
 
     def gone(self, pod: RawPod) -> None:
         """Read a pod that was deleted, or that finished and holds nothing."""
@@ -210,6 +215,7 @@ class Pods:
                     labels=column.labels.labels,
                     nodes=join(column.nodes),
                     gang=column.gang,
+                    gang_count=column.gang_count,
                     gated=template.gated,
                     terminating=column.terminating,
                     owner=column.owner,

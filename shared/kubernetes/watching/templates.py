@@ -14,7 +14,7 @@ import msgspec
 
 from shared.kubernetes.objects.errors import WorldError
 from shared.kubernetes.objects.fields import Fields
-from shared.kubernetes.objects.other_groups import COSCHEDULING_LABELS
+from shared.kubernetes.objects.other_groups import LABELS
 from shared.kubernetes.objects.pod_templates import (
     PriorityClass,
     Template,
@@ -139,7 +139,7 @@ class Templates:
         if found is None:
             labels = self._decode_labels(key) if key not in (b"", b"null") else {}
             self._numbers += 1
-            names_group = any(label in labels for label in COSCHEDULING_LABELS)
+            names_group = any(label in labels for label in LABELS)
             found = KnownLabels(self._numbers, tuple(sorted(labels.items())), names_group)
             self._labels.add(key, found)
         return found

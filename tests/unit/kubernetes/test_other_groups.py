@@ -118,3 +118,33 @@ async def test_of_several_kinds_the_first_that_is_served_counts(cluster: KubeClu
     both = {"labels": {LABEL: "g"}, "annotations": {"scheduling.k8s.io/group-name": "g"}}
     member(api, "a", **both)
     assert await gangs_of_pods(cluster) == {"a": "default/g@volcano"}
+
+
+def of_kueue(count: str = "3", **more: str) -> dict[str, Any]:
+    names = {f"kueue.x-k8s.io/pod-group-{name.replace('_', '-')}": more[name] for name in more}
+    annotations = {"kueue.x-k8s.io/pod-group-total-count": count, **names}
+    return {"labels": {"kueue.x-k8s.io/pod-group-name": "g"}, "annotations": annotations}
+
+
+async def counts_of_pods(cluster: KubeCluster) -> dict[str, tuple[str, int]]:
+    events = (await cluster.list_all("pods")).events
+    return {one.names: (one.gang, one.gang_count) for one in events if isinstance(one, PodsSeen)}
+
+
+async def test_groups_of_kueue_are_as_large_as_their_pods_say(cluster: KubeCluster, api: FakeApi):
+    member(api, "a", **of_kueue())
+    member(api, "b", annotations=of_kueue("2", name="h")["annotations"])
+    assert await counts_of_pods(cluster) == {
+        "a": ("default/g@kueue", 3),
+        "b": ("default/h@kueue", 2),
+    }
+
+
+async def test_groups_that_kueue_admits_before_all_pods_exist_gate_nothing(
+    cluster: KubeCluster, api: FakeApi
+):
+    member(api, "a", **of_kueue(fast_admission="true"))
+    member(api, "b", **of_kueue(serving="true"))
+    for number, count in enumerate(("", "0", "-1", "x", "9" * 20)):
+        member(api, f"c{number}", **of_kueue(count))
+    assert set((await counts_of_pods(cluster)).values()) == {("", 0)}

@@ -84,3 +84,13 @@ def test_a_gang_comes_from_a_group_of_volcano(read):
     world = read(made, NODE, *pods)
     assert [(gang.key, gang.min_count) for gang in world.gangs] == [("default/g@volcano", 2)]
     assert {arrival.pods.gang for arrival in world.arrivals} == {"default/g@volcano"}
+
+
+def test_pods_of_a_group_of_kueue_say_how_many_they_are(read):
+    made = pod("a")
+    made["metadata"]["labels"] = {"kueue.x-k8s.io/pod-group-name": "g"}
+    made["metadata"]["annotations"] = {"kueue.x-k8s.io/pod-group-total-count": "2"}
+    world = read(NODE, made)
+    (arrival,) = world.arrivals
+    assert (arrival.pods.gang, arrival.pods.gang_count) == ("default/g@kueue", 2)
+    assert world.gangs == ()

@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from services.ingest.core.cluster_events import note
+from services.ingest.core.groups import add_gang_of_pods
 from services.ingest.core.nodes import SHARD_BITS
 from services.ingest.core.pods.assigned import (
     UNASSIGNED,
@@ -126,6 +127,8 @@ def _admit(state: IngestState, seen: Seen) -> None:
     sig = acquire_sig(state, spec, spec_key(spec), count)
     labels = acquire_labels(state, event.namespace, event.labels, event.owner, count)
     gang = acquire_gang(state, event.gang, count)
+    if event.gang_count:
+        add_gang_of_pods(state, event.gang, event.gang_count)
     table = state.pods
     slots: int | slice | I64
     revisions: int | I64 = seen.revisions
@@ -226,6 +229,8 @@ def _update(state: IngestState, seen: Seen, slots: I64) -> None:
         table.sigs[slots[other_sig]] = acquire_sig(state, spec, key, len(old_sigs))
     if other_gang.any():
         table.gangs[slots[other_gang]] = acquire_gang(state, event.gang, len(old_gangs))
+        if event.gang_count:
+            add_gang_of_pods(state, event.gang, event.gang_count)
     if pending.any():
         rows = np.flatnonzero(pending).tolist()
         part = seen if len(rows) == len(slots) else seen.part(rows)
