@@ -67,7 +67,8 @@ class GangReleased(Event, frozen=True, gc=False):
     and 0: not counted); `reasons` say why the next one has none, with those placed. Both are summed
     over shards. `stale`: the gang changed since the dispatch, or others took the offered room; that
     is no failure. `preemptible`: a shard says that preemption could help. `domain`: with a
-    topology, the best domain, which `placed` and `reasons` are about.
+    topology, the best domain, which `placed` and `reasons` are about; `domains`: those in which
+    preemption may make room, the best first.
     """
 
     gang: GangId
@@ -79,6 +80,7 @@ class GangReleased(Event, frozen=True, gc=False):
     placed: int = 0
     needed: int = 0
     domain: str = ""
+    domains: tuple[Path, ...] = ()
 
     def to(self) -> tuple[str, ...]:
         return ("queueing", "placement")

@@ -5,6 +5,7 @@ from msgspec import Struct
 from shared.events.base import Event
 from shared.events.queueing import Members
 from shared.model.ids import AskId, GangId, NodeId, PodId, SignatureId, placement
+from shared.model.topology import Path
 from shared.model.victims import NodeVictims, Nominee
 
 
@@ -66,7 +67,8 @@ class NominateAsked(Event, frozen=True, gc=False):
 
 class GangDryRunAsked(Event, frozen=True, gc=False):
     """Each shard answers with places for up to `needed` of these members, tried one after the
-    other. The other fields are as in DryRunAsked.
+    other. `domain`: only in this topology domain of the `levels`. The other fields are as in
+    DryRunAsked.
     """
 
     ask: AskId
@@ -76,6 +78,8 @@ class GangDryRunAsked(Event, frozen=True, gc=False):
     budgets: tuple[BudgetLeft, ...] = ()
     taken: bytes = b""
     named: tuple[BudgetNamed, ...] = ()
+    levels: tuple[str, ...] = ()
+    domain: Path = ()
 
     def to(self) -> tuple[str, ...]:
         return ("placement",)

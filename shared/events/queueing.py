@@ -4,7 +4,7 @@ from msgspec import Struct
 
 from shared.events.base import Event
 from shared.model.ids import AttemptId, GangId, PodId, SignatureId, placement
-from shared.model.topology import Topology
+from shared.model.topology import Path, Topology
 
 
 class Members(Struct, frozen=True, gc=False, array_like=True):
@@ -67,12 +67,14 @@ class PreemptAsked(Event, frozen=True, gc=False):
 
 class GangPreemptAsked(Event, frozen=True, gc=False):
     """A gang without room that preemption could help: places for `needed` of these members, or
-    none.
+    none. With a topology: all in one of these `domains` of the `levels`, tried in this order.
     """
 
     gang: GangId
     needed: int
     members: tuple[Members, ...]
+    levels: tuple[str, ...] = ()
+    domains: tuple[Path, ...] = ()
 
     def to(self) -> tuple[str, ...]:
         return ("preemption",)

@@ -24,6 +24,7 @@ anywhere = pytest.mark.parametrize("mesh", MESHES)
 WEB = (Requirement("app", "In", ("web",)),)
 GANG, OTHER = "default/g", "default/h"
 RACK = Topology(("rack",))
+PREEMPTING = {"gang_preemption": True}
 FOUR = tuple("abcd")
 
 
@@ -194,3 +195,65 @@ def test_a_spread_counts_the_nodes_of_the_domain_only(mesh):
         assert by_rack(scene, *"abc") == {"s": 3}
 
     play(story, *rack("r", 500, zone="x"), *rack("s", zone="y"), **mesh)
+
+
+def kept(scene: Scene, *names: str) -> int:
+    """Return how many of these pods were not evicted."""
+    return sum(f"uid-{name}" in scene.cluster.pods for name in names)
+
+
+def full(scene: Scene, name: str, nodes: int, priority: int, cpu_milli: int = 1_000) -> list[str]:
+    """Fill a rack with two pods on each of its nodes; return their names."""
+    names = [f"{name}{number}" for number in range(2 * nodes)]
+    where = (("rack", name),)
+    scene.pods(*names, cpu_milli=cpu_milli, priority=priority, node_selector=where)
+    return names
+
+
+@anywhere
+def test_preemption_makes_room_in_one_rack_only(mesh):
+    async def story(scene: Scene):
+        cheap, dear = full(scene, "r", 2, 1), full(scene, "s", 2, 100)
+        scene.pods("t0", "t1", cpu_milli=1_000, priority=1, node_selector=(("rack", "t"),))
+        await scene.settle()
+        scene.gang(GANG, 4, topology=RACK)
+        scene.pods(*FOUR, cpu_milli=1_000, gang=GANG, priority=10)
+        await scene.settle(60)
+        assert by_rack(scene, *FOUR) == {"r": 4}
+        assert kept(scene, *cheap) == 0
+        assert scene.running(*dear, "t0", "t1") == len(dear) + 2
+
+    play(story, *rack("r"), *rack("s"), *rack("t", nodes=1), queueing=PREEMPTING, **mesh)
+
+
+@anywhere
+def test_nobody_is_evicted_if_no_rack_can_have_room(mesh):
+    async def story(scene: Scene):
+        low = full(scene, "r", 2, 1) + full(scene, "s", 2, 1)
+        await scene.settle()
+        scene.gang(GANG, 5, topology=RACK)
+        scene.pods(*"abcde", cpu_milli=1_000, gang=GANG, priority=10)
+        await scene.settle(60)
+        assert scene.running(*low) == len(low)
+        assert scene.running(*"abcde") == 0
+
+    play(story, *rack("r"), *rack("s"), queueing=PREEMPTING, **mesh)
+
+
+@anywhere
+def test_a_late_member_preempts_in_the_rack_of_the_others(mesh):
+    async def story(scene: Scene):
+        scene.gang(GANG, 2, topology=RACK)
+        scene.pods("a", "b", cpu_milli=1_000, gang=GANG, priority=10)
+        await scene.settle()
+        (home,) = by_rack(scene, "a", "b")
+        low = ("x", "y")
+        scene.pods(*low, cpu_milli=1_000, priority=1, node_selector=(("rack", home),))
+        await scene.settle()
+        assert scene.running(*low) == 2
+        scene.pods("c", cpu_milli=1_000, gang=GANG, priority=10)
+        await scene.settle(60)
+        assert by_rack(scene, "a", "b", "c") == {home: 3}
+        assert kept(scene, *low) == 1
+
+    play(story, *rack("r"), *rack("s"), queueing=PREEMPTING, **mesh)

@@ -293,18 +293,21 @@ def _decide_release(attempt: Attempt, stale: bool) -> GangReleased:
     if stale:
         return GangReleased(attempt.gang, attempt.attempt, sorted_reasons, nodes, stale=True)
     domain, placed = "", _count_placed(attempt)
+    may_preempt, paths = attempt.preemptible, domains.for_preemption(attempt)
     if attempt.topology is not None:
         domain, placed = domains.most_placed(attempt)
         placed = min(placed, attempt.min_count - 1)
+        may_preempt &= bool(paths) or attempt.topology.highest < 0
     return GangReleased(
         attempt.gang,
         attempt.attempt,
         sorted_reasons,
         nodes,
-        preemptible=attempt.preemptible,
+        preemptible=may_preempt,
         placed=placed,
         needed=attempt.min_count,
         domain=domain,
+        domains=paths if may_preempt else (),
     )
 
 

@@ -23,6 +23,8 @@ from shared.model.topology import (
     name_of,
 )
 
+DOMAINS_MAX = 32
+"""The number of domains in which preemption looks for room."""
 Parts = dict[int, list[DomainOffer]]
 """shard -> the offers that make up one domain"""
 
@@ -54,6 +56,19 @@ def most_placed(attempt: Attempt) -> tuple[str, int]:
         return "", 0
     most = min(found, key=lambda one: (-one.placed, one.path))
     return name_of(attempt.topology.levels, most.path), most.placed
+
+
+def for_preemption(attempt: Attempt) -> tuple[Path, ...]:
+    """Return domains of the broadest level that may be used, those first in which most members fit.
+    For the sake of a narrower one nobody is evicted.
+    """
+    topology = attempt.topology
+    if topology is None or topology.highest < 0:
+        return ()
+    depth = topology.highest + 1
+    found = [one for one in _candidates(attempt) if len(one.path) == depth]
+    found.sort(key=lambda one: (-one.placed, one.path))
+    return tuple(one.path for one in found[:DOMAINS_MAX])
 
 
 def plan_holds(attempt: Attempt) -> dict[int, list[tuple[Members, Path]]]:

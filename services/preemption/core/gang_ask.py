@@ -5,6 +5,7 @@ from msgspec import Struct
 from services.preemption.core.transitions import GangPhase, gang_following
 from shared.events.placement import PlacesFound
 from shared.model.ids import AskId, GangId, PodId, SignatureId
+from shared.model.topology import Path
 
 Group = tuple[SignatureId, list[PodId]]
 """(signature, pods)"""
@@ -14,7 +15,8 @@ class GangAsk(Struct):
     """One search for places for `needed` members of a gang. `groups`: (signature, pods). `asks`:
     those of the chosen members, each a preemption of its own from its nomination on. `open_shards`:
     shards that have not answered. `end`: why it must be closed. `needs_new_round`: places were
-    stale, and those kept by other shards are released before the next round.
+    stale, and those kept by other shards are released before the next round. `domains`: topology
+    domains of the `levels` to look in, the present one first.
     """
 
     ask: AskId
@@ -28,6 +30,8 @@ class GangAsk(Struct):
     open_shards: list[int] = []
     end: str = ""
     needs_new_round: bool = False
+    levels: tuple[str, ...] = ()
+    domains: list[Path] = []
 
     def follow(self, event: str) -> None:
         """Apply the transition of `event`. Raises AssertionError with the story if

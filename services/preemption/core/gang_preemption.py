@@ -30,6 +30,7 @@ from shared.events.preemption import (
 from shared.events.queueing import GangPreemptAsked, GangPreemptRecalled, Members
 from shared.model.columns import as_numbers, pack, size, unpack
 from shared.model.ids import NO_ASK, NO_POD, AskId
+from shared.model.topology import Path
 from shared.model.victims import Nominee
 
 RECALLED = "its group changed"
@@ -81,11 +82,19 @@ def _decide_dry_run(
     groups = _groups_in_need(state, gang_ask)
     if gang_ask.rounds >= state.config.rounds_max or _members(groups) < gang_ask.needed:
         return GangPreemptionClosed(gang_ask.ask, gang_ask.gang, "")
+    return _dry_run(state, gang_ask, groups, gang_ask.domains[0] if gang_ask.domains else ())
+
+
+def _dry_run(
+    state: PreemptionState, gang_ask: GangAsk, groups: Sequence[Group], domain: Path
+) -> GangDryRunAsked:
     members = tuple(Members(sig, pack(ids)) for sig, ids in groups)
     taken, named = pack(sorted(state.victims)), state.budgets.counted_pods(state.victims)
     allowances = state.budgets.allowances()
     return GangDryRunAsked(
-        gang_ask.ask, gang_ask.gang, gang_ask.needed, members, allowances, taken, named
+        *(gang_ask.ask, gang_ask.gang, gang_ask.needed, members, allowances, taken, named),
+        levels=gang_ask.levels,
+        domain=domain,
     )
 
 
@@ -105,6 +114,9 @@ def _decide_places(state: PreemptionState, gang_ask: GangAsk) -> Iterator[GangDe
     """Yield the nomination of all needed places, another round, or the end."""
     groups = _groups_in_need(state, gang_ask)
     chosen = _cheapest(gang_ask, state.budgets, [len(ids) for _sig, ids in groups])
+    if len(chosen) < gang_ask.needed <= _members(groups) and len(gang_ask.domains) > 1:
+        yield _dry_run(state, gang_ask, groups, gang_ask.domains[1])
+        return
     if len(chosen) < gang_ask.needed:
         yield GangPreemptionClosed(gang_ask.ask, gang_ask.gang, message(gang_ask))
         return
@@ -195,7 +207,9 @@ def _on_gang_preempt_asked(state: PreemptionState, event: GangPreemptAsked) -> N
     state.last_ask += 1
     ask = AskId(state.last_ask)
     groups = [(part.sig, unpack(part.ids).tolist()) for part in event.members]
-    state.gang_asks[ask] = GangAsk(ask, event.gang, event.needed, groups)
+    gang_ask = GangAsk(ask, event.gang, event.needed, groups)
+    gang_ask.levels, gang_ask.domains = event.levels, list(event.domains)
+    state.gang_asks[ask] = gang_ask
 
 
 def _finish(state: PreemptionState, gang_ask: GangAsk, why: str) -> None:
@@ -260,6 +274,9 @@ def on_gang_decision(state: PreemptionState, event: GangDecision) -> None:
     match event:
         case GangDryRunAsked():
             gang_ask.follow("gang_dry_run_asked")
+            if gang_ask.domains and gang_ask.domains[0] != event.domain:
+                del gang_ask.domains[0]
+                gang_ask.rounds = 0
             gang_ask.rounds += 1
             gang_ask.found = {}
             gang_ask.groups = [(part.sig, unpack(part.ids).tolist()) for part in event.members]

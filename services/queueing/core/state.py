@@ -41,7 +41,7 @@ from shared.model.ids import (
     Position,
     SignatureId,
 )
-from shared.model.topology import Topology
+from shared.model.topology import Path, Topology
 
 RESERVED = int(Pod.RESERVED)
 NOT_ASKED, ASK_WANTED, ASK_OPEN = range(3)  # a gang's state with preemption
@@ -198,7 +198,8 @@ class Gang:
     `preempting` is one of the three constants above; it asks again from `ask_ms` on. `asks`: failed
     asks in a row, the last one until `ask_closed_ms`. `note`: preemption's last text. `has_room`:
     room was made and the gang not tried since. `shortage`: what the last try was short of. `shown`:
-    what its PodGroup's condition says; empty: scheduled.
+    what its PodGroup's condition says; empty: scheduled. `domains`: of its topology, where
+    preemption may make room.
     """
 
     gang: GangId
@@ -233,6 +234,7 @@ class Gang:
     shown: str | None = None
     topology: Topology | None = None
     started: bool = False
+    domains: list[Path] = field(default_factory=list)
 
     members: Derived[Ids] = field(default_factory=_no_ids)
     members_max: Derived[int] = MEMBERS_KEPT_MIN

@@ -13,7 +13,7 @@ from services.placement.core.books.charges import compiled
 from services.placement.core.books.identity import expanded
 from services.placement.core.books.ledger import IS_CHARGED
 from services.placement.core.extenders import questions
-from services.placement.core.gangs import member_volumes
+from services.placement.core.gangs import member_volumes, places
 from services.placement.core.gangs.member_picks import Reasons, pick_members, reasons
 from services.placement.core.gangs.nominated_places import GangPlaces
 from services.placement.core.placing.unsupported import unsupported_reason
@@ -40,13 +40,21 @@ def decide_offer(state: PlacementState, event: OfferAsked, topology: Topology) -
     path, counts = _most_room(topology, offers, homes, sizes)
     is_short = any(count < needed for count, needed in zip(counts, sizes, strict=True))
     why = _reasons(state, event, found, path) if is_short else ()
+    # Other shards may have none of the room that a domain has here.
+    may_be_short = event.preempts and (is_short or state.shards > 1)
+    helps = may_be_short and any(_may_help(state, one.sig) for one in event.members)
     nodes = len(state.nodes)
     return GangOffered(
         *(state.shard, event.gang, event.attempt, counts, why, nodes),
+        preemptible=helps,
         domains=offers,
         homes=homes,
         scoring=Scoring(weights, requests),
     )
+
+
+def _may_help(state: PlacementState, sig: SignatureId) -> bool:
+    return places.may_help(state, state.table, sig)
 
 
 def _scored(state: PlacementState, sig: SignatureId) -> list[Part]:

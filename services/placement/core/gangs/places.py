@@ -39,6 +39,7 @@ from shared.model.ids import NO_POD, NodeId, PodId, SignatureId
 from shared.model.victims import Nominee
 from shared.scheduling.cycle.inter_pod_rules import fits, rules_of
 from shared.scheduling.cycle.score_classes import static_of
+from shared.scheduling.table.layout import Mask
 from shared.scheduling.table.table import NodeTable
 
 Reasons = tuple[tuple[str, int], ...]
@@ -95,7 +96,7 @@ def _seats(
     count: int,
     before: Sequence[Seat],
 ) -> tuple[list[Seat], Reasons]:
-    found = _free(state, sig, count, before)
+    found = _free(state, event, sig, count, before)
     if len(found) == count:
         return found, ()
     run = _Members(state, event, sig, [*before, *found])
@@ -103,14 +104,25 @@ def _seats(
     return found, tuple(sorted(run.reasons.items()))
 
 
+def _within(state: PlacementState, event: GangDryRunAsked) -> Mask | None:
+    """Return the nodes of the gang's topology domain; None for all nodes."""
+    return state.table.domains(event.levels).within(event.domain) if event.levels else None
+
+
 def _free(
-    state: PlacementState, sig: SignatureId, count: int, before: Sequence[Seat]
+    state: PlacementState,
+    event: GangDryRunAsked,
+    sig: SignatureId,
+    count: int,
+    before: Sequence[Seat],
 ) -> list[Seat]:
     """Return nodes on which members fit without victims."""
     nominated_pods = nominations.nominated_pods_for(state, state.specs[sig].priority)
     for seat in before:
         nominated_pods.setdefault(seat.candidate.node, []).append((seat.wanted, seat.mask))
-    picks = place(state, state.table.trial(), sig, count, nominated_pods)
+    trial = state.table.trial()
+    trial.within = _within(state, event)
+    picks = place(state, trial, sig, count, nominated_pods)
     nodes = state.table.ids[picks.rows].tolist()
     wanted = compiled(state, sig)
     return [
@@ -139,6 +151,9 @@ class _Members(DryRun):
         # Nodes whose pods leave for the gang: the next member may fit there without more victims.
         self.shared = {one.candidate.node for one in before if one.candidate.victims}
         self.fresh: set[int] = set()  # rows searched with the present budgets
+        within = _within(state, event)
+        if within is not None:
+            self.rows = self.rows[within[self.rows]]
         rows = state.table.rows_of(sorted(self.shared))
         known_rows = self.rows[np.isin(self.rows, rows)]
         self.rows = self.rows[~np.isin(self.rows, rows)]

@@ -183,7 +183,7 @@ def decide_gang_dispatch(state: QueueingState, gang: Gang) -> GangDispatched:
         members,
         gang.timeout_ms,
         lane=state.lane.gang == gang.gang,
-        preempts=gang.topology is None and preemption.may_preempt(state, members),
+        preempts=preemption.may_preempt(state, members),
         topology=gang.topology,
         placed=placed_members(state, gang) if gang.topology is not None else b"",
     )

@@ -22,6 +22,7 @@ from shared.events.queueing import GangPreemptAsked, GangPreemptRecalled, Member
 
 def note_no_room(state: QueueingState, gang: Gang, event: GangReleased) -> None:
     """Note a try without room. A gang whose ask failed asks again after a while."""
+    gang.domains = list(event.domains)
     if not event.preemptible:
         gang.note = _never(state, gang)
     elif gang.preempting == NOT_ASKED and gang.ask_ms <= state.now_ms:
@@ -125,4 +126,6 @@ def decide_gang_ask(state: QueueingState) -> GangPreemptAsked | None:
     if not wanting:
         return None
     gang = min(wanting, key=lambda gang: (-gang.priority, gang.seq))
-    return GangPreemptAsked(gang.gang, needed(gang), pending_groups(state, gang))
+    levels = gang.topology.levels if gang.topology is not None and gang.domains else ()
+    members = pending_groups(state, gang)
+    return GangPreemptAsked(gang.gang, needed(gang), members, levels, tuple(gang.domains))
