@@ -306,7 +306,8 @@ def _check_gang(
     final: Final, gang: Gang, members: list[Waiting], verdict: Verdict, proven: set[int]
 ) -> None:
     needed = gang.min_count - final.running[gang.key]
-    if len(members) < needed:
+    # Whether the members of each part would fit is not tried.
+    if len(members) < needed or gang.minimums:
         return
     nodes = sorted(final.nodes, key=lambda node: node.name)
     by_load = sorted(nodes, key=lambda node: (final.load(node).used(CPU), node.name))

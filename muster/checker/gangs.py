@@ -106,12 +106,24 @@ def _commit(books: Gangs, event: GangCommitted, step: Step) -> None:
         books.blame(
             "gang-whole", step.position, f"gang {event.gang} committed with {len(distinct)} pods"
         )
+    if wanted is not None:
+        _check_parts(books, wanted, distinct, step)
     for pod, node in columns:
         if held.get(pod) != node:
             books.blame("gang-held", step.position, f"gang {event.gang}: pod {pod} is not held")
         if pod in books.gone:
             books.blame("gang-whole", step.position, f"gang {event.gang}: pod {pod} was gone")
     books.committed.setdefault(event.gang, {}).update(columns)
+
+
+def _check_parts(books: Gangs, wanted: GangDispatched, pods: set[int], step: Step) -> None:
+    """Add a violation for each part of the gang of which too few members start."""
+    for one in wanted.minimums:
+        parts = [unpack(part.ids).tolist() for part in wanted.members if part.sig in one.sigs]
+        count = sum(pod in pods for ids in parts for pod in ids)
+        if count < one.least:
+            text = f"gang {wanted.gang} committed with {count} of {one.least} members of a part"
+            books.blame("gang-parts", step.position, text)
 
 
 def at_rest(books: Gangs) -> None:

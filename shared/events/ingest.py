@@ -5,7 +5,7 @@ them.
 from shared.events.base import Event
 from shared.model.cluster_objects import ClusterObject, Pairs, StorageObject
 from shared.model.ids import NO_GANG, EffectId, GangId, SignatureId, placement
-from shared.model.objects import Node, PodSpec
+from shared.model.objects import Node, PartMinimum, PodSpec
 from shared.model.topology import Topology
 
 
@@ -198,7 +198,9 @@ class BudgetCovers(Event, frozen=True, gc=False):
 
 
 class GangSet(Event, frozen=True, gc=False):
-    """A pod group exists; `version` rises with each change of it."""
+    """A pod group exists; `version` rises with each change of it. `minimums` are those of parts of
+    it.
+    """
 
     gang: GangId
     key: str
@@ -206,6 +208,7 @@ class GangSet(Event, frozen=True, gc=False):
     timeout_ms: int
     version: int
     topology: Topology | None = None
+    minimums: tuple[PartMinimum, ...] = ()
 
     def to(self) -> tuple[str, ...]:
         return ("queueing", "permit")

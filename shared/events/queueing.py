@@ -14,6 +14,13 @@ class Members(Struct, frozen=True, gc=False, array_like=True):
     ids: bytes
 
 
+class Minimum(Struct, frozen=True, gc=False, array_like=True):
+    """At least `least` of the members of these signatures."""
+
+    least: int
+    sigs: tuple[SignatureId, ...]
+
+
 class Dispatched(Event, frozen=True, gc=False):
     """One attempt of pods of one signature at one shard. `attempt` is unique in the epoch.
 
@@ -33,6 +40,7 @@ class Dispatched(Event, frozen=True, gc=False):
 class GangDispatched(Event, frozen=True, gc=False):
     """A complete gang is sent to permit. `lane`: it has the lane to itself. `preempts`: pods of
     lower priority may be evicted for it. `placed`: with a topology, the members that have a node.
+    `minimums`: of parts of the gang, whose first members come first.
     """
 
     attempt: AttemptId
@@ -45,6 +53,7 @@ class GangDispatched(Event, frozen=True, gc=False):
     preempts: bool = False
     topology: Topology | None = None
     placed: bytes = b""
+    minimums: tuple[Minimum, ...] = ()
 
     def to(self) -> tuple[str, ...]:
         return ("permit",)

@@ -143,6 +143,7 @@ class PodSpec(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     plugins read ("labels.KEY", ...), sorted. `volumes` are those that restrict where it may run, in
     the pod's order. `node_name` is the spec.nodeName of a pod that has no node: only cases of
     `muster score` have such pods. `features` are those of a kubelet that the pod needs, sorted.
+    `part` is the pod's part of its gang.
     """
 
     priority: int = 0
@@ -173,6 +174,7 @@ class PodSpec(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     volumes: tuple[PodVolume, ...] = ()
     node_name: str = ""
     features: tuple[str, ...] = ()
+    part: str = ""
 
     @property
     def has_rules(self) -> bool:
@@ -225,9 +227,20 @@ class Budget(Struct, frozen=True, kw_only=True, omit_defaults=True):
     disrupted: tuple[str, ...] = ()
 
 
+class PartMinimum(Struct, frozen=True, omit_defaults=True, gc=False):
+    """At least `members` of the part `name` of a gang and of the parts below it (`name/...`), or,
+    with `parts`, of each of so many parts below it.
+    """
+
+    name: str
+    members: int
+    parts: int = 0
+
+
 class Gang(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A pod group that starts with at least `min_count` members or not at all. `topology`: where
-    they must run together. `of_pods`: it has no object and exists while pods name it.
+    they must run together. `of_pods`: it has no object and exists while pods name it. `minimums`
+    are those of its parts.
     """
 
     key: str
@@ -236,3 +249,4 @@ class Gang(Struct, frozen=True, kw_only=True, omit_defaults=True):
     version: int = 1
     topology: Topology | None = None
     of_pods: bool = False
+    minimums: tuple[PartMinimum, ...] = ()

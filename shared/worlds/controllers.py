@@ -130,7 +130,11 @@ class Expansion:
         given = self._classes, self._default, seen, status, self._release
         template = template_of(metadata, spec, *given)
         other = next(groups_named(labels, annotations), None)
-        return structs.replace(template, ref=other) if other and not template.ref else template
+        if other is None or template.ref is not None:
+            return template
+        return structs.replace(
+            template, ref=other, spec=structs.replace(template.spec, part=other.part)
+        )
 
 
 def _owner(kind: str, name: str) -> str:

@@ -202,3 +202,17 @@ def test_a_group_of_kueue_comes_whole_once_all_of_it_is_admitted(
 
 def test_of_two_groups_of_kueue_one_comes_whole(servers: KubeServers, muster: Running):
     check_one_of_two_comes_whole(servers.api, ["one", "two"], kueue)
+
+
+def test_a_group_of_volcano_waits_for_each_of_its_tasks(servers: KubeServers, muster: Running):
+    def task(name: str) -> Names:
+        return lambda group: {**volcano(group), "labels": {"volcano.sh/task-spec": name}}
+
+    api, tasks = servers.api, {"master": 1, "worker": 1}
+    create_group(api, VOLCANO, "parts", minMember=2, minTaskMember=tasks)
+    create_members(api, "parts", task("worker"), 0, 1)
+    api.create(PODS, pod("single", cpu="1")).ok()
+    until("the single pod is bound", lambda: bool(nodes_of(api)["single"]))
+    assert bound(api, "parts") == 0
+    create_members(api, "parts", task("master"), 2)
+    until("all are bound", lambda: bound(api, "parts") == 3)

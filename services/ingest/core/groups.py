@@ -86,6 +86,7 @@ def update_gangs(state: IngestState, gangs: tuple[Gang, ...]) -> None:
             GangSet(
                 *(record.id, gang.key, gang.min_count, gang.timeout_ms, record.version),
                 topology=gang.topology,
+                minimums=gang.minimums,
             )
         )
 

@@ -9,7 +9,7 @@ the first ones. If that is too little, a shard is asked for other members in pla
 elsewhere, as many as it offered: it holds all of them or none.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from shared.events.queueing import Members
 from shared.model.columns import pack
@@ -24,11 +24,19 @@ def as_members(groups: Sequence[Group]) -> tuple[Members, ...]:
     return tuple(Members(sig, pack(ids)) for sig, ids in groups if ids)
 
 
+Plan = dict[int, list[Group]]
+"""shard -> members to hold there"""
+
+
 def make_plan(
-    first: int, needed: int, groups: Sequence[Group], offers: Mapping[int, Sequence[int]]
-) -> dict[int, list[Group]]:
-    """Return shard -> members to hold there, at least `needed` together; empty if that is
-    impossible.
+    first: int,
+    needed: int,
+    groups: Sequence[Group],
+    offers: Mapping[int, Sequence[int]],
+    is_enough: Callable[[Plan], bool] | None = None,
+) -> Plan:
+    """Return a plan for at least `needed` members together, for which `is_enough` holds; empty if
+    that is impossible.
 
     `groups` are members without a hold; `offers` has counts parallel to them, by shard. Of equal
     shards the one at or next after `first` wins.
@@ -37,12 +45,15 @@ def make_plan(
     order = sorted(totals, key=lambda shard: (-totals[shard], shard < first, shard))
     if not order:
         return {}
-    if totals[order[0]] >= needed:
-        order = order[:1]
-    plan = _cut(order, groups, offers, {})
-    if _planned(plan) < needed:
-        plan = _cut(order, groups, offers, {shard: sum(offers[shard]) for shard in order})
-    return plan if _planned(plan) >= needed else {}
+    tries = [order[:1]] if totals[order[0]] >= needed else []
+    if not tries or is_enough is not None:
+        tries.append(order)
+    for shards in tries:
+        for room in ({}, {shard: sum(offers[shard]) for shard in shards}):
+            plan = _cut(shards, groups, offers, room)
+            if _planned(plan) >= needed and (is_enough is None or is_enough(plan)):
+                return plan
+    return {}
 
 
 def _cut(
@@ -50,11 +61,11 @@ def _cut(
     groups: Sequence[Group],
     offers: Mapping[int, Sequence[int]],
     room: Mapping[int, int],
-) -> dict[int, list[Group]]:
+) -> Plan:
     """Return what each shard offers of the members left by the shards before it; `room`: it may
     hold other members instead.
     """
-    plan: dict[int, list[Group]] = {}
+    plan: Plan = {}
     left = [(sig, list(ids)) for sig, ids in groups]
     for shard in order:
         counts = [min(len(ids), at) for (_sig, ids), at in zip(left, offers[shard], strict=False)]

@@ -6,7 +6,7 @@ decide, and the timeouts in order of time.
 """
 
 from bisect import insort
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from dataclasses import InitVar, dataclass, field
 
 from msgspec import Struct
@@ -14,6 +14,7 @@ from msgspec import Struct
 from services.permit.core.config import Config
 from services.permit.core.plan import Group
 from services.permit.core.transitions import Phase, following
+from shared.events.queueing import Minimum
 from shared.machine.core import MachineState
 from shared.machine.saved import Derived
 from shared.model.ids import (
@@ -83,7 +84,7 @@ class Attempt(Struct):
     chosen volumes. `preempts`: as dispatched; `preemptible`: a shard says that preemption may help.
     `wide`: signatures that need a turn, ascending; in turns, `refusals` is how many shards have
     refused since the last hold. With a `topology`, members are held in one `domain`, and `placed`
-    are the gang's members that have a node.
+    are the gang's members that have a node. `minimums`: of members of some signatures.
     """
 
     gang: GangId
@@ -107,6 +108,7 @@ class Attempt(Struct):
     topology: Topology | None = None
     placed: list[PodId] = []
     domain: Path | None = None
+    minimums: tuple[Minimum, ...] = ()
 
     @property
     def key(self) -> Key:
@@ -121,12 +123,13 @@ class Attempt(Struct):
     @property
     def cannot_commit(self) -> bool:
         """Return whether the attempt cannot commit any more, whatever the shards answer."""
-        return self.stale or self.live < self.min_count
+        return self.stale or self.live < self.min_count or not self.meets_minimums()
 
     @property
     def can_commit(self) -> bool:
         """Return whether all shards have answered and enough members are held."""
-        return self.phase is Phase.ANSWERED and len(self.held) >= self.min_count
+        is_answered = self.phase is Phase.ANSWERED
+        return is_answered and len(self.held) >= self.min_count and self.meets_minimums(self.held)
 
     @property
     def levels(self) -> tuple[str, ...]:
@@ -145,6 +148,19 @@ class Attempt(Struct):
             return False
         is_answered = self.phase is Phase.ANSWERED and self.refusals < len(self.offers)
         return is_answered or self.phase is Phase.WAITING
+
+    def meets_minimums(self, pods: Container[PodId] | None = None) -> bool:
+        """Return whether these members, or all remaining ones, meet the minimums."""
+        return all(
+            one.least
+            <= sum(
+                pods is None or pod in pods
+                for sig, ids in self.groups
+                if sig in one.sigs
+                for pod in ids
+            )
+            for one in self.minimums
+        )
 
     def without_hold(self) -> list[Group]:
         """Return the members without a hold."""

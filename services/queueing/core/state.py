@@ -41,6 +41,7 @@ from shared.model.ids import (
     Position,
     SignatureId,
 )
+from shared.model.objects import PartMinimum
 from shared.model.topology import Path, Topology
 
 RESERVED = int(Pod.RESERVED)
@@ -123,6 +124,7 @@ class Sig:
     cpu_milli: int = 0
     memory_bytes: int = 0
     gpu_milli: int = 0
+    part: str = ""
     mask: int = 0
     retry_mask: int = 0
     sent: int = 0
@@ -199,7 +201,7 @@ class Gang:
     asks in a row, the last one until `ask_closed_ms`. `note`: preemption's last text. `has_room`:
     room was made and the gang not tried since. `shortage`: what the last try was short of. `shown`:
     what its PodGroup's condition says; empty: scheduled. `domains`: of its topology, where
-    preemption may make room.
+    preemption may make room. `lacking`: why a part of it has too few members for its minimum.
     """
 
     gang: GangId
@@ -235,6 +237,8 @@ class Gang:
     topology: Topology | None = None
     started: bool = False
     domains: list[Path] = field(default_factory=list)
+    minimums: tuple[PartMinimum, ...] = ()
+    lacking: str = ""
 
     members: Derived[Ids] = field(default_factory=_no_ids)
     members_max: Derived[int] = MEMBERS_KEPT_MIN

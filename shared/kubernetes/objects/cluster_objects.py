@@ -17,7 +17,7 @@ from shared.kubernetes.objects.pod_templates import (
 )
 from shared.kubernetes.objects.requests import GPU_MILLI
 from shared.model.images import packed
-from shared.model.objects import GPU, PODS, Budget, Gang, Node, Requirement
+from shared.model.objects import GPU, PODS, Budget, Gang, Node, PartMinimum, Requirement
 from shared.model.topology import Topology
 
 GPU_MODEL_LABEL = "nvidia.com/gpu.product"
@@ -190,6 +190,7 @@ class Group(Struct, frozen=True):
     min_count: int
     timeout_ms: int
     topology: Topology | None = None
+    minimums: tuple[PartMinimum, ...] = ()
 
     def gang(self, key: str) -> Gang:
         """Return the gang of the pods that name `key`; that of a basic group starts with its first
@@ -200,6 +201,7 @@ class Group(Struct, frozen=True):
             min_count=max(1, self.min_count),
             timeout_ms=self.timeout_ms,
             topology=self.topology,
+            minimums=self.minimums,
         )
 
 

@@ -15,6 +15,7 @@ from shared.kubernetes.objects.cluster_objects import (
 )
 from shared.kubernetes.objects.fields import Fields
 from shared.kubernetes.objects.pod_templates import SECONDS_MAX, WorkloadRef, duration_ms
+from shared.model.objects import PartMinimum
 
 COSCHEDULING, VOLCANO, KUEUE = "coscheduling", "volcano", "kueue"
 COSCHEDULING_LABELS = ("scheduling.x-k8s.io/pod-group", "pod-group.scheduling.sigs.k8s.io")
@@ -31,9 +32,10 @@ pod when the one before is ready.
 LABELS = (*COSCHEDULING_LABELS, KUEUE_NAME)
 IN_ANNOTATIONS = b"group-name"
 """Is part of each annotation that names a group."""
-VOLCANO_READ = ("minMember",)
+VOLCANO_TASK = "volcano.sh/task-spec"
+VOLCANO_READ = ("minMember", "minTaskMember")
 VOLCANO_PASSED_OVER = (
-    *("minTaskMember", "subGroupPolicy", "networkTopology"),
+    *("subGroupPolicy", "networkTopology"),
     *("queue", "priorityClassName", "minResources"),
 )
 
@@ -67,7 +69,13 @@ def _coscheduling_group(metadata: Fields, spec: Fields) -> Group:
 def _volcano_group(metadata: Fields, spec: Fields) -> Group:
     spec.only((*VOLCANO_READ, *VOLCANO_PASSED_OVER))
     timeout_ms = duration_ms(metadata.child("annotations"), GANG_TIMEOUT, GANG_TIMEOUT_MS)
-    return Group(spec.integer("minMember", 0, 0, COUNT_MAX), timeout_ms)
+    min_count = spec.integer("minMember", 0, 0, COUNT_MAX)
+    tasks = spec.child("minTaskMember")
+    counts = {task: tasks.integer(task, 0, 0, COUNT_MAX) for task in sorted(tasks.values)}
+    minimums = tuple(PartMinimum(task, count) for task, count in counts.items() if count)
+    # Volcano checks them only where minMember is not less than their sum.
+    is_checked = min_count >= sum(counts.values())
+    return Group(min_count, timeout_ms, minimums=minimums if is_checked else ())
 
 
 OTHER_KINDS = (
@@ -87,13 +95,11 @@ def groups_named(
     labels: Mapping[str, str], annotations: Mapping[str, str]
 ) -> Iterator[WorkloadRef]:
     """Yield the groups of other kinds that a pod names, in the order in which they count."""
-    for found, names, kind in (
-        (labels, COSCHEDULING_LABELS, COSCHEDULING),
-        (annotations, VOLCANO_ANNOTATIONS, VOLCANO),
-    ):
-        for name in names:
-            if found.get(name):
-                yield WorkloadRef("", name_with_kind(found[name], kind))
+    for name in filter(None, map(labels.get, COSCHEDULING_LABELS)):
+        yield WorkloadRef("", name_with_kind(name, COSCHEDULING))
+    task = annotations.get(VOLCANO_TASK) or labels.get(VOLCANO_TASK, "")
+    for name in filter(None, map(annotations.get, VOLCANO_ANNOTATIONS)):
+        yield WorkloadRef("", name_with_kind(name, VOLCANO), part=task)
     yield from _of_kueue(labels, annotations)
 
 

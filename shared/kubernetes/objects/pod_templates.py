@@ -63,13 +63,14 @@ class PriorityClass(Struct, frozen=True):
 
 class WorkloadRef(Struct, frozen=True):
     """The pod group that a pod names; from 1.36 on without a workload. `min_count` is that of a
-    group without an object.
+    group without an object, `part` the pod's part of the group.
     """
 
     workload: str
     group: str
     replica: str = ""
     min_count: int = 0
+    part: str = ""
 
     def key(self, namespace: str) -> str:
         """Return `namespace/workload/group`, or `namespace/group`, followed by the replica key if

@@ -28,6 +28,7 @@ from shared.ports.cluster import PodRef
 
 FINISHED = ("Succeeded", "Failed")
 _Reported = tuple[Template, Labels, str, int]
+NO_GANG = ("", 0, "")
 LEAVES, STARTED = 1, 2
 """Bits for what else was reported of a pod with a node."""
 
@@ -133,7 +134,7 @@ class Pods:
         revision = int(meta.resourceVersion)
         if meta.uid in self._inside:
             self._flush()
-        gang, gang_count = self._gang_of(meta, known, labels)
+        gang, gang_count, part = self._gang_of(meta, known, labels)
         terminating = bool(meta.deletionTimestamp)
         owner = self._templates.owner(meta.ownerReferences)
         spec, gang_key = known.template.spec, ""
@@ -146,9 +147,10 @@ class Pods:
             named_spec = named(spec, meta.namespace, meta.name)
             spec, gang_key = named_spec, gang_key if named_spec is spec else meta.uid
         like = (known.number, labels.number, meta.namespace, gang, gang_count, terminating, owner)
-        key = (*like, bool(node), gang_key)
+        key = (*like, bool(node), gang_key, part)
         column = self._columns.get(key)
         if column is None:
+            spec = msgspec.structs.replace(spec, part=part) if part else spec
             identity = (known, spec, meta.namespace, labels, gang, gang_count, terminating, owner)
             column = _Column(*identity, [], [], [], [])
             self._columns[key] = column
@@ -159,18 +161,17 @@ class Pods:
         if node:
             column.nodes.append(node)
 
-    def _gang_of(self, meta: PodMeta, known: Known, labels: KnownLabels) -> tuple[str, int]:
-        """Return the key of the pod's gang, and minCount if that has no object. A group of
-        scheduling.k8s.io counts before others.
+    def _gang_of(self, meta: PodMeta, known: Known, labels: KnownLabels) -> tuple[str, int, str]:
+        """Return the key of the pod's gang, minCount if that has no object, and the pod's part of
+        it. A group of scheduling.k8s.io counts before others.
         """
         ref = known.template.ref
         if ref is None and (labels.names_group or IN_ANNOTATIONS in bytes(meta.annotations)):
             annotations = self._templates.labels(meta.annotations)
             named_groups = groups_named(dict(labels.labels), dict(annotations.labels))
             ref = next(filter(self._groups.is_read, named_groups), None)
-        if ref is None:
-            return "", 0
-        return self._groups.gang_of(meta.namespace, ref), ref.min_count
+        key = self._groups.gang_of(meta.namespace, ref) if ref is not None else ""
+        return (key, ref.min_count, ref.part) if key and ref is not None else NO_GANG
 
     def gone(self, pod: RawPod) -> None:
         """Read a pod that was deleted, or that finished and holds nothing."""

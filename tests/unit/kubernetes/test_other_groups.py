@@ -3,9 +3,11 @@
 from collections.abc import Callable
 from typing import Any
 
+import pytest
+
 from shared.events.observed import GangsDeletedSeen, GangsSeen, PodsSeen
 from shared.kubernetes.cluster import KubeCluster
-from shared.model.objects import Gang
+from shared.model.objects import Gang, PartMinimum
 from shared.ports.cluster import Watched
 from tests.unit.kubernetes.fake_api import FakeApi
 from tests.unit.kubernetes.watch import Watch
@@ -148,3 +150,28 @@ async def test_groups_that_kueue_admits_before_all_pods_exist_gate_nothing(
     for number, count in enumerate(("", "0", "-1", "x", "9" * 20)):
         member(api, f"c{number}", **of_kueue(count))
     assert set((await counts_of_pods(cluster)).values()) == {("", 0)}
+
+
+@pytest.mark.parametrize("min_member", [3, 2])
+async def test_tasks_of_volcano_have_minimums_if_min_member_is_not_less_than_their_sum(
+    cluster: KubeCluster, api: FakeApi, min_member: int
+):
+    api.install(*VOLCANO)
+    tasks = {"worker": 2, "master": 1, "other": 0}
+    api.put("volcano", "g", spec={"minMember": min_member, "minTaskMember": tasks})
+    (gang,) = gangs_in(await cluster.list_all("gangs"))
+    wanted = (PartMinimum("master", 1), PartMinimum("worker", 2))
+    assert gang.minimums == (wanted if min_member == 3 else ())
+
+
+async def test_pods_of_volcano_have_their_task(cluster: KubeCluster, api: FakeApi):
+    api.install(*VOLCANO)
+    await cluster.list_all("gangs")
+    group, task = {"scheduling.k8s.io/group-name": "g"}, "volcano.sh/task-spec"
+    member(api, "a", annotations={**group, task: "worker"}, labels={task: "other"})
+    member(api, "b", annotations=group, labels={task: "master"})
+    member(api, "c", annotations=group)
+    member(api, "d", labels={task: "master"})
+    events = (await cluster.list_all("pods")).events
+    parts = {one.names: one.spec.part for one in events if isinstance(one, PodsSeen)}
+    assert parts == {"a": "worker", "b": "master", "c": "", "d": ""}

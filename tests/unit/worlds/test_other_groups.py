@@ -8,6 +8,7 @@ import pytest
 import yaml
 
 from shared.kubernetes.objects.errors import WorldError
+from shared.model.objects import PartMinimum
 from shared.model.world import World
 from shared.worlds.manifests import manifests_world
 from tests.unit.worlds.manifests import NODE, pod
@@ -76,14 +77,17 @@ def test_an_unknown_field_of_a_group_is_named(read):
 
 
 def test_a_gang_comes_from_a_group_of_volcano(read):
-    made = group(minMember=2, queue="q", networkTopology={"mode": "soft"})
+    made = group(minMember=2, queue="q", networkTopology={"mode": "soft"}, minTaskMember={"w": 1})
     made["apiVersion"] = "scheduling.volcano.sh/v1beta1"
     pods = [pod(name) for name in "ab"]
     for one in pods:
         one["metadata"]["annotations"] = {"scheduling.k8s.io/group-name": "g"}
+        one["metadata"]["labels"] = {"volcano.sh/task-spec": "w"}
     world = read(made, NODE, *pods)
     assert [(gang.key, gang.min_count) for gang in world.gangs] == [("default/g@volcano", 2)]
-    assert {arrival.pods.gang for arrival in world.arrivals} == {"default/g@volcano"}
+    assert world.gangs[0].minimums == (PartMinimum("w", 1),)
+    found = {(arrival.pods.gang, arrival.pods.spec.part) for arrival in world.arrivals}
+    assert found == {("default/g@volcano", "w")}
 
 
 def test_pods_of_a_group_of_kueue_say_how_many_they_are(read):

@@ -4,7 +4,7 @@ A gang is one entry in the order of priority and age. Its members are single pod
 committed. Queueing does not know their nodes.
 """
 
-from services.queueing.core.gangs import preemption
+from services.queueing.core.gangs import minimums, preemption
 from services.queueing.core.gangs.members import (
     drop,
     end_index,
@@ -41,7 +41,7 @@ def on_gang_set(state: QueueingState, event: GangSet) -> None:
         preemption.recall(state, gang)
     gang.exists, gang.version = True, event.version
     gang.min_count, gang.timeout_ms = event.min_count, event.timeout_ms
-    gang.topology = event.topology
+    gang.topology, gang.minimums, gang.lacking = event.topology, event.minimums, ""
     update_workload(state, gang)
     touch(state, gang)
 
@@ -183,7 +183,8 @@ def decide_gang_dispatch(state: QueueingState, gang: Gang) -> GangDispatched:
         members,
         gang.timeout_ms,
         lane=state.lane.gang == gang.gang,
-        preempts=preemption.may_preempt(state, members),
+        preempts=not gang.minimums and preemption.may_preempt(state, members),
         topology=gang.topology,
         placed=placed_members(state, gang) if gang.topology is not None else b"",
+        minimums=minimums.of_attempt(state, gang),
     )

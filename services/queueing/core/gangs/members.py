@@ -17,6 +17,7 @@ from services.queueing.core.config import (
     MEMBERS_KEPT_MIN,
     backoff_ms,
 )
+from services.queueing.core.gangs import minimums
 from services.queueing.core.pods.table import Rows
 from services.queueing.core.state import Gang, QueueingState, by_number
 from services.queueing.core.transitions import Pod
@@ -69,7 +70,7 @@ def complete(gang: Gang) -> bool:
     """Return whether enough ungated members are known for a try."""
     if not gang.exists or gang.committed or not gang.waiting:
         return False
-    return gang.waiting + gang.running >= gang.min_count
+    return gang.waiting + gang.running >= gang.min_count and not gang.lacking
 
 
 def retry_ms(state: QueueingState, gang: Gang) -> int:
@@ -90,6 +91,8 @@ def ready(state: QueueingState, gang: Gang) -> bool:
 
 def touch(state: QueueingState, gang: Gang) -> None:
     """Update the indexes after any change of the gang."""
+    if gang.minimums:
+        gang.lacking = minimums.lacking(state, gang)
     if gang_message(gang) != gang.message:
         state.messages_due[gang.gang] = None
     else:
@@ -296,13 +299,18 @@ def note_failure(state: QueueingState, gang: Gang) -> None:
 
 
 def pending_groups(state: QueueingState, gang: Gang) -> tuple[Members, ...]:
-    """Return all pending members by signature, the highest priority first."""
+    """Return all pending members by signature, the highest priority first; before them those that
+    its parts need.
+    """
     pods = state.pods
     ids = members_in(state, gang, Pod.GANG_PENDING)
     ids = ids[pods.seq[pods.rows(ids)].argsort(kind="stable")]
-    groups = by_number(pods.sig[pods.rows(ids)].astype(np.int64))
-    groups.sort(key=lambda group: (-state.sigs[group[0]].priority, group[0]))
-    return tuple(Members(sig, pack(ids[part])) for sig, part in groups)
+    found: list[Members] = []
+    for column in minimums.first_and_rest(state, gang, ids) if gang.minimums else (ids,):
+        groups = by_number(pods.sig[pods.rows(column)].astype(np.int64))
+        groups.sort(key=lambda group: (-state.sigs[group[0]].priority, group[0]))
+        found += [Members(sig, pack(column[part])) for sig, part in groups]
+    return tuple(found)
 
 
 def _open(state: QueueingState, gang: Gang) -> I64:

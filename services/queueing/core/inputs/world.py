@@ -31,6 +31,7 @@ def on_signature_defined(state: QueueingState, event: SignatureDefined) -> None:
     sig.cpu_milli, sig.memory_bytes = spec.request(CPU), spec.request(MEMORY)
     if spec.gpu is not None:
         sig.gpu_milli = min(spec.gpu.milli * spec.gpu.count, INT64_MAX)
+    sig.part = spec.part
     state.sigs[event.sig] = sig
 
 

@@ -124,7 +124,7 @@ def gang_message(gang: Gang) -> str:
         return no_group(gang)
     if gang.waiting + gang.running < gang.min_count:
         return TOO_FEW
-    return gang.verdict
+    return gang.lacking or gang.verdict
 
 
 def group_condition(gang: Gang) -> str | None:
