@@ -24,6 +24,7 @@ from muster.flood.workload import (
 from shared.kubernetes.objects.labels import HOSTNAME_LABEL, ZONE_LABEL
 from shared.model.cluster_objects import ClusterObject
 from shared.model.objects import Gang, Node
+from shared.model.topology import Topology
 
 T = TypeVar("T")
 WINDOW_PODS = 1_000
@@ -186,7 +187,12 @@ class _Planning:
             first = numbers.start + place * size
             key = f"{step.namespace}/gang-{first}/pods"
             gangs: tuple[Gang, ...] = (
-                Gang(key=key, min_count=step.min_count, timeout_ms=step.timeout_ms),
+                Gang(
+                    key=key,
+                    min_count=step.min_count,
+                    timeout_ms=step.timeout_ms,
+                    topology=Topology((step.topology_key,)) if step.topology_key else None,
+                ),
             )
             for template, same in _by_template(step, range(first, first + size), chance):
                 self._add(at_ms, AddPods(template, same, step, key, gangs))

@@ -228,6 +228,7 @@ def _create_gangs(step: Fields, templates: Mapping[str, Template]) -> Step:
         gang_size=size,
         min_count=step.integer("minCount", size, 1, size),
         timeout_ms=duration_ms(step, "timeout", 300_000),
+        topology_key=step.text("topologyKey", ""),
     )
 
 
@@ -310,7 +311,10 @@ _READERS: dict[str, tuple[tuple[str, ...], Callable[[Fields, Mapping[str, Templa
         ("count", *_OF_PODS, "namespaces", "distinct", "runsFor", "replace"),
         _create_pods,
     ),
-    "createGangs": (("count", "size", *_OF_PODS, "runsFor", "minCount", "timeout"), _create_gangs),
+    "createGangs": (
+        ("count", "size", *_OF_PODS, "runsFor", "minCount", "timeout", "topologyKey"),
+        _create_gangs,
+    ),
     "deletePods": (("count", "namespace", "arrival"), _delete_pods),
     "createNamespaces": (("count", "prefix", "labels"), _create_namespaces),
     "createAny": (("count", "template"), _create_any),

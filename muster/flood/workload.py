@@ -69,9 +69,10 @@ class DeleteNodes:
 @dataclass(frozen=True)
 class CreatePods:
     """Pods of templates by weight. `gang_size` > 0: `count` is that of gangs, and a gang comes as
-    one. `is_distinct`: each requests another amount of memory. `is_measured`: they are the figures.
-    `stays`: barriers do not wait for them. They are deleted `runs_for_ms` after their bind (0:
-    never). `replaces`: as many of the namespace's older pods are deleted as come.
+    one, on nodes with one value of the label `topology_key`. `is_distinct`: each requests another
+    amount of memory. `is_measured`: they are the figures. `stays`: barriers do not wait for them.
+    They are deleted `runs_for_ms` after their bind (0: never). `replaces`: as many of the
+    namespace's older pods are deleted as come.
     """
 
     count: int
@@ -86,6 +87,7 @@ class CreatePods:
     gang_size: int = 0
     min_count: int = 0
     timeout_ms: int = 0
+    topology_key: str = ""
 
     @property
     def pods(self) -> int:

@@ -48,10 +48,13 @@ class Scoring(Struct, frozen=True, gc=False, array_like=True):
 
 
 class Candidate(Struct, frozen=True, gc=False):
-    """A domain with room for enough members: how many would be placed, and the sums with them."""
+    """A domain with room for `room` pods like the members, of whom `placed` would run there; and
+    the sums with them.
+    """
 
     path: Path
     placed: int
+    room: int
     allocatable: Amounts
     requested: Amounts
 
@@ -87,9 +90,10 @@ def allocated_percent(
     return total // summed if summed else 0
 
 
-def added(parts: Iterable[Sequence[int]]) -> Amounts:
+def added(parts: Iterable[Amounts]) -> Amounts:
     """Return the sums by position."""
-    return tuple(sum(column) for column in zip(*parts, strict=True))
+    columns = list(parts)
+    return columns[0] if len(columns) == 1 else tuple(map(sum, zip(*columns, strict=True)))
 
 
 def name_of(levels: Sequence[str], path: Path) -> str:

@@ -134,6 +134,9 @@ class Bodies:
             }
             if self._groups_at.resource == POD_GROUPS:
                 made |= {"kind": "PodGroup", "spec": {"schedulingPolicy": policy}}
+                if gang.topology is not None:
+                    keys = [{"key": key} for key in gang.topology.levels]
+                    made["spec"]["schedulingConstraints"] = {"topology": keys}
                 if priority := action.template.spec.priority:
                     made["spec"]["priorityClassName"] = _class_name(priority)
             else:

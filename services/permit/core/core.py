@@ -105,6 +105,7 @@ class PermitCore(Core[PermitState]):
             case OfferAsked():
                 attempt = state.attempts[event.gang, event.attempt]
                 attempt.groups = [group for group in attempt.groups if group[1]]
+                attempt.asked_at = state.choices
                 attempt.follow("offer_asked")
                 state.note(attempt)
             case HoldAsked():
@@ -220,7 +221,7 @@ def _decide_in_domain(state: PermitState, attempt: Attempt) -> Iterator[Event]:
         yield HoldAsked(*attempt.key, shard, members, levels=attempt.levels, domains=paths)
     if not plan:
         excluded = state.excluded(attempt)
-        is_next = attempt.domain is not None and domains.choose(attempt, excluded) is not None
+        is_next = attempt.domain is not None and domains.choose(attempt, excluded, {}) is not None
         yield _decide_release(attempt, stale=is_next)
 
 
@@ -406,7 +407,10 @@ def _on_gang_offered(state: PermitState, event: GangOffered, placements: int) ->
         attempt.wide = sorted({*attempt.wide, *map(SignatureId, as_numbers(event.wide))})
     if len(attempt.offers) == placements and attempt.topology is not None:
         timeout = state.timeouts.get(attempt.gang)
-        attempt.domain = domains.choose(attempt, timeout.excluded if timeout is not None else ())
+        excluded = timeout.excluded if timeout is not None else ()
+        attempt.domain = domains.choose(attempt, excluded, state.taken(attempt))
+        state.choices += 1
+        attempt.chosen_at = state.choices
     if len(attempt.offers) < placements:
         attempt.follow("offered")
     elif attempt.wide and not attempt.lacks_domain:

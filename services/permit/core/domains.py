@@ -7,7 +7,7 @@ domains of the next level, those with most room first; the last one is the tight
 for the rest. If members run already, their domain is the only one.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from services.permit.core.plan import Group, as_members, make_plan
 from services.permit.core.state import Attempt
@@ -29,8 +29,10 @@ Parts = dict[int, list[DomainOffer]]
 """shard -> the offers that make up one domain"""
 
 
-def choose(attempt: Attempt, excluded: Sequence[Path]) -> Path | None:
+def choose(attempt: Attempt, excluded: Sequence[Path], taken: Mapping[Path, int]) -> Path | None:
     """Return the domain to hold members in, except the `excluded` ones; None if none has room.
+    `taken`: how many members of other gangs will be held in which domain before these. That is a
+    hint, as they may be larger or smaller.
 
     Members with wide rules are counted by each shard alone, so their counts are guesses: after the
     domains that seem to have room all others are tried.
@@ -38,6 +40,9 @@ def choose(attempt: Attempt, excluded: Sequence[Path]) -> Path | None:
     found = [one for one in _candidates(attempt) if one.path not in excluded]
     needed = attempt.min_count - len(attempt.held)
     enough = [one for one in found if one.placed >= needed]
+    if taken and len(enough) > 1:
+        left = [one for one in enough if one.room - _inside(taken, one.path) >= needed]
+        enough = left or enough
     if not enough and attempt.wide:
         enough = found
     if not enough:
@@ -47,6 +52,11 @@ def choose(attempt: Attempt, excluded: Sequence[Path]) -> Path | None:
     scoring = _scoring(attempt)
     assert scoring is not None, f"{attempt.key}: a domain without scoring"
     return best(level, scoring.weights, len(attempt.placed)).path
+
+
+def _inside(taken: Mapping[Path, int], path: Path) -> int:
+    """Return how many members are taken into a domain or a narrower one inside it."""
+    return sum(count for other, count in taken.items() if other[: len(path)] == path)
 
 
 def most_placed(attempt: Attempt) -> tuple[str, int]:
@@ -190,7 +200,7 @@ def _candidates(attempt: Attempt) -> list[Candidate]:
             )
             requested = added((taken, *(one.requested for one in parts)))
             allocatable = added(one.allocatable for one in parts)
-            found.append(Candidate(path, sum(counts), allocatable, requested))
+            found.append(Candidate(path, sum(counts), sum(room), allocatable, requested))
     return found
 
 

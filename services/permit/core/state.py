@@ -84,7 +84,9 @@ class Attempt(Struct):
     chosen volumes. `preempts`: as dispatched; `preemptible`: a shard says that preemption may help.
     `wide`: signatures that need a turn, ascending; in turns, `refusals` is how many shards have
     refused since the last hold. With a `topology`, members are held in one `domain`, and `placed`
-    are the gang's members that have a node. `minimums`: of members of some signatures.
+    are the gang's members that have a node; `asked_at` and `chosen_at` number the question for
+    offers and the choice of the domain in the order of such events. `minimums`: of members of some
+    signatures.
     """
 
     gang: GangId
@@ -109,6 +111,8 @@ class Attempt(Struct):
     placed: list[PodId] = []
     domain: Path | None = None
     minimums: tuple[Minimum, ...] = ()
+    asked_at: int = 0
+    chosen_at: int = 0
 
     @property
     def key(self) -> Key:
@@ -228,6 +232,7 @@ class PermitState(MachineState):
     # Groups, not pods; attempts for them may be under way.
     deleted: PodSet = field(default_factory=PodSet)
     turns: int = 0  # begun so far
+    choices: int = 0  # of topology domains so far
     turn: Turn | None = None
     asked_turns: list[AskedTurn] = field(default_factory=list)  # in the order of asking
     # Where counts of wide rules have changed and other shards do not know it.
@@ -288,6 +293,16 @@ class PermitState(MachineState):
         if attempt.cannot_commit or not attempt.plans or timeout is None:
             return False
         return timeout.attempt == attempt.attempt and timeout.races < RACES_MAX
+
+    def taken(self, attempt: Attempt) -> dict[Path, int]:
+        """Return how many members of other attempts will be held in which domain after the shards
+        answered this attempt.
+        """
+        found: dict[Path, int] = {}
+        for other in self.attempts.values():
+            if other.domain is not None and other.chosen_at > attempt.asked_at:
+                found[other.domain] = found.get(other.domain, 0) + other.live
+        return found
 
     def excluded(self, attempt: Attempt) -> list[Path]:
         """Return the domains that a gang's next attempt leaves out if this one fails."""

@@ -1,15 +1,18 @@
 """What a flood sends to a live cluster."""
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from muster.flood.plan import AddPods
 from muster.flood.targets.live_bodies import LABEL, Bodies, path_of, paths_of, priority_class
 from muster.flood.workload import Arrivals, CreatePods, Template
 from shared.kubernetes.client.discovery import Collection
 from shared.model.objects import CPU, GPU, MEMORY, Gang, Node, PodSpec, Taint
+from shared.model.topology import Topology
 
 BODIES = Bodies("muster", "f")
 CONTAINER = {"name": "c", "resources": {"requests": {"memory": "1Mi", "cpu": 1}}}
@@ -87,7 +90,11 @@ def test_a_gang_is_what_the_server_has_and_its_pods_name_it():
     made = json.loads(body.content)
     assert (made["apiVersion"], made["kind"]) == ("scheduling.k8s.io/v1beta1", "PodGroup")
     assert (made["metadata"]["name"], made["metadata"]["annotations"]) == ("gang-0", notes)
-    assert made["spec"]["schedulingPolicy"] == policy
+    assert made["spec"] == {"schedulingPolicy": policy}
+    near = replace(one, gangs=(structs.replace(one.gangs[0], topology=Topology(("rack",))),))
+    (body,) = bodies.gangs(near)
+    constraints = json.loads(body.content)["spec"]["schedulingConstraints"]
+    assert constraints == {"topology": [{"key": "rack"}]}
     spec = json.loads(bodies.pod(one, 0).content)["spec"]
     assert spec["schedulingGroup"] == {"podGroupName": "gang-0"}
 
