@@ -233,6 +233,7 @@ class Runner:
                 mask = tally.pods[number].device_mask if number else 0
                 final.loads.setdefault(pod.node, Load()).add(number or -len(numbers), spec, mask)
                 final.running[seen.gang] += 1
+                final.homes.setdefault(seen.gang, set()).add(pod.node)
             else:
                 spec = self._spread(spec, seen)
                 message = tally.message(number) if number else ""

@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from muster.checker.domains import domain_of
 from muster.checker.filters.fits import Load
 from muster.checker.filters.inter_pod_rules import (
     Around,
@@ -40,6 +41,8 @@ class OnTheWay:
 
 
 Standing = tuple[Node, Load]
+Within = tuple[tuple[str, ...], tuple[str, ...]]
+"""Labels of levels, and the values of the first ones: a topology domain."""
 
 
 @dataclass
@@ -53,6 +56,20 @@ class InTurn:
     node: Node
     standing: list[Standing]
     claims: set[Name]  # for one pod
+    within: Within | None = None
+
+
+def names_within(standing: Iterable[Standing], within: Within | None) -> set[str] | None:
+    """Return the names of the nodes in a topology domain; None for no domain."""
+    if within is None:
+        return None
+    levels, path = within
+    return {node.name for node, _load in standing if is_within(node, levels, path)}
+
+
+def is_within(node: Node, levels: tuple[str, ...], path: tuple[str, ...]) -> bool:
+    """Return whether a node is in the topology domain."""
+    return domain_of(node.labels, levels, len(path)) == path
 
 
 @dataclass
@@ -83,6 +100,8 @@ class Ledger:
     turn: int = 0  # the present turn of this shard, 0: none
     # The turns in which members of gangs were asked for last, by attempt; 0: in none.
     gang_turns: dict[tuple[int, int], int] = field(default_factory=dict)
+    # The domains to hold members of gangs with a topology in, by attempt and pod.
+    hold_domains: dict[tuple[int, int], dict[int, Within]] = field(default_factory=dict)
     # What this shard had at the turns of others, and reservations in its own turns.
     counted: dict[int, list[Standing]] = field(default_factory=dict)
     in_turns: list[InTurn] = field(default_factory=list)
@@ -94,17 +113,25 @@ class Ledger:
         """Add a violation at a position."""
         self.problems.append((rule, f"{self.journal} at {position}: {text}"))
 
-    def around(self, spec: PodSpec, node: int = 0, load: Load | None = None) -> Around | None:
+    def around(
+        self,
+        spec: PodSpec,
+        node: int = 0,
+        load: Load | None = None,
+        within: Within | None = None,
+    ) -> Around | None:
         """Return the inter-pod rules for a pod as if one node held `load`; None if no
-        pod has any.
+        pod has any. `within`: the domain whose nodes alone a spread counts.
         """
         if not any(one.has_rules for one in self.specs.values()):
             return None
         loads = dict(self.loads)
         if load is not None:
             loads[node] = load
-        standing = ((where, loads[row]) for row, where in self.nodes.items())
-        return Around(spec, Neighbours(standing, self.namespaces, self.version, self.is_divided))
+        standing = [(where, loads[row]) for row, where in self.nodes.items()]
+        names = names_within(standing, within)
+        others = Neighbours(standing, self.namespaces, self.version, self.is_divided, names)
+        return Around(spec, others)
 
     def is_wide(self, spec: PodSpec) -> bool:
         """Return whether the pod needs a turn: it has rules that read the pods of several nodes,

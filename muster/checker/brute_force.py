@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
+from muster.checker.domains import domains_of
 from muster.checker.filters.default_filters import (
     as_by_default,
     filters_by_default,
@@ -37,6 +38,7 @@ from shared.model.objects import CPU, Gang, Node, PodSpec
 from shared.model.profile import Profile
 from shared.model.release import DEFAULT_OPTIONS
 from shared.model.text import counted
+from shared.model.topology import Topology
 
 GATED = "waiting for scheduling gates"
 NO_NODES = "no nodes available to schedule pods"
@@ -45,7 +47,8 @@ _ADDED = "no new claims to deallocate|preemption: |not found"  # by kube-schedul
 _MESSAGE = re.compile(rf"0/(\d+) nodes are available: (.+?)\.(?: (?:{_ADDED}).*)?")
 _ADDED_TO = re.compile(r"0/(\d+) nodes are available: (.+?)\. .+")  # by plugins of users
 _MEMBERS = re.compile(
-    r"(gang \S+: (\d+) of (\d+) members have a node; (\d+) more(?:: (.+?))?)\.(?: .+)?"
+    r"(gang \S+: (\d+) of (\d+) members have a node(?: in [^;]+)?; "
+    r"(\d+) more(?:: (.+?))?)\.(?: .+)?"
 )
 _TIMED_OUT = re.compile(r"(gang \S+) timed out after \S+ s")
 _NOT_TRIED = ("waiting for minCount pods from a gang to be waiting on permit", " to have a node.")
@@ -82,6 +85,8 @@ class Final:
     gangs: Mapping[str, Gang] = field(default_factory=dict)
     running: Counter[str] = field(default_factory=Counter)
     """Bound members by gang."""
+    homes: dict[str, set[str]] = field(default_factory=dict)
+    """Names of the nodes of bound members by gang."""
     namespaces: Mapping[str, Pairs] = field(default_factory=dict)
     version: str = DEFAULT_OPTIONS.compatibility
     """Of the kube-scheduler that decisions follow."""
@@ -94,14 +99,19 @@ class Final:
     def _some_have_rules(self) -> bool:
         return any(pod.has_rules for load in self.loads.values() for pod in load.pods.values())
 
-    def around(self, spec: PodSpec, trial: Mapping[str, Load] | None = None) -> Around | None:
+    def around(
+        self,
+        spec: PodSpec,
+        trial: Mapping[str, Load] | None = None,
+        within: Set[str] | None = None,
+    ) -> Around | None:
         """Return the inter-pod rules for a pod, with the loads of `trial` in place of the real
-        ones; None if no pod has rules.
+        ones; None if no pod has rules. `within`: the only nodes that a spread counts, by name.
         """
         if not (spec.has_rules or self._some_have_rules):
             return None
         loads = [(node, (trial or {}).get(node.name) or self.load(node)) for node in self.nodes]
-        return Around(spec, Neighbours(loads, self.namespaces, self.version))
+        return Around(spec, Neighbours(loads, self.namespaces, self.version, within=within))
 
 
 @dataclass
@@ -169,11 +179,15 @@ def _as_by_default(final: Final, profiles: Mapping[str, Profile]) -> None:
 
 
 def _is_gang_waiting(final: Final, pod: Waiting) -> bool:
-    """Return whether the pod waits for its gang: fewer than minCount members run."""
+    """Return whether the pod waits for its gang: fewer than minCount members run, or all must run
+    in one domain.
+    """
     if not pod.gang:
         return False
     gang = final.gangs.get(pod.gang)
-    return gang is None or final.running[pod.gang] < gang.min_count
+    if gang is None or gang.topology is not None:
+        return True
+    return final.running[pod.gang] < gang.min_count
 
 
 def _match(message: str) -> re.Match[str] | None:
@@ -305,11 +319,14 @@ def _waiting_gangs(final: Final) -> Iterator[tuple[Gang, list[Waiting]]]:
 def _check_gang(
     final: Final, gang: Gang, members: list[Waiting], verdict: Verdict, proven: set[int]
 ) -> None:
-    needed = gang.min_count - final.running[gang.key]
+    needed = max(1, gang.min_count - final.running[gang.key])
     # Whether the members of each part would fit is not tried.
     if len(members) < needed or gang.minimums:
         return
     nodes = sorted(final.nodes, key=lambda node: node.name)
+    if gang.topology is not None:
+        _check_domains(final, gang, gang.topology, members, verdict)
+        return
     by_load = sorted(nodes, key=lambda node: (final.load(node).used(CPU), node.name))
     fits = [_pack(final, members, needed, order) for order in (nodes, by_load, by_load[::-1])]
     if all(fits):
@@ -323,6 +340,24 @@ def _check_gang(
             proven.update(pod.number for pod in members)
         else:
             verdict.problems.append(f"gang {gang.key}: {problem}")
+
+
+def _check_domains(
+    final: Final, gang: Gang, topology: Topology, members: list[Waiting], verdict: Verdict
+) -> None:
+    """Check that no domain has room beside the members that run. Messages are not compared."""
+    needed = max(1, gang.min_count - final.running[gang.key])
+    homes = final.homes.get(gang.key, set())
+    for name, within in domains_of(final.nodes, topology, homes):
+        nodes = [node for node in final.nodes if node.name in within]
+        by_load = sorted(nodes, key=lambda node: (final.load(node).used(CPU), node.name))
+        orders = (by_load, by_load[::-1])
+        if all(_pack(final, members, needed, order, within) for order in orders):
+            text = (
+                f"gang {gang.key} waits ({members[0].message}) but {needed} members fit in {name}"
+            )
+            verdict.problems.append(text)
+            return
 
 
 def _members_problem(final: Final, gang: Gang, members: list[Waiting]) -> str | None:
@@ -382,16 +417,22 @@ def _placed(final: Final, members: Sequence[Waiting]) -> tuple[int, dict[str, Lo
     return len(members) - len(left), loads
 
 
-def _pack(final: Final, members: Sequence[Waiting], needed: int, order: Sequence[Node]) -> bool:
+def _pack(
+    final: Final,
+    members: Sequence[Waiting],
+    needed: int,
+    order: Sequence[Node],
+    within: Set[str] | None = None,
+) -> bool:
     """Return whether `needed` members fit, one by one, each on the first node in `order`
-    that fits.
+    that fits. `within`: the only nodes that a spread counts, by name.
     """
     trial: dict[str, Load] = {}
     placed = 0
     for number, pod in enumerate(members):
         if placed + len(members) - number < needed:
             return False
-        around = final.around(pod.spec, trial)
+        around = final.around(pod.spec, trial, within)
         for node in order:
             load = trial.get(node.name) or final.load(node)
             if static_obstacle(pod.spec, node) is None and _fits(pod.spec, node, load, around):

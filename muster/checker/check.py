@@ -7,6 +7,7 @@ from itertools import pairwise
 from muster.checker import (
     backoffs,
     binds,
+    domains,
     gangs,
     identity,
     ledger,
@@ -97,6 +98,7 @@ def check(
         problems += promises.check(journals[placement(shard)])
     problems += permit_rejections.check(journals[QUEUEING], journals[INGEST])
     problems += turns.check_order(journals[PERMIT])
+    problems += domains.check(journals)
     problems += report.of_books()
     report.unsafe = len(problems)
     if is_at_rest and not problems:

@@ -4,10 +4,11 @@ The inputs of a record come first (rule 1 in ARCHITECTURE.md), then its own even
 A decision that does not fit the books at that position is a violation, whatever follows.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
 
 from muster.checker import gang_victims, victims
-from muster.checker.books import InTurn, Ledger, Nomination
+from muster.checker.books import InTurn, Ledger, Nomination, Within, is_within
 from muster.checker.filters.fits import LISTED_MAX, Load, all_fit, device_room, full_for, why_not
 from muster.checker.inputs.journals import Journal, Step
 from shared.events.base import Event
@@ -48,6 +49,8 @@ from shared.model.ids import service_of
 from shared.model.objects import CPU, MEMORY, Node, PodSpec
 from shared.model.release import version_of
 from shared.model.volumes import Choice
+
+NOWHERE: Mapping[int, Within] = MappingProxyType({})
 
 
 def replay(journal: Journal, placements: int) -> Ledger:
@@ -93,6 +96,12 @@ def _consume(ledger: Ledger, source: str, event: Event, step: Step) -> None:
             ledger.turn = event.turn
         case HoldAsked():
             ledger.gang_turns[event.gang, event.attempt] = event.turn
+            paths = zip(event.members, event.domains, strict=True) if event.domains else ()
+            ledger.hold_domains.setdefault((event.gang, event.attempt), {}).update(
+                (pod, (event.levels, path))
+                for part, path in paths
+                for pod in unpack(part.ids).tolist()
+            )
         case NominationCleared():
             ledger.drop_nomination(event.pod)
         case DryRunAsked():
@@ -175,7 +184,8 @@ def _decide(ledger: Ledger, event: Event, step: Step) -> None:
             pods = unpack(event.ids).tolist()
             ledger.holds.setdefault((event.gang, event.attempt), set()).update(pods)
             own_turn, ledger.turn = ledger.turn, ledger.gang_turns[event.gang, event.attempt]
-            _reserve(ledger, step, _rows(event, unpack(event.sigs).tolist()), event.gang)
+            domains = ledger.hold_domains[event.gang, event.attempt]
+            _reserve(ledger, step, _rows(event, unpack(event.sigs).tolist()), event.gang, domains)
             ledger.turn = own_turn
             gang_victims.held(ledger, event)
             for one in event.volumes:
@@ -209,9 +219,15 @@ def _rows(event: Reserved | GangHeld, sigs: list[int]) -> Iterator[tuple[int, in
 
 
 def _reserve(
-    ledger: Ledger, step: Step, rows: Iterator[tuple[int, int, int, int]], gang: int = 0
+    ledger: Ledger,
+    step: Step,
+    rows: Iterator[tuple[int, int, int, int]],
+    gang: int = 0,
+    domains: Mapping[int, Within] = NOWHERE,
 ) -> None:
-    """Check and charge reservations. Places nominated for `gang` do not block its own members."""
+    """Check and charge reservations. Places nominated for `gang` do not block its own members, each
+    of which is asked for in one of the `domains`.
+    """
     for pod, sig, node, mask in rows:
         spec, where = ledger.specs[sig], ledger.nodes.get(node)
         if pod in ledger.gone:
@@ -231,7 +247,11 @@ def _reserve(
             if one.node == node and one.pod != pod and one.spec.priority >= spec.priority
             if not gang or one.gang != gang
         ]
-        _check_room(ledger, step, pod, spec, node, where, mask, nominees)
+        within = domains.get(pod)
+        if within is not None and not is_within(where, *within):
+            text = f"pod {pod} on node {node} ({where.name}), not in {within[1]}"
+            ledger.blame("gang-domain", step.position, text)
+        _check_room(ledger, step, pod, spec, node, where, mask, nominees, within)
         _check_devices(ledger, step, pod, spec, node, mask)
         # A pod on a node that is not known yet counts nowhere.
         known = ((one, row) for one, row in ledger.place.items() if row in ledger.nodes)
@@ -253,6 +273,7 @@ def _check_room(
     where: Node,
     mask: int,
     nominees: list[Nomination],
+    within: Within | None,
 ) -> None:
     load = ledger.loads.get(node, Load())
     reason = why_not(spec, where, load)
@@ -270,9 +291,9 @@ def _check_room(
             ledger.blame("turns", step.position, f"pod {pod} with wide rules reserved without one")
         standing, claims = ledger.standing(), ledger.volumes.exclusive(spec)
         ledger.in_turns.append(
-            InTurn(ledger.turn, step.position, pod, spec, where, standing, claims)
+            InTurn(ledger.turn, step.position, pod, spec, where, standing, claims, within)
         )
-    around = None if ledger.turn else ledger.around(spec)
+    around = None if ledger.turn else ledger.around(spec, within=within)
     if around is not None:
         reason = around.obstacle(where)
         if reason is not None:

@@ -8,7 +8,7 @@ the turn has at the reservation, are all pods there are.
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from muster.checker.books import InTurn, Ledger
+from muster.checker.books import InTurn, Ledger, names_within
 from muster.checker.filters.inter_pod_rules import Around, Neighbours
 from muster.checker.filters.volumes import users
 from muster.checker.inputs.journals import Journal, Problem
@@ -86,8 +86,8 @@ def _check_one(shard: Ledger, others: Sequence[Ledger], one: InTurn) -> None:
         for claim in users(one.claims, pods) if one.claims else ():
             shard.blame("one-pod-per-claim", one.position, f"{text}: {claim}")
         standing += counted
-    obstacle = Around(one.spec, Neighbours(standing, shard.namespaces, shard.version)).obstacle(
-        one.node
-    )
+    names = names_within(standing, one.within)
+    others_of = Neighbours(standing, shard.namespaces, shard.version, within=names)
+    obstacle = Around(one.spec, others_of).obstacle(one.node)
     if obstacle is not None:
         shard.blame("inter-pod-rules", one.position, f"{text}: {obstacle}")

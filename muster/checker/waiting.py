@@ -6,9 +6,10 @@ counts as fitting only if it fits whichever devices are taken.
 """
 
 import re
-from collections.abc import Container, Iterator
+from collections.abc import Collection, Container, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
+from muster.checker.domains import domains_of
 from muster.checker.filters.fits import Load, static_obstacle, surely_fits
 from muster.checker.filters.inter_pod_rules import (
     Around,
@@ -19,7 +20,7 @@ from muster.checker.inputs.facts import Facts
 from muster.checker.inputs.history import ClusterHistory, PodTruth
 from muster.checker.inputs.journals import Journal, Problem
 from shared.events.base import Event
-from shared.events.ingest import PodsPending
+from shared.events.ingest import GangSet, PodsPending
 from shared.events.queueing import (
     Activated,
     Confirmed,
@@ -33,6 +34,7 @@ from shared.events.queueing import (
 from shared.model.columns import unpack
 from shared.model.objects import Node, PodSpec
 from shared.model.release import DEFAULT_OPTIONS
+from shared.model.topology import Topology
 
 MESSAGE = re.compile(r"^(0/\d+ nodes are available: .+\.|no nodes available to schedule pods)")
 
@@ -123,15 +125,16 @@ class Cluster:
                 return node.name
         return None
 
-    def copies(self, pod: PodTruth) -> int:
-        """Return how many copies of the pod fit at once."""
+    def copies(self, pod: PodTruth, within: Container[str] | None = None) -> int:
+        """Return how many copies of the pod fit at once, on the nodes of these names if given."""
         count = 0
         loads = dict(self.loads)
         for node in self.nodes:
-            if static_obstacle(pod.spec, node) is not None:
+            is_outside = within is not None and node.name not in within
+            if is_outside or static_obstacle(pod.spec, node) is not None:
                 continue
             load = loads[node.name] = self.loads[node.name].without(())
-            while _fits(pod.spec, node, load, self._around(pod.spec, loads)):
+            while _fits(pod.spec, node, load, self._around(pod.spec, loads, within)):
                 count += 1
                 load.add(-count, pod.spec, _lowest_devices(pod, node, load))
         return count
@@ -148,12 +151,26 @@ class Cluster:
         }
         return replace(self, loads=loads).copies(pod)
 
-    def _around(self, spec: PodSpec, loads: dict[str, Load]) -> Around | None:
+    def domain_with_room(
+        self, topology: Topology, pod: PodTruth, count: int, homes: Collection[str]
+    ) -> str | None:
+        """Return a domain in which so many copies of the pod fit beside members on the nodes
+        `homes`, or None.
+        """
+        for name, within in domains_of(self.nodes, topology, homes):
+            if self.copies(pod, within) >= count:
+                return name
+        return None
+
+    def _around(
+        self, spec: PodSpec, loads: dict[str, Load], within: Container[str] | None = None
+    ) -> Around | None:
         """Return the inter-pod rules for the pod; None if no pod has any."""
         if not self.is_ruled:
             return None
         standing = ((node, loads[node.name]) for node in self.nodes)
-        return Around(spec, Neighbours(standing, self.namespaces, self.version))
+        others = Neighbours(standing, self.namespaces, self.version, within=within)
+        return Around(spec, others)
 
 
 def _fits(spec: PodSpec, node: Node, load: Load, around: Around | None) -> bool:
@@ -274,7 +291,9 @@ def _check_member(
     specs = {p.spec for p in free if not p.node}
     if any(spec.volumes for spec in specs):
         return
-    if gang in committed:
+    if group.topology is not None:
+        yield from _check_in_domains(facts, cluster, group, pod, members, message)
+    elif gang in committed:
         room = cluster.room_for(pod)
         if room is not None:
             yield ("no-pod-lost", f"member {row} ({pod.name}) of a started gang fits {room}")
@@ -287,6 +306,30 @@ def _check_member(
         yield ("no-pod-lost", f"gang {gang} ({pod.gang}) fits, yet waits: {message}")
     elif len(specs) == 1 and _may_preempt(cluster, pod) and cluster.copies_by_force(pod) >= needed:
         yield ("preempts", f"gang {gang} ({pod.gang}) could preempt, yet waits: {message}")
+
+
+def _check_in_domains(
+    facts: Facts,
+    cluster: Cluster,
+    group: GangSet,
+    pod: PodTruth,
+    members: Sequence[PodTruth],
+    message: str,
+) -> Iterator[Problem]:
+    """Yield a gang with a topology that waits although a domain has room for all needed members.
+    Members that ran when the epoch began are not known to be members.
+    """
+    running = [one for one in members if one.node]
+    specs = {one.spec for one in members if not (one.node or one.gated)}
+    is_known = all(facts.gang_of.get(facts.id_of.get(one.uid, 0)) for one in running)
+    if group.topology is None or not is_known or len(specs) > 1:
+        return
+    needed = max(1, group.min_count - len(running))
+    homes = {one.node for one in running}
+    domain = cluster.domain_with_room(group.topology, pod, needed, homes)
+    if domain is not None:
+        text = f"gang {group.gang} ({pod.gang}) waits, {needed} fit in domain {domain}: {message}"
+        yield ("no-pod-lost", text)
 
 
 def _may_preempt(cluster: Cluster, pod: PodTruth) -> bool:

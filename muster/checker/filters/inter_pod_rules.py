@@ -5,7 +5,7 @@ Specs have a pod's identity (namespace, labels, terminating): all of it, or what
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 
 from msgspec.structs import replace
 
@@ -55,7 +55,8 @@ def reads_widely(
 class Neighbours:
     """All nodes with their pods. `namespaces`: labels by name, for namespaces with an object.
     `version`: that of the kube-scheduler whose rules apply.
-    `is_divided`: several shards place pods, so only rules within a node are applied.
+    `is_divided`: several shards place pods, so only rules within a node are applied. `within`: the
+    only nodes that a spread counts, by name.
     """
 
     def __init__(
@@ -64,9 +65,11 @@ class Neighbours:
         namespaces: Mapping[str, Pairs] | None,
         version: str,
         is_divided: bool = False,
+        within: Container[str] | None = None,
     ) -> None:
         """Collect the pods of all nodes."""
         self.namespaces, self.is_divided = namespaces or {}, is_divided
+        self.within = within
         self.is_sought_anywhere = version < V1_37
         self.nodes: list[Node] = []
         self.pods: list[tuple[PodSpec, Node]] = []
@@ -147,6 +150,7 @@ class Around:
         counted = [
             node.name
             for node in others.nodes
+            if others.within is None or node.name in others.within
             if all(other.topology_key in node.labels for other in hard)
             and (not one.honor_affinity or selects(self.spec, node))
             and (not one.honor_taints or tolerates(self.spec, node.taints))

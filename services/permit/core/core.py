@@ -364,6 +364,11 @@ def _on_pods_assigned_or_gone(state: PermitState, event: PodsGone | PodsAssigned
     """Remove pods that are deleted or have a node from their gangs."""
     ids = unpack(event.ids)
     state.settled.add(ids)
+    if isinstance(event, PodsGone):
+        for attempt in state.attempts.values():
+            if attempt.placed:
+                attempt.lose(ids.tolist())
+                state.note(attempt)
     if not state.member_of:
         return
     for pod in ids.tolist():

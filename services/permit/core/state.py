@@ -6,7 +6,7 @@ decide, and the timeouts in order of time.
 """
 
 from bisect import insort
-from collections.abc import Container, Sequence
+from collections.abc import Container, Iterable, Sequence
 from dataclasses import InitVar, dataclass, field
 
 from msgspec import Struct
@@ -186,6 +186,13 @@ class Attempt(Struct):
             if pod in ids:
                 ids.remove(pod)
         self.held.pop(pod, None)
+
+    def lose(self, pods: Iterable[PodId]) -> None:
+        """Count members that are deleted and had a node: as many more need one."""
+        for pod in pods:
+            if pod in self.placed:
+                self.placed.remove(pod)
+                self.min_count += 1
 
 
 NO_KEY: Key = (NO_GANG, NO_ATTEMPT)

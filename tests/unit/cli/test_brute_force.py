@@ -8,6 +8,7 @@ from muster.checker.brute_force import GATED, Final, Waiting, confirm
 from muster.checker.filters.fits import Load
 from muster.checker.filters.inter_pod_rules import named
 from shared.model.objects import Gang, GpuRequest, PodSpec, PodTerm, Requirement, Taint
+from shared.model.topology import Topology
 from shared.model.volumes import ClaimUse
 from tests.support.builders import model_node
 
@@ -271,3 +272,26 @@ def test_a_gang_that_only_some_packing_fits_is_counted_apart():
     verdict = confirm(final(*pods, nodes=nodes, loads=loads, gangs=[GANG]))
     assert verdict.problems == []
     assert verdict.another_packing == 1
+
+
+@pytest.mark.parametrize(("cpu", "is_right"), [(600, True), (1200, False)])
+def test_a_gang_with_a_topology_waits_if_no_domain_has_room(cpu, is_right):
+    racks = [
+        node(name, cpu, labels={"rack": rack}) for name, rack in zip("abc", "rst", strict=True)
+    ]
+    gang = Gang(key="default/g", min_count=2, timeout_ms=1, topology=Topology(("rack",)))
+    text = "gang default/g: 1 of 2 members have a node in rack=r; 1 more: 3 Insufficient cpu."
+    waits = [waiting(text, number, "default/g") for number in (9, 10)]
+    verdict = confirm(final(*waits, nodes=racks, loads={}, gangs=[gang]))
+    assert bool(verdict.problems) != is_right, verdict.problems
+
+
+def test_a_late_member_waits_if_its_domain_is_full_although_others_have_room():
+    racks = [node(name, 600, labels={"rack": name}) for name in "ab"]
+    gang = Gang(key="default/g", min_count=1, timeout_ms=1, topology=Topology(("rack",)))
+    late = waiting("gang default/g: 1 of 2 members have a node in rack=a; 1 more.", 9, "default/g")
+    full = final(late, nodes=racks, gangs=[gang], running={"default/g": 1})
+    full.homes["default/g"] = {"a"}
+    assert confirm(full).problems == []
+    full.homes["default/g"] = {"b"}
+    assert confirm(full).problems

@@ -15,6 +15,7 @@ from shared.events.queueing import GangDispatched, Members
 from shared.model.columns import pack, unpack
 from shared.model.objects import PodSpec
 from shared.model.options import read_options
+from shared.model.topology import DomainOffer, Scoring, Topology
 from shared.model.volumes import Choice
 from tests.support.steps import Steps
 
@@ -245,6 +246,17 @@ def test_a_deleted_member_does_not_count_for_min_count(order):
     assert mesh.when(*(held(0, [1, 2, 3]), gone(1))[::order]) == [
         GangReleased(1, 1, (), 10, stale=True)
     ]
+
+
+def test_a_deleted_member_that_ran_counts_no_longer_for_min_count():
+    mesh = permit()
+    home = DomainOffer(("r",), (1,))
+    sent = dispatched((7, (3,)), need=1)
+    rack = {"topology": Topology(("rack",)), "placed": pack([1, 2])}
+    mesh.when(msgspec.structs.replace(sent, **rack))
+    offer = {"domains": (home,), "homes": (("r",),), "scoring": Scoring((), ((),))}
+    mesh.when(msgspec.structs.replace(offered(0, 1), **offer))
+    assert mesh.when(gone(1)) == [STALE]
 
 
 def test_too_few_members_left_release_the_attempt():

@@ -31,7 +31,8 @@ from shared.scheduling.table.level_domains import LevelDomains
 def decide_offer(state: PlacementState, event: OfferAsked, topology: Topology) -> GangOffered:
     """Return the offer. Its counts and reasons are those of the domain with most room here."""
     found = state.table.domains(topology.levels)
-    parts = [_scored(state, group.sig) for group in event.members]
+    latest = [expanded(state, (group,))[0].sig for group in event.members]
+    parts = [_scored(state, sig) for sig in latest]
     offers = tuple(_offers(state, event, topology, found, parts[0]))
     weights = tuple(part.weight for part in parts[0])
     requests = tuple(tuple(int(part.ask) for part in group) for group in parts)

@@ -1,0 +1,239 @@
+"""Checks gangs with a topology: their members have nodes in one domain, and no member is placed
+without the others that run.
+
+Members that are gone, or whose bind failed, count no more once a shard knew of it when it made its
+offer. A node that was relabelled is in each of the domains that it ever was in.
+"""
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from muster.checker.inputs.journals import Journal, Problem, Step
+from shared.events.binding import BindFailed
+from shared.events.ingest import GangSet, NodesGone, NodesSet, PodsAssigned, PodsGone, PodsPending
+from shared.events.permit import GangCommitted
+from shared.events.placement import GangOffered, Reserved
+from shared.events.queueing import GangDispatched
+from shared.model.columns import unpack
+from shared.model.ids import BINDING, INGEST, PERMIT, QUEUEING
+from shared.model.objects import Node
+from shared.model.topology import Path, Topology
+
+Attempt = tuple[int, int]
+
+
+@dataclass
+class _World:
+    """What the world journal says, with positions. `paths`: node -> the domains it ever was in."""
+
+    topology: dict[int, Topology | None] = field(default_factory=dict)
+    changed: set[int] = field(default_factory=set)  # gangs that had another topology before
+    gang_of: dict[int, int] = field(default_factory=dict)
+    labels: dict[int, list[dict[str, str]]] = field(default_factory=dict)
+    pod_gone: dict[int, int] = field(default_factory=dict)
+    node_gone: dict[int, int] = field(default_factory=dict)
+
+    def of(self, gang: int) -> Topology | None:
+        """Return the gang's topology; None if it has none, or has had another one."""
+        return None if gang in self.changed else self.topology.get(gang)
+
+    def paths(self, node: int, topology: Topology) -> set[Path | None]:
+        """Return the domains of the broadest level allowed that the node ever was in."""
+        keys = topology.levels[: topology.highest + 1]
+        labels = self.labels.get(node, [])
+        return {domain_of(one, topology.levels, len(keys)) for one in labels}
+
+
+def domain_of(labels: Mapping[str, str], levels: Iterable[str], depth: int) -> Path | None:
+    """Return the domain at a depth; None for a node without one of the labels, which is in none."""
+    found = [labels.get(key) for key in levels]
+    path = tuple(value for value in found if value is not None)
+    return path[:depth] if len(path) == len(found) else None
+
+
+def domains_of(
+    nodes: Sequence[Node], topology: Topology, homes: Collection[str]
+) -> Iterator[tuple[str, set[str]]]:
+    """Yield the domains that a gang may have, the narrowest first, with the names of their nodes.
+    `homes`: names of nodes on which members run.
+    """
+    for depth in range(topology.lowest + 1, topology.highest, -1):
+        found = {node.name: domain_of(node.labels, topology.levels, depth) for node in nodes}
+        allowed = {path for path in found.values() if path is not None}
+        for path in sorted(allowed):
+            if all(found.get(home, path) == path for home in homes):
+                name = "/".join(path) or "the whole cluster"
+                yield name, {one for one, where in found.items() if where == path}
+
+
+def check(journals: Mapping[str, Journal]) -> Iterator[Problem]:
+    """Yield the violations in one epoch's journals."""
+    world = _read(journals[INGEST])
+    if not any(world.topology.values()):
+        return
+    shards = [one for name, one in journals.items() if name.startswith("placement/")]
+    known: dict[Attempt, dict[str, int]] = {}
+    for shard in shards:
+        yield from _shard(shard, world, known)
+    yield from _dispatches(journals[QUEUEING], world)
+    yield from _commits(journals[PERMIT], world, known, _failures(journals[BINDING]))
+
+
+def _read(journal: Journal) -> _World:
+    world = _World()
+    for entry in journal.entries:
+        for event in entry.events():
+            match event:
+                case GangSet():
+                    before = world.topology.get(event.gang, event.topology)
+                    if before != event.topology:
+                        world.changed.add(event.gang)
+                    world.topology[event.gang] = event.topology
+                case PodsPending():
+                    world.gang_of.update(dict.fromkeys(unpack(event.ids).tolist(), event.gang))
+                case PodsGone():
+                    for pod in unpack(event.ids).tolist():
+                        world.pod_gone.setdefault(pod, entry.position)
+                case NodesSet():
+                    for node, value in zip(unpack(event.ids).tolist(), event.nodes, strict=True):
+                        world.labels.setdefault(node, []).append(dict(value.labels))
+                case NodesGone():
+                    for node in unpack(event.ids).tolist():
+                        world.node_gone.setdefault(node, entry.position)
+                case _:
+                    pass
+    return world
+
+
+def _shard(
+    journal: Journal, world: _World, known: dict[Attempt, dict[str, int]]
+) -> Iterator[Problem]:
+    """Note up to where the shard knew the other journals when it made each offer; yield members
+    that it placed one by one.
+    """
+    at: dict[str, int] = {}
+    for step in journal.steps:
+        at.update((part.journal, part.stop) for part in step.record.consumed)
+        for event in step.own:
+            if isinstance(event, GangOffered):
+                read = known.setdefault((event.gang, event.attempt), {})
+                for name, stop in at.items():
+                    read[name] = max(stop, read.get(name, 0))
+            elif isinstance(event, Reserved):
+                for pod in unpack(event.ids).tolist():
+                    gang = world.gang_of.get(pod, 0)
+                    if world.of(gang) is not None:
+                        text = f"pod {pod} of gang {gang} is placed without its gang"
+                        yield "gang-domain", f"{journal.name} at {step.position}: {text}"
+
+
+def _failures(journal: Journal) -> dict[int, list[int]]:
+    """Return the positions at which each pod's binds failed."""
+    found: dict[int, list[int]] = {}
+    for entry in journal.entries:
+        for event in entry.events():
+            if isinstance(event, BindFailed):
+                for pod in unpack(event.ids).tolist():
+                    found.setdefault(pod, []).append(entry.position)
+    return found
+
+
+def _dispatches(journal: Journal, world: _World) -> Iterator[Problem]:
+    """Yield dispatches that do not count the members that have a node."""
+    running: dict[int, set[int]] = {}
+    gone: set[int] = set()
+    least: dict[int, int] = {}
+    for step in journal.steps:
+        for _source, _position, event in step.inputs:
+            match event:
+                case GangSet():
+                    least[event.gang] = event.min_count
+                case GangCommitted() | PodsAssigned():
+                    for pod in unpack(event.ids).tolist():
+                        if pod not in gone:
+                            running.setdefault(world.gang_of.get(pod, 0), set()).add(pod)
+                case PodsGone():
+                    pods = unpack(event.ids).tolist()
+                    gone.update(pods)
+                    _leave(running, world, pods)
+                case BindFailed():
+                    pods = unpack(event.ids).tolist()
+                    if event.reason == "gone":
+                        gone.update(pods)
+                    if event.reason != "foreign":
+                        _leave(running, world, pods)
+                case _:
+                    pass
+        for event in step.own:
+            if isinstance(event, GangDispatched) and world.of(event.gang) is not None:
+                yield from _dispatch(step, event, running.get(event.gang, set()), least)
+
+
+def _leave(running: dict[int, set[int]], world: _World, pods: Iterable[int]) -> None:
+    for pod in pods:
+        running.get(world.gang_of.get(pod, 0), set()).discard(pod)
+
+
+def _dispatch(
+    step: Step, event: GangDispatched, running: set[int], least: Mapping[int, int]
+) -> Iterator[Problem]:
+    where = f"queueing/0 at {step.position}: gang {event.gang}"
+    if event.topology is None:
+        yield "gang-domain", f"{where} is sent without its topology"
+    placed = set(unpack(event.placed).tolist())
+    if placed != running:
+        yield "gang-domain", f"{where}: members {sorted(placed)} sent as placed, not {running}"
+    needed = max(1, least.get(event.gang, 0) - len(running))
+    if event.min_count != needed:
+        text = f"{event.min_count} needed beside {len(running)} that run, not {needed}"
+        yield "gang-whole", f"{where}: {text}"
+
+
+def _commits(
+    journal: Journal,
+    world: _World,
+    known: Mapping[Attempt, Mapping[str, int]],
+    failures: Mapping[int, list[int]],
+) -> Iterator[Problem]:
+    """Yield commits outside the domain of the members that run, and of too few members."""
+    places: dict[int, dict[int, tuple[int, int]]] = {}  # by gang: pod -> (node, binding read)
+    placed: dict[Attempt, tuple[int, set[int]]] = {}
+    for step in journal.steps:
+        for _source, _position, event in step.inputs:
+            if isinstance(event, GangDispatched):
+                before = set(unpack(event.placed).tolist())
+                placed[event.gang, event.attempt] = event.min_count + len(before), before
+            elif isinstance(event, PodsGone):
+                for _least, pods in placed.values():
+                    pods.difference_update(unpack(event.ids).tolist())
+        for event in step.own:
+            topology = world.of(event.gang) if isinstance(event, GangCommitted) else None
+            if not isinstance(event, GangCommitted) or topology is None:
+                continue
+            attempt = event.gang, event.attempt
+            where = f"permit/0 at {step.position}: gang {event.gang}"
+            pods, nodes = unpack(event.ids).tolist(), unpack(event.nodes).tolist()
+            least, others = placed.pop(attempt, (0, set()))
+            if len({*pods, *others}) < least:
+                text = f"{len(pods)} members beside {len(others)} that run, {least} needed"
+                yield "gang-whole", f"{where}: {text}"
+            read = known.get(attempt, {})
+            there = places.setdefault(event.gang, {})
+            for pod, (node, since) in list(there.items()):
+                has_failed = any(since <= at < read.get(BINDING, 0) for at in failures.get(pod, ()))
+                is_gone = _is_read(world.pod_gone.get(pod), read)
+                if has_failed or is_gone or _is_read(world.node_gone.get(node), read):
+                    del there[pod]
+            binding = read.get(BINDING, 0)
+            there.update((pod, (node, binding)) for pod, node in zip(pods, nodes, strict=True))
+            if topology.highest < 0:
+                continue
+            domains = [world.paths(node, topology) for node, _since in there.values()]
+            common = set.intersection(*domains) - {None}
+            if not common:
+                found = sorted(str(one) for one in set.union(*domains))
+                yield "gang-domain", f"{where}: members in {found}, committed {sorted(pods)}"
+
+
+def _is_read(position: int | None, read: Mapping[str, int]) -> bool:
+    return position is not None and position < read.get(INGEST, 0)
