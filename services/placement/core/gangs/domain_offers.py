@@ -43,7 +43,7 @@ def decide_offer(state: PlacementState, event: OfferAsked, topology: Topology) -
     why = _reasons(state, event, found, path) if is_short else ()
     # Other shards may have none of the room that a domain has here.
     may_be_short = event.preempts and (is_short or state.shards > 1)
-    helps = may_be_short and any(_may_help(state, one.sig) for one in event.members)
+    helps = may_be_short and any(_may_help(state, sig) for sig in latest)
     nodes = len(state.nodes)
     return GangOffered(
         *(state.shard, event.gang, event.attempt, counts, why, nodes),
