@@ -4,7 +4,7 @@ The places belong to the whole gang. A place rests while it is held for a member
 if the hold is released.
 """
 
-from muster.checker.books import Ledger, Nomination
+from muster.checker.books import Ledger, Nomination, is_within
 from muster.checker.filters.fits import Load, surely_fits, surely_not
 from muster.checker.inputs.journals import Step
 from muster.checker.victims import check_victims, crowd, others_leaving
@@ -30,6 +30,10 @@ def places(ledger: Ledger, event: PlacesFound, step: Step) -> None:
         seen.update(victims)
         if victims:
             check_victims(ledger, step, 0, spec, place.candidate.node, victims)
+        where = ledger.nodes.get(place.candidate.node)
+        if ask.levels and where and not is_within(where, ask.levels, ask.domain):
+            text = f"ask {event.ask}: a place on node {where.name}, not in {ask.domain}"
+            ledger.blame("gang-domain", step.position, text)
     if len(event.places) > ask.needed:
         ledger.blame("victims-needed", step.position, f"ask {event.ask}: too many places")
 

@@ -9,6 +9,8 @@ import re
 from collections.abc import Collection, Container, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
+import msgspec
+
 from muster.checker.domains import domains_of
 from muster.checker.filters.fits import Load, static_obstacle, surely_fits
 from muster.checker.filters.inter_pod_rules import (
@@ -139,9 +141,9 @@ class Cluster:
                 load.add(-count, pod.spec, _lowest_devices(pod, node, load))
         return count
 
-    def copies_by_force(self, pod: PodTruth) -> int:
-        """Return how many fit without pods of lower priority. For pods that request
-        amounts only.
+    def copies_by_force(self, pod: PodTruth, within: Container[str] | None = None) -> int:
+        """Return how many fit without pods of lower priority, on the nodes of these names if given.
+        For pods that request amounts only.
         """
         loads = {
             name: load.without(
@@ -149,7 +151,7 @@ class Cluster:
             )
             for name, load in self.loads.items()
         }
-        return replace(self, loads=loads).copies(pod)
+        return replace(self, loads=loads).copies(pod, within)
 
     def domain_with_room(
         self, topology: Topology, pod: PodTruth, count: int, homes: Collection[str]
@@ -330,6 +332,12 @@ def _check_in_domains(
     if domain is not None:
         text = f"gang {group.gang} ({pod.gang}) waits, {needed} fit in domain {domain}: {message}"
         yield ("no-pod-lost", text)
+    elif _may_preempt(cluster, pod):
+        broadest = msgspec.structs.replace(group.topology, lowest=group.topology.highest)
+        for name, within in domains_of(cluster.nodes, broadest, homes):
+            if cluster.copies_by_force(pod, within) >= needed:
+                text = f"gang {group.gang} ({pod.gang}) could preempt in domain {name}"
+                yield ("preempts", f"{text}, yet waits: {message}")
 
 
 def _may_preempt(cluster: Cluster, pod: PodTruth) -> bool:

@@ -304,7 +304,7 @@ def _decide_release(attempt: Attempt, stale: bool) -> GangReleased:
     if attempt.topology is not None:
         domain, placed = domains.most_placed(attempt)
         placed = min(placed, attempt.min_count - 1)
-        may_preempt &= bool(paths) or attempt.topology.highest < 0
+        may_preempt &= bool(paths)
     return GangReleased(
         attempt.gang,
         attempt.attempt,

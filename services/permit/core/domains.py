@@ -73,7 +73,7 @@ def for_preemption(attempt: Attempt) -> tuple[Path, ...]:
     For the sake of a narrower one nobody is evicted.
     """
     topology = attempt.topology
-    if topology is None or topology.highest < 0:
+    if topology is None:
         return ()
     depth = topology.highest + 1
     found = [one for one in _candidates(attempt) if len(one.path) == depth]

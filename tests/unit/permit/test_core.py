@@ -259,6 +259,16 @@ def test_a_deleted_member_that_ran_counts_no_longer_for_min_count():
     assert mesh.when(gone(1)) == [STALE]
 
 
+def test_preemption_looks_in_all_domains_but_not_outside_of_them():
+    mesh = permit()
+    anywhere = Topology(("rack",), lowest=0, highest=-1)
+    mesh.when(msgspec.structs.replace(dispatched(THREE), topology=anywhere, preempts=True))
+    offer = {"domains": (DomainOffer(("r",), (1,)),), "scoring": Scoring((), ((),))}
+    full = msgspec.structs.replace(offered(0, 1), **offer, preemptible=True)
+    (released,) = mesh.when(full)
+    assert (released.preemptible, released.domains) == (True, ((),))
+
+
 def test_too_few_members_left_release_the_attempt():
     mesh = holding()
     assert mesh.when(gone(3)) == [STALE]
