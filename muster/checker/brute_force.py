@@ -28,6 +28,7 @@ from muster.checker.filters.fits import (
     static_obstacle,
     words_of_full,
 )
+from muster.checker.filters.group_members import NO_GROUP, agree
 from muster.checker.filters.inter_pod_rules import (
     Around,
     Neighbours,
@@ -322,6 +323,13 @@ def _check_gang(
     needed = max(1, gang.min_count - final.running[gang.key])
     # Whether the members of each part would fit is not tried.
     if len(members) < needed or gang.minimums:
+        return
+    specs = [pod.spec for pod in members]
+    tries = agree(final.version, gang.key, gang.priority, specs)
+    if not tries or members[0].message.startswith(NO_GROUP):
+        if any(tries is pod.message.startswith(NO_GROUP) for pod in members):
+            message = members[0].message
+            verdict.problems.append(f"gang {gang.key} waits ({message}) whose members differ")
         return
     nodes = sorted(final.nodes, key=lambda node: node.name)
     if gang.topology is not None:

@@ -13,6 +13,7 @@ import msgspec
 
 from muster.checker.domains import domains_of
 from muster.checker.filters.fits import Load, static_obstacle, surely_fits
+from muster.checker.filters.group_members import NO_GROUP, agree
 from muster.checker.filters.inter_pod_rules import (
     Around,
     Neighbours,
@@ -291,6 +292,12 @@ def _check_member(
         yield ("no-pod-lost", f"gang member {row} ({pod.name}): waits unexplained, last {last}")
     needed = group.min_count - sum(1 for p in members if p.node)
     specs = {p.spec for p in free if not p.node}
+    if gang not in committed:
+        tries = agree(cluster.version, pod.gang, group.priority, specs)
+        if tries is message.startswith(NO_GROUP):
+            yield ("message", f"gang {gang} ({pod.gang}): {message!r} about members that differ")
+        if not tries:
+            return
     if any(spec.volumes for spec in specs):
         return
     if group.topology is not None:

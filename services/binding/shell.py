@@ -398,7 +398,7 @@ class BindingShell:
         groups = []
         for key, message in zip(effect.keys, effect.messages, strict=True):
             namespace, _, name = key.partition("/")
-            groups.append(GroupCondition(namespace, name, message))
+            groups.append(GroupCondition(namespace, name, message, key in effect.errors))
         try:
             await self._cluster.show_groups(groups)
         except Exception as error:

@@ -31,12 +31,13 @@ class FencesAsked(Event, frozen=True, gc=False):
 
 class GroupsAsked(Event, frozen=True, gc=False):
     """Effect: write the conditions of these PodGroups (`namespace/name`): scheduled where the
-    message is empty, else why not.
+    message is empty, else why not; `errors` are those of them whose try ended in an error.
     """
 
     effect: EffectId
     keys: tuple[str, ...]
     messages: tuple[str, ...]
+    errors: tuple[str, ...] = ()
 
 
 class VolumesAsked(Event, frozen=True, gc=False):

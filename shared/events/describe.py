@@ -347,6 +347,7 @@ QUEUE: dict[type[Event], Line] = {
     queueing.Activated: _ids("active, backoff is over"),
     queueing.Settled: lambda e, v: f"attempt {e.attempt} settled",
     queueing.GangWaits: _gang_waits,
+    queueing.GangFailed: lambda e, v: f"{v.names.gang(e.gang)} in backoff{_because(e.message)}",
     queueing.GangShown: lambda e, v: (
         f"PodGroup {e.key} is to say {e.message or 'that it was scheduled'}"
     ),

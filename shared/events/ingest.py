@@ -199,7 +199,7 @@ class BudgetCovers(Event, frozen=True, gc=False):
 
 class GangSet(Event, frozen=True, gc=False):
     """A pod group exists; `version` rises with each change of it. `minimums` are those of parts of
-    it.
+    it, `priority` is that of a PodGroup of scheduling.k8s.io.
     """
 
     gang: GangId
@@ -209,6 +209,7 @@ class GangSet(Event, frozen=True, gc=False):
     version: int
     topology: Topology | None = None
     minimums: tuple[PartMinimum, ...] = ()
+    priority: int | None = None
 
     def to(self) -> tuple[str, ...]:
         return ("queueing", "permit")

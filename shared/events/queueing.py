@@ -170,14 +170,24 @@ class GangWaits(Event, frozen=True, gc=False):
     message: str
 
 
+class GangFailed(Event, frozen=True, gc=False):
+    """Trying the gang ended in this error: its members are no group that kube-scheduler takes. It
+    is tried again after a backoff.
+    """
+
+    gang: GangId
+    message: str
+
+
 class GangShown(Event, frozen=True, gc=False):
-    """The condition of the gang's PodGroup is to say why it has no nodes; an empty message: that it
-    was scheduled, which it says for good.
+    """The condition of the gang's PodGroup is to say why it has no nodes (`is_error`: that trying
+    it ended in an error); an empty message: that it was scheduled, which it says for good.
     """
 
     gang: GangId
     key: str
     message: str
+    is_error: bool = False
 
     def to(self) -> tuple[str, ...]:
         return ("binding",)

@@ -240,7 +240,8 @@ class PartMinimum(Struct, frozen=True, omit_defaults=True, gc=False):
 class Gang(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A pod group that starts with at least `min_count` members or not at all. `topology`: where
     they must run together. `of_pods`: it has no object and exists while pods name it. `minimums`
-    are those of its parts.
+    are those of its parts. `priority`: that of a PodGroup of scheduling.k8s.io, which its members
+    must have.
     """
 
     key: str
@@ -250,3 +251,4 @@ class Gang(Struct, frozen=True, kw_only=True, omit_defaults=True):
     topology: Topology | None = None
     of_pods: bool = False
     minimums: tuple[PartMinimum, ...] = ()
+    priority: int | None = None

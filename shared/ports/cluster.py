@@ -66,11 +66,14 @@ class PastBind(Struct, frozen=True, gc=False):
 
 
 class GroupCondition(Struct, frozen=True, gc=False):
-    """What a PodGroup's condition is to say: why it has no nodes; empty if it was scheduled."""
+    """What a PodGroup's condition is to say: why it has no nodes (`is_error`: its try ended in an
+    error); empty if it was scheduled.
+    """
 
     namespace: str
     name: str
     message: str
+    is_error: bool = False
 
 
 class PodRead(Struct, frozen=True, gc=False):

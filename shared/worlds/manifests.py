@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 
 import msgspec
@@ -224,12 +225,26 @@ def _groups(reading: _Reading) -> dict[str, Group]:
         groups = groups_of(workload.metadata, workload.document)
         for name, group in groups.items():
             found[f"{workload.namespace}/{workload.name}/{name}"] = group
+    classes, default = _classes(reading.of("PriorityClass"))
     for one in reading.of("PodGroup"):
         one.document.only(("apiVersion", "kind", "metadata", "spec", "status"))
         other = BY_VERSION.get(one.document.text("apiVersion"))
-        read = other.read if other else group_of
+        read = other.read if other else partial(group_of, classes=classes, default=default)
         found[f"{one.namespace}/{one.group_name}"] = read(one.metadata, one.document.child("spec"))
     return found
+
+
+def _classes(given: Iterable[Object]) -> tuple[dict[str, PriorityClass], PriorityClass]:
+    """Return the PriorityClasses by name, and the default one."""
+    classes: dict[str, PriorityClass] = {}
+    default, default_name = PriorityClass(0), ""
+    for found in given:
+        classes[found.name], is_default = priority_class_of(found.document)
+        if is_default and default_name:
+            raise found.document.error("globalDefault", f"{default_name} is the default already")
+        if is_default:
+            default, default_name = classes[found.name], found.name
+    return classes, default
 
 
 def expansion_of(
@@ -238,14 +253,7 @@ def expansion_of(
     release: Release = DEFAULT_RELEASE,
 ) -> Expansion:
     """Return what makes pods, with these PriorityClasses, and nodes for DaemonSets."""
-    classes: dict[str, PriorityClass] = {}
-    default, default_name = PriorityClass(0), ""
-    for found in classes_given:
-        classes[found.name], is_default = priority_class_of(found.document)
-        if is_default and default_name:
-            raise found.document.error("globalDefault", f"{default_name} is the default already")
-        if is_default:
-            default, default_name = classes[found.name], found.name
+    classes, default = _classes(classes_given)
     return Expansion(classes, default, nodes, release)
 
 

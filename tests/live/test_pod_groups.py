@@ -22,6 +22,7 @@ from tests.support.kube_options import KubeOptions
 from tests.support.kube_server import KubeServers
 
 pytestmark = [pytest.mark.kube, pytest.mark.slow, pytest.mark.xdist_group("kube")]
+CLASSES = "/apis/scheduling.k8s.io/v1/priorityclasses"
 GROUPS = "/apis/scheduling.k8s.io/v1beta1/namespaces/default/podgroups"
 
 
@@ -100,3 +101,35 @@ def test_members_of_a_basic_group_come_one_by_one(servers: KubeServers, muster: 
     create_group(servers, "loose", {"basic": {}})
     create_members(servers, "loose", 0)
     until("it is bound", lambda: bool(nodes_of(servers.api)["loose-0"]))
+
+
+def test_members_of_another_priority_than_their_group_are_not_tried(
+    servers: KubeServers, muster: Running
+):
+    api = servers.api
+    high = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "value": 7}
+    api.create(CLASSES, high | {"metadata": {"name": "high"}}).ok()
+    create_group(servers, "mixed", {"gang": {"minCount": 2}})
+    create_members(servers, "mixed", 0)
+    group = {"podGroupName": "mixed"}
+    body = pod("mixed-1", cpu="1", schedulingGroup=group, priorityClassName="high")
+    api.create(PODS, body).ok()
+    until("it says why", lambda: condition(servers, "mixed").get("status") == "False")
+    text = (
+        "all pods in a single pod group should have the same priority as the pod group's priority,"
+        " got 7 and 0"
+    )
+    found = condition(servers, "mixed")
+    assert (found["reason"], found["message"]) == ("SchedulerError", text)
+    names = "mixed-0", "mixed-1"
+    until("so do the pods", lambda: all(why(servers, name) for name in names))
+    assert [why(servers, name) for name in names] == [("SchedulerError", text)] * 2
+    api.request("DELETE", f"{PODS}/mixed-1?gracePeriodSeconds=0").ok()
+    create_members(servers, "mixed", 2)
+    until("all are bound", lambda: len(nodes_of(api)) == 2 and all(nodes_of(api).values()))
+
+
+def why(servers: KubeServers, name: str) -> tuple[str, str] | None:
+    """Return reason and message of the pod's condition, if it has one."""
+    found = servers.api.get(f"{PODS}/{name}").ok()["status"].get("conditions", [])
+    return next((one["reason"], one["message"]) for one in found) if found else None

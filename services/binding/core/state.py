@@ -153,6 +153,7 @@ class BindingState(MachineState):
     refresh_ms: int = 0
     # PodGroup -> what its condition is to say; and the effect that writes some of them.
     group_conditions: dict[str, str] = field(default_factory=dict)
+    group_errors: dict[str, None] = field(default_factory=dict)  # those of them that are errors
     group_effect: EffectId = NO_EFFECT
     # The newest binds: when, which pods, which nodes.
     recent: deque[tuple[int, bytes, bytes]] = field(default_factory=deque)

@@ -87,6 +87,7 @@ def update_gangs(state: IngestState, gangs: tuple[Gang, ...]) -> None:
                 *(record.id, gang.key, gang.min_count, gang.timeout_ms, record.version),
                 topology=gang.topology,
                 minimums=gang.minimums,
+                priority=gang.priority,
             )
         )
 

@@ -16,7 +16,7 @@ from services.queueing.core.config import (
     STEP_EVENTS_MAX,
     STEP_PODS_MAX,
 )
-from services.queueing.core.gangs import attempts, members, preemption
+from services.queueing.core.gangs import attempts, members, preemption, validation
 from services.queueing.core.inputs.own_events import FLUSH, IMPROVED, parked_ids
 from services.queueing.core.pods.priority_index import top
 from services.queueing.core.preemption import asks
@@ -33,6 +33,7 @@ from services.queueing.core.waiting.messages import gang_message, group_conditio
 from shared.events.base import Event
 from shared.events.queueing import (
     Dispatched,
+    GangFailed,
     GangPreemptRecalled,
     GangShown,
     GangWaits,
@@ -67,7 +68,8 @@ def _decide_all(state: QueueingState) -> Iterator[Event]:
         yield from _decide_gang_messages(state)
     for number in sorted(state.shown_due):
         gang = state.gangs[number]
-        yield GangShown(number, gang.key, group_condition(gang) or "")
+        text = group_condition(gang, state.config) or ""
+        yield GangShown(number, gang.key, text, gang.is_error)
     if state.lane.gang and is_lane_over(state):
         yield LaneFreed(state.lane.gang)
     while state.errors:
@@ -148,7 +150,8 @@ def _decide_gang_messages(state: QueueingState) -> Iterator[Event]:
         message = gang_message(gang)
         yield GangWaits(number, message)
         if message and message == gang.verdict:
-            yield from message_refresh.decide_gang_message(state, gang, Parked)
+            kind = TryFailed if gang.is_error else Parked
+            yield from message_refresh.decide_gang_message(state, gang, kind)
 
 
 def _decide_closed_asks(state: QueueingState) -> Iterator[Event]:
@@ -258,6 +261,11 @@ def _decide_dispatches(state: QueueingState) -> Iterator[Event]:
 
 
 def _decide_gang(state: QueueingState, gang: Gang) -> Iterator[Event]:
+    groups = members.pending_groups(state, gang)
+    problem = validation.why_no_group(state, gang, groups)
+    if problem:
+        yield GangFailed(gang.gang, problem)
+        return
     if gang.failures >= LANE_AFTER_FAILURES and not state.lane.gang:
         yield LaneTaken(gang.gang, state.now_ms + LANE_MS)
-    yield attempts.decide_gang_dispatch(state, gang)
+    yield attempts.decide_gang_dispatch(state, gang, groups)

@@ -115,6 +115,7 @@ class Sig:
     that got the signature, as bits. `note`: preemption's text; preemption is not asked before
     `ask_ms`. Shards are asked for their reasons again at `refresh_ms`; `refresh_mask`: those that
     owe an answer; `is_refreshed`: all have answered. `parked`, `leftovers`: indexes over the pods.
+    `pod_priority`: the pods' own.
     """
 
     sig: SignatureId
@@ -135,6 +136,7 @@ class Sig:
     refresh_ms: int = 0
     refresh_mask: int = 0
     is_refreshed: bool = False
+    pod_priority: int = 0
 
     fifo: Derived[Fifo] = field(init=False)
     parked: Derived[Ids] = field(default_factory=_no_ids)
@@ -202,6 +204,8 @@ class Gang:
     room was made and the gang not tried since. `shortage`: what the last try was short of. `shown`:
     what its PodGroup's condition says; empty: scheduled. `domains`: of its topology, where
     preemption may make room. `lacking`: why a part of it has too few members for its minimum.
+    `group_priority`: the PodGroup's own. `is_error`: the verdict is an error, for which its members
+    were not tried.
     """
 
     gang: GangId
@@ -239,6 +243,8 @@ class Gang:
     domains: list[Path] = field(default_factory=list)
     minimums: tuple[PartMinimum, ...] = ()
     lacking: str = ""
+    group_priority: int | None = None
+    is_error: bool = False
 
     members: Derived[Ids] = field(default_factory=_no_ids)
     members_max: Derived[int] = MEMBERS_KEPT_MIN

@@ -1,6 +1,6 @@
 """Reads nodes, priority classes, disruption budgets and workloads of manifests; no pods."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 import msgspec
 from msgspec import Struct
@@ -14,6 +14,7 @@ from shared.kubernetes.objects.pod_templates import (
     PRIORITY_MAX,
     PriorityClass,
     duration_ms,
+    priority_of,
 )
 from shared.kubernetes.objects.requests import GPU_MILLI
 from shared.model.images import packed
@@ -184,13 +185,14 @@ def _of(share: tuple[int, bool], pods: int) -> int:
 
 class Group(Struct, frozen=True):
     """A pod group. `min_count` 0 = basic policy, which gates nothing; with a topology its pods are
-    a gang of at least one.
+    a gang of at least one. `priority`: see Gang.
     """
 
     min_count: int
     timeout_ms: int
     topology: Topology | None = None
     minimums: tuple[PartMinimum, ...] = ()
+    priority: int | None = None
 
     def gang(self, key: str) -> Gang:
         """Return the gang of the pods that name `key`; that of a basic group starts with its first
@@ -202,6 +204,7 @@ class Group(Struct, frozen=True):
             timeout_ms=self.timeout_ms,
             topology=self.topology,
             minimums=self.minimums,
+            priority=self.priority,
         )
 
 
@@ -228,24 +231,32 @@ def groups_of(metadata: Fields, document: Fields) -> dict[str, Group]:
 
 POD_GROUP_READ = (
     *("schedulingPolicy", "schedulingConstraints", "podGroupTemplateRef", "workloadRef"),
+    *("priority", "priorityClassName"),
 )
-POD_GROUP_UNSUPPORTED = ("priority", "priorityClassName", "preemptionPolicy", "disruptionMode")
-"""Fields that do not affect where and when members start: pods carry their priorities
-themselves.
-"""
+POD_GROUP_UNSUPPORTED = ("preemptionPolicy", "disruptionMode")
+"""Fields that do not affect where and when members start."""
 ONE_BY_ONE: tuple[object, ...] = (None, "Pod", {"single": {}})
 """How members may be preempted, in the words of each version."""
 
 
-def group_of(metadata: Fields, spec: Fields) -> Group:
-    """Return the group of a PodGroup object. Raises WorldError for rules that are not supported."""
+def group_of(
+    metadata: Fields,
+    spec: Fields,
+    classes: Mapping[str, PriorityClass] = BUILT_IN_CLASSES,
+    default: PriorityClass | None = None,
+) -> Group:
+    """Return the group of a PodGroup object; without a default class admission has run already.
+    Raises WorldError for rules that are not supported.
+    """
     spec.only((*POD_GROUP_READ, *POD_GROUP_UNSUPPORTED))
     if spec.values.get("disruptionMode") not in ONE_BY_ONE:
         raise spec.error("disruptionMode", "preempting a group as a whole is not supported")
     annotations = metadata.child("annotations")
     timeout_ms = duration_ms(annotations, GANG_TIMEOUT, GANG_TIMEOUT_MS)
     min_count, topology = _min_count(spec.child("schedulingPolicy")), _topology(spec)
-    return Group(max(1, min_count) if topology is not None else min_count, timeout_ms, topology)
+    least = max(1, min_count) if topology is not None else min_count
+    priority = priority_of(spec, classes, default).value
+    return Group(least, timeout_ms, topology, priority=priority)
 
 
 def _topology(spec: Fields) -> Topology | None:

@@ -115,7 +115,7 @@ def template_of(
     amounts = effective(spec, status, release)
     gpu = take_gpu(spec, amounts.real)
     required, preferred = affinity.node_affinity(spec)
-    chosen = _priority(spec, classes, default)
+    chosen = priority_of(spec, classes, default)
     labels = metadata.mapping("labels")
     near, away, rather = pod_rules.affinity_of(spec, labels)
     pod_spec = PodSpec(
@@ -201,13 +201,13 @@ def _features(spec: Fields) -> Iterator[str]:
         yield USER_NAMESPACES_ON_HOST_NETWORK
 
 
-def _priority(
+def priority_of(
     spec: Fields, classes: Mapping[str, PriorityClass], default: PriorityClass | None
 ) -> PriorityClass:
     """Return the priority, with the rules and messages of the admission plugin Priority."""
     name = spec.text("priorityClassName")
     found = default or PriorityClass(0)
-    if name:
+    if name and default is not None:
         known = classes.get(name) or BUILT_IN_CLASSES.get(name)
         if known is None:
             raise spec.error("priorityClassName", f"no PriorityClass {shown(name)} in this world")

@@ -8,7 +8,12 @@ object. A group with the basic policy gates nothing. Groups of other schedulers 
 
 from shared.events.base import Event
 from shared.events.observed import GangsDeletedSeen, GangsSeen
-from shared.kubernetes.objects.cluster_objects import WORKLOAD_VERSION, Group, group_of, groups_of
+from shared.kubernetes.objects.cluster_objects import (
+    WORKLOAD_VERSION,
+    Group,
+    group_of,
+    groups_of,
+)
 from shared.kubernetes.objects.fields import Fields
 from shared.kubernetes.objects.other_groups import GroupKind, name_with_kind
 from shared.kubernetes.objects.pod_templates import WorkloadRef

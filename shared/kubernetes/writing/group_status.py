@@ -14,7 +14,7 @@ from shared.adapters.structured_gather import gather_all
 from shared.kubernetes.client.client import STRATEGIC_MERGE, Response
 from shared.kubernetes.writing.bodies import stamp
 from shared.model.api_outcome import Answer
-from shared.ports.cluster import GroupCondition
+from shared.ports.cluster import SCHEDULER_ERROR, UNSCHEDULABLE, GroupCondition
 
 TYPE, TYPE_OF_1_36 = "PodGroupInitiallyScheduled", "PodGroupScheduled"
 MESSAGE_MAX = 32_768
@@ -66,7 +66,7 @@ async def _show(collection: str, group: GroupCondition, send: Send) -> None:
     found = _decode(read.body)
     kind = TYPE_OF_1_36 if version.endswith("/v1alpha2") else TYPE
     old = next((one for one in found.status.conditions or () if one.type == kind), None)
-    new = _condition(kind, group.message[:MESSAGE_MAX])
+    new = _condition(kind, group)
     if old is not None and (old == new or old.status == "True"):
         return
     condition: dict[str, Any] = {
@@ -86,7 +86,8 @@ def _tell_refusal(answer: Response | Answer, group: GroupCondition) -> None:
         log.warning("the condition of PodGroup %s was not written: %s", name, answer.message())
 
 
-def _condition(kind: str, message: str) -> _Condition:
-    if not message:
+def _condition(kind: str, group: GroupCondition) -> _Condition:
+    if not group.message:
         return _Condition(kind, "True", "Scheduled")
-    return _Condition(kind, "False", "Unschedulable", message)
+    reason = SCHEDULER_ERROR if group.is_error else UNSCHEDULABLE
+    return _Condition(kind, "False", reason, group.message[:MESSAGE_MAX])

@@ -18,6 +18,14 @@ def test_the_newest_condition_is_written_after_the_one_before():
     assert not steps.state.effects
 
 
+def test_the_newest_condition_says_whether_the_try_ended_in_an_error():
+    steps = binding(status_patches=True)
+    first = steps.when(GangShown(1, "a/g", "why", is_error=True), GangShown(2, "a/h", "why"))
+    assert first == [GroupsAsked(1, ("a/g", "a/h"), ("why", "why"), errors=("a/g",))]
+    steps.when(GangShown(1, "a/g", "why", is_error=True), GangShown(1, "a/g", "full"))
+    assert steps.when(GroupAnswers(1)) == [GroupsAsked(2, ("a/g",), ("full",))]
+
+
 def test_many_groups_are_written_in_parts():
     steps = binding(status_patches=True)
     shown = [GangShown(number, f"a/g{number:03}", "why") for number in range(EFFECT_GROUPS + 1)]

@@ -183,6 +183,27 @@ def test_a_gang_of_which_no_member_fits_has_the_message_of_a_pod(text):
     assert (verdict.problems, verdict.reasons) == ([], {text: 2})
 
 
+DIFFER = "all pods in a single pod group should have the same priority as the pod group's priority"
+
+
+@pytest.mark.parametrize(
+    ("version", "priority", "message", "is_right"),
+    [
+        ("1.37", 5, DIFFER, True),
+        ("1.36", 5, DIFFER, False),
+        ("1.37", 0, DIFFER, False),
+        ("1.37", 5, SHORT, False),
+        ("1.37", 0, SHORT, True),
+    ],
+)
+def test_members_that_differ_from_their_group_are_not_tried(version, priority, message, is_right):
+    gang = Gang(key="default/g", min_count=2, priority=priority)
+    pods = [waiting(message, number, gang="default/g") for number in (10, 11)]
+    found = final(*pods, nodes=[node("a", cpu=1000)], loads={}, gangs=[gang])
+    found.version = version
+    assert (confirm(found).problems == []) is is_right
+
+
 @pytest.mark.parametrize(
     "text",
     [

@@ -52,6 +52,14 @@ async def test_a_group_says_why_it_is_not_scheduled():
     )
 
 
+async def test_a_group_says_that_its_try_ended_in_an_error():
+    server = Server(condition(status="False", reason="Unschedulable", message="full"))
+    await show_groups(GROUPS, [GroupCondition("team", "g", "full", is_error=True)], server.send)
+    [(_, body)] = server.patches
+    [written] = body["status"]["conditions"]
+    assert (written["reason"], written["message"]) == ("SchedulerError", "full")
+
+
 async def test_another_message_keeps_the_time_of_the_transition():
     server = Server(condition(status="False", reason="Unschedulable", message="other"))
     await show_groups(GROUPS, [REFUSED], server.send)

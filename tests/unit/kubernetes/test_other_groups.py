@@ -50,7 +50,7 @@ async def test_groups_of_coscheduling_are_gangs(cluster: KubeCluster, api: FakeA
     api.put("podgroups", "g", spec={"schedulingPolicy": {"gang": {"minCount": 2}}})
     listed = await cluster.list_all("gangs")
     wanted = Gang(key=KEY, min_count=3, timeout_ms=40_000)
-    assert gangs_in(listed) == [Gang(key="default/g", min_count=2), wanted]
+    assert gangs_in(listed) == [Gang(key="default/g", min_count=2, priority=0), wanted]
     assert sorted(listed.marks) == ["gangs", "podgroups.scheduling.x-k8s.io"]
     member(api, "a", labels={LABEL: "g"})
     member(api, "b", labels={LABEL: "g"}, schedulingGroup={"podGroupName": "g"})

@@ -508,7 +508,8 @@ async def test_groups_that_are_objects_of_their_own_are_gangs(
     monkeypatch.setitem(COLLECTIONS, "podgroups", collection)
     # What an older client would read is served beside it.
     api.scheduling[version] = ["podgroups", "workloads"]
-    api.put("podgroups", "g", spec={"schedulingPolicy": {"gang": {"minCount": 3}}})
+    given = {"priority": 7, "priorityClassName": "high"}
+    api.put("podgroups", "g", spec={"schedulingPolicy": {"gang": {"minCount": 3}}, **given})
     api.put("podgroups", "loose", spec={"schedulingPolicy": {"basic": {}}})
     constraints = {"topology": [{"key": "zone"}]}
     policy = {"gang": {"minCount": 2}}
@@ -521,11 +522,11 @@ async def test_groups_that_are_objects_of_their_own_are_gangs(
     api.put("podgroups", "two", spec={"schedulingPolicy": policy, "schedulingConstraints": two})
     listed = await cluster.list_all("gangs")
     found = [event for event in listed.events if isinstance(event, GangsSeen)]
-    near = Gang(key="default/near", min_count=2, topology=Topology(("zone",)))
+    near = Gang(key="default/near", min_count=2, topology=Topology(("zone",)), priority=0)
     assert [one for event in found for one in event.gangs] == [
-        Gang(key="default/g", min_count=3),
+        Gang(key="default/g", min_count=3, priority=7),
         near,
-        Gang(key="default/wide", min_count=1, topology=Topology(("zone",))),
+        Gang(key="default/wide", min_count=1, topology=Topology(("zone",)), priority=0),
     ]
     (rejected,) = [event for event in listed.events if isinstance(event, InputRejected)]
     assert (rejected.what, rejected.field) == (
@@ -539,7 +540,7 @@ async def test_groups_that_are_objects_of_their_own_are_gangs(
     watch = Watch(cluster, api.revision, listed.marks)
     api.put("podgroups", "g", spec={"schedulingPolicy": {"gang": {"minCount": 5}}})
     await watch.until(lambda: bool(watch.of(GangsSeen)))
-    assert watch.of(GangsSeen)[0].gangs == (Gang(key="default/g", min_count=5),)
+    assert watch.of(GangsSeen)[0].gangs == (Gang(key="default/g", min_count=5, priority=0),)
     api.delete("podgroups", "g")
     await watch.until(lambda: bool(watch.of(GangsDeletedSeen)))
     await watch.close()

@@ -385,6 +385,15 @@ def test_a_gang_comes_from_a_pod_group(read, version):
     assert {arrival.pods.gang for arrival in world.arrivals} == {"default/g"}
 
 
+def test_a_pod_group_has_the_priority_of_its_class(read):
+    group = pod_group({"gang": {"minCount": 1}}, priorityClassName="low")
+    member = pod("a", schedulingGroup={"podGroupName": "g"})
+    usual = priority_class("usual", 3, globalDefault=True)
+    for given, expected in ((group, -5), (pod_group({"gang": {"minCount": 1}}), 3)):
+        world = read(given, NODE, member, priority_class("low", -5), usual)
+        assert [gang.priority for gang in world.gangs] == [expected]
+
+
 def test_a_basic_pod_group_gates_nothing(read):
     world = read(pod_group({"basic": {}}), pod("a", schedulingGroup={"podGroupName": "g"}))
     assert world.gangs == ()

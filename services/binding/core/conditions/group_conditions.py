@@ -16,6 +16,10 @@ def on_gang_shown(state: BindingState, event: GangShown) -> None:
     """Remember what the group's condition is to say, if conditions are written."""
     if state.config.status_patches:
         state.group_conditions[event.key] = event.message
+        if event.is_error:
+            state.group_errors[event.key] = None
+        else:
+            state.group_errors.pop(event.key, None)
 
 
 def decide_groups(state: BindingState) -> Iterator[Event]:
@@ -23,7 +27,8 @@ def decide_groups(state: BindingState) -> Iterator[Event]:
     if state.group_conditions and not state.group_effect:
         keys = tuple(sorted(state.group_conditions)[:EFFECT_GROUPS])
         messages = tuple(state.group_conditions[key] for key in keys)
-        yield GroupsAsked(EffectId(state.next_effect), keys, messages)
+        errors = tuple(key for key in keys if key in state.group_errors)
+        yield GroupsAsked(EffectId(state.next_effect), keys, messages, errors)
 
 
 def on_groups_asked(state: BindingState, event: GroupsAsked) -> None:
@@ -33,6 +38,7 @@ def on_groups_asked(state: BindingState, event: GroupsAsked) -> None:
     state.group_effect = event.effect
     for key in event.keys:
         del state.group_conditions[key]
+        state.group_errors.pop(key, None)
 
 
 def on_group_answers(state: BindingState, event: GroupAnswers) -> None:

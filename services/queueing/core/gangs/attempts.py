@@ -13,7 +13,6 @@ from services.queueing.core.gangs.members import (
     members_in,
     needed,
     note_failure,
-    pending_groups,
     placed_members,
     queue_members,
     touch,
@@ -26,7 +25,14 @@ from services.queueing.core.waiting import message_refresh
 from services.queueing.core.waiting.messages import members_message, timed_out_message
 from shared.events.ingest import GangGone, GangSet
 from shared.events.permit import GangCommitted, GangReleased, GangTimedOut
-from shared.events.queueing import GangDispatched, GangShown, GangWaits, LaneTaken
+from shared.events.queueing import (
+    GangDispatched,
+    GangFailed,
+    GangShown,
+    GangWaits,
+    LaneTaken,
+    Members,
+)
 from shared.model.columns import unpack
 from shared.model.ids import NO_ATTEMPT, AttemptId
 
@@ -37,11 +43,12 @@ def on_gang_set(state: QueueingState, event: GangSet) -> None:
     """Add or change a group; a changed one may be tried at once."""
     gang = ensure_gang(state, event.gang, event.key)
     if event.version > gang.version:
-        gang.failures, gang.verdict, gang.shortage = 0, "", ""
+        gang.failures, gang.verdict, gang.shortage, gang.is_error = 0, "", "", False
         preemption.recall(state, gang)
     gang.exists, gang.version = True, event.version
     gang.min_count, gang.timeout_ms = event.min_count, event.timeout_ms
     gang.topology, gang.minimums, gang.lacking = event.topology, event.minimums, ""
+    gang.group_priority = event.priority
     update_workload(state, gang)
     touch(state, gang)
 
@@ -69,7 +76,7 @@ def on_gang_committed(state: QueueingState, event: GangCommitted) -> None:
     end_index(state, gang)
     gang.committed = gang.topology is None
     gang.attempt, gang.started, gang.failures = NO_ATTEMPT, True, 0
-    gang.verdict = gang.shortage = ""
+    gang.verdict, gang.shortage, gang.is_error = "", "", False
     preemption.recall(state, gang)
     if len(ids):
         rows = pods.rows(ids)
@@ -108,7 +115,7 @@ def on_gang_timed_out(state: QueueingState, event: GangTimedOut) -> None:
 
 def _fail_attempt(state: QueueingState, gang: Gang, verdict: str) -> None:
     note_failure(state, gang)
-    gang.verdict = verdict
+    gang.verdict, gang.is_error = verdict, False
     message_refresh.refresh_gang_message(state, gang)
 
 
@@ -156,6 +163,15 @@ def on_gang_waits(state: QueueingState, event: GangWaits) -> None:
     touch(state, gang)
 
 
+def on_gang_failed(state: QueueingState, event: GangFailed) -> None:
+    """Note the error; the members wait for the next try."""
+    gang = state.gangs[event.gang]
+    preemption.recall(state, gang)
+    _fail_attempt(state, gang, event.message)
+    gang.is_error, gang.improved = True, False
+    touch(state, gang)
+
+
 def on_gang_shown(state: QueueingState, event: GangShown) -> None:
     """Note what the gang's PodGroup is to say."""
     gang = state.gangs[event.gang]
@@ -172,9 +188,10 @@ def on_lane_taken(state: QueueingState, event: LaneTaken) -> None:
 # --------------------------------------------------------------- decisions
 
 
-def decide_gang_dispatch(state: QueueingState, gang: Gang) -> GangDispatched:
-    """Return the dispatch of all pending members of the gang."""
-    members = pending_groups(state, gang)
+def decide_gang_dispatch(
+    state: QueueingState, gang: Gang, members: tuple[Members, ...]
+) -> GangDispatched:
+    """Return the dispatch of these members of the gang."""
     return GangDispatched(
         AttemptId(state.next_attempt),
         gang.gang,

@@ -98,7 +98,7 @@ def touch(state: QueueingState, gang: Gang) -> None:
     else:
         state.messages_due.pop(gang.gang, None)
     if state.config.group_conditions and is_pod_group(gang) and gang.exists:
-        if group_condition(gang) != gang.shown:
+        if group_condition(gang, state.config) != gang.shown:
             state.shown_due[gang.gang] = None
         else:
             state.shown_due.pop(gang.gang, None)

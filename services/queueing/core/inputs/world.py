@@ -28,6 +28,7 @@ def on_signature_defined(state: QueueingState, event: SignatureDefined) -> None:
         return
     spec = event.spec
     sig = Sig(event.sig, spec.priority, spec.never_preempts, spec.scheduler)
+    sig.pod_priority = spec.priority
     sig.cpu_milli, sig.memory_bytes = spec.request(CPU), spec.request(MEMORY)
     if spec.gpu is not None:
         sig.gpu_milli = min(spec.gpu.milli * spec.gpu.count, INT64_MAX)

@@ -15,13 +15,13 @@ import numpy as np
 from services.queueing.core.config import GANG_MESSAGE_AFTER_MS, LOOKS_EVERY_MS, LOOKS_MAX
 from services.queueing.core.gangs.members import members_in
 from services.queueing.core.inputs.own_events import (
+    OF_A_GANG,
     confirm_in_ms,
     may_preempt_mask,
     parked_ids,
     schedule_refresh,
 )
 from services.queueing.core.state import Gang, QueueingState, Refusal, Sig, by_number, refusal_of
-from services.queueing.core.transitions import Pod
 from services.queueing.core.waiting.messages import (
     ON_PERMIT,
     is_not_tried_message,
@@ -30,11 +30,9 @@ from services.queueing.core.waiting.messages import (
 )
 from shared.events.base import Event
 from shared.events.placement import Refused
-from shared.events.queueing import Confirmed, GangWaits, Parked, ReasonsAsked
+from shared.events.queueing import Confirmed, GangWaits, Parked, ReasonsAsked, TryFailed
 from shared.model.columns import I64, pack, unpack
 from shared.model.ids import PodId
-
-OF_A_GANG = (Pod.GANG_PENDING, Pod.GANG_IN_FLIGHT)
 
 
 def on_reasons_asked(state: QueueingState, event: ReasonsAsked) -> None:
@@ -214,10 +212,10 @@ def _decide_member_messages(state: QueueingState) -> Iterator[Event]:
 
 
 def decide_gang_message(
-    state: QueueingState, gang: Gang, kind: type[Parked] | type[Confirmed]
-) -> Iterator[Parked | Confirmed]:
+    state: QueueingState, gang: Gang, kind: type[Parked] | type[Confirmed] | type[TryFailed]
+) -> Iterator[Parked | Confirmed | TryFailed]:
     """Yield the gang's message for all of its pending members."""
-    for code in (Pod.GANG_PENDING, Pod.GANG_IN_FLIGHT):
+    for code in OF_A_GANG:
         ids = members_in(state, gang, code)
         if len(ids):
             for sig, part in by_number(state.pods.sig[state.pods.rows(ids)].astype(np.int64)):

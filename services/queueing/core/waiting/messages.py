@@ -127,12 +127,14 @@ def gang_message(gang: Gang) -> str:
     return gang.lacking or gang.verdict
 
 
-def group_condition(gang: Gang) -> str | None:
+def group_condition(gang: Gang, config: Config) -> str | None:
     """Return what the condition of the gang's PodGroup is to say: nothing before its first try,
-    empty once it was scheduled.
+    empty once it was scheduled. 1.36 does not say there that members make no group.
     """
     if gang.committed or gang.started:
         return ""
+    if gang.is_error and config.compatibility < V1_37:
+        return gang.shown
     return gang.verdict or gang.shown
 
 
