@@ -150,15 +150,15 @@ class _Reading:
         return [found for found in self.objects if found.kind in kinds]
 
 
-def manifests_world(paths: Sequence[Path]) -> World:
-    """Return all objects of the given files and folders as one world."""
+def manifests_world(paths: Sequence[Path], release: Release = DEFAULT_RELEASE) -> World:
+    """Return all objects of the given files and folders as one world, as a release reads them."""
     reading = _Reading()
     for path in manifest_files(paths):
         for document in read_objects(path):
             reading.add(document)
     groups = _groups(reading)
     nodes = tuple(_node(found) for found in reading.of("Node"))
-    pods = _with_known_images(_pods(reading, groups, nodes), nodes)
+    pods = _with_known_images(_pods(reading, groups, nodes, release), nodes)
     world = World(
         name=" ".join("stdin" if path == STDIN else path.resolve().name for path in paths),
         nodes=nodes,
@@ -257,8 +257,10 @@ def expansion_of(
     return Expansion(classes, default, nodes, release)
 
 
-def _pods(reading: _Reading, groups: dict[str, Group], nodes: Sequence[Node]) -> list[Pod]:
-    expansion = expansion_of(reading.of("PriorityClass"), nodes)
+def _pods(
+    reading: _Reading, groups: dict[str, Group], nodes: Sequence[Node], release: Release
+) -> list[Pod]:
+    expansion = expansion_of(reading.of("PriorityClass"), nodes, release)
     node_names = frozenset(node.name for node in nodes)
     found: list[Pod] = []
     names: dict[tuple[str, str], str] = {}

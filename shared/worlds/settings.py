@@ -15,6 +15,7 @@ from shared.kubernetes.objects import quantities
 from shared.kubernetes.objects.errors import WorldError, shown
 from shared.kubernetes.objects.fields import Fields
 from shared.kubernetes.objects.pod_templates import duration_ms
+from shared.model.release import DEFAULT_RELEASE, Release
 from shared.model.text import did_you_mean
 from shared.model.world import World
 from shared.worlds.dlrm import FILE as DLRM_FILE
@@ -132,8 +133,10 @@ class _Words:
             raise self.error(key, f"is an unknown setting{did_you_mean(key, self._known)}")
 
 
-def load_world(words: Sequence[str], choice: Choice) -> Chosen:
-    """Return the world that the command line names. Raises WorldError."""
+def load_world(words: Sequence[str], choice: Choice, release: Release = DEFAULT_RELEASE) -> Chosen:
+    """Return the world that the command line names, its manifests as a release reads them. Raises
+    WorldError.
+    """
     if not all(words) or not words:
         raise WorldError("world", "", "name one: a folder of manifests, openb:, dlrm: or flood:")
     scheme, colon, body = words[0].partition(":")
@@ -147,7 +150,7 @@ def load_world(words: Sequence[str], choice: Choice) -> Chosen:
     if choice.speed is not None or choice.plain:
         option = "--plain" if choice.plain else "--speed"
         raise WorldError(words[0], option, "is for traces only")
-    return Chosen(manifests_world([Path(word) for word in words]))
+    return Chosen(manifests_world([Path(word) for word in words], release))
 
 
 def _trace(words: _Words, name: str, *files: str) -> Path:

@@ -95,7 +95,7 @@ class Options:
         self.sim = sim_config(self.settings, choice.seed)
         self.run_dir, self.release = run_dir, release
         self.config, self.profiles = config, read_profiles(config, (), release)
-        self.chosen: Chosen = load_world(words, choice)
+        self.chosen: Chosen = load_world(words, choice, release.release())
         require_profiles(self.chosen.world, self.profiles)
         waits = binders_of(self.profiles, writes=False) or (
             self.profiles is not None and self.profiles.extenders

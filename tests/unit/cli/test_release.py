@@ -108,6 +108,24 @@ def test_a_gate_that_cannot_be_used_gets_one_line(version, gates, line):
     assert line in str(raised.value)
 
 
+def test_a_world_is_read_as_the_release_reads_it(tmp_path, capsys):
+    taint = {"key": "level", "value": "9", "effect": "NoSchedule"}
+    amounts = {"cpu": "4", "memory": "4Gi", "pods": "9"}
+    node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n"}}
+    node |= {"spec": {"taints": [taint]}, "status": {"allocatable": amounts}}
+    more = {"key": "level", "operator": "Gt", "value": "8"}
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}}
+    pod |= {"spec": {"tolerations": [more], "containers": [{"name": "c", "image": "i"}]}}
+    world = tmp_path / "world.yaml"
+    world.write_text(yaml.safe_dump_all([node, pod]))
+    bound = []
+    for gates in ([], ["--feature-gates", "TaintTolerationComparisonOperators=true"]):
+        words = ["run", str(world), "--bus", "memory", "--run-dir", str(tmp_path / str(len(gates)))]
+        assert main([*words, *gates, "--output", "json"]) == 0
+        bound.append(json.loads(capsys.readouterr().out)["bound"])
+    assert bound == [0, 1]
+
+
 def test_a_world_is_scheduled_as_a_release_does(tmp_path, capsys):
     words = ["run", "examples/manifests", "--bus", "memory", "--run-dir", str(tmp_path / "run")]
     words += ["--compatibility-version", "1.37", "--feature-gates", "StorageCapacityScoring=false"]
