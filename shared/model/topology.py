@@ -4,7 +4,7 @@ A domain is named by a path: the values of the labels of one level and of all br
 empty path is the whole cluster. A node without one of the labels is in no domain.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from msgspec import Struct
 
@@ -90,10 +90,9 @@ def allocated_percent(
     return total // summed if summed else 0
 
 
-def added(parts: Iterable[Amounts]) -> Amounts:
+def added(parts: Sequence[Amounts]) -> Amounts:
     """Return the sums by position."""
-    columns = list(parts)
-    return columns[0] if len(columns) == 1 else tuple(map(sum, zip(*columns, strict=True)))
+    return parts[0] if len(parts) == 1 else tuple(map(sum, zip(*parts, strict=True)))
 
 
 def name_of(levels: Sequence[str], path: Path) -> str:

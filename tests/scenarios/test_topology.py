@@ -8,6 +8,7 @@ from shared.model.objects import (
     HOSTNAME,
     GpuRequest,
     HostPort,
+    PartMinimum,
     PodTerm,
     Requirement,
     SpreadConstraint,
@@ -257,3 +258,18 @@ def test_a_late_member_preempts_in_the_rack_of_the_others(mesh):
         assert kept(scene, *low) == 1
 
     play(story, *rack("r"), *rack("s"), queueing=PREEMPTING, **mesh)
+
+
+@anywhere
+def test_parts_of_a_gang_must_all_fit_in_the_rack(mesh):
+    """Two workers and the one launcher, which is too large for the fuller rack."""
+    minimums = (PartMinimum("launcher", 1), PartMinimum("worker", 1))
+
+    async def story(scene: Scene):
+        scene.gang(GANG, 2, topology=RACK, minimums=minimums)
+        scene.pods("a", "b", cpu_milli=1_000, gang=GANG, part="worker")
+        scene.pods("c", cpu_milli=3_000, gang=GANG, part="launcher")
+        await scene.settle()
+        assert by_rack(scene, "a", "b", "c") == {"s": 3}
+
+    play(story, *rack("r", 2_000, nodes=3), *rack("s", 4_000), **mesh)

@@ -23,7 +23,7 @@ import numpy as np
 
 from services.permit.core import domains, turns
 from services.permit.core.config import Config
-from services.permit.core.plan import Group, Plan, as_members, make_plan
+from services.permit.core.plan import Group, as_members, make_plan
 from services.permit.core.state import (
     NO_KEY,
     Attempt,
@@ -255,13 +255,7 @@ def _plan_holds(attempt: Attempt) -> dict[int, list[Group]]:
     }
     first = attempt.gang % len(attempt.offers)
     needed = attempt.min_count - len(attempt.held)
-
-    def is_enough(plan: Plan) -> bool:
-        planned = {pod for chosen in plan.values() for _sig, ids in chosen for pod in ids}
-        return attempt.meets_minimums(planned.union(attempt.held))
-
-    rule = is_enough if attempt.minimums else None
-    return make_plan(first, needed, attempt.without_hold(), offers, rule)
+    return make_plan(first, needed, attempt.without_hold(), offers, attempt.minimums_rule)
 
 
 def _asked_beyond_offers(attempt: Attempt) -> bool:

@@ -18,6 +18,7 @@ from shared.model.topology import (
     DomainOffer,
     Path,
     Scoring,
+    Topology,
     added,
     best,
     name_of,
@@ -88,15 +89,17 @@ def plan_holds(attempt: Attempt) -> dict[int, list[tuple[Members, Path]]]:
     path, topology = attempt.domain, attempt.topology
     if path is None or topology is None:
         return {}
-    rooms, groups = _Rooms(attempt), attempt.without_hold()
+    rooms, groups = _Rooms(attempt, topology), attempt.without_hold()
     needed = attempt.min_count - len(attempt.held)
+    is_enough = attempt.minimums_rule
     parts: list[tuple[Path, list[Group], int]] = [(path, groups, needed)]
     if len(groups) == 1 and rooms.is_by_narrowest(path, len(topology.levels)):
         parts = list(_filled(rooms, path, groups[0], len(topology.levels)))
     first, total = attempt.gang % len(attempt.offers), 0
     asked: dict[int, list[tuple[Members, Path]]] = {}
     for domain, members, least in parts:
-        for shard, chosen in make_plan(first, least, members, rooms.by_shard(domain)).items():
+        plan = make_plan(first, least, members, rooms.by_shard(domain), is_enough)
+        for shard, chosen in plan.items():
             asked.setdefault(shard, []).extend((one, domain) for one in as_members(chosen))
             total += sum(len(ids) for _sig, ids in chosen)
     return {shard: asked[shard] for shard in sorted(asked)} if total >= needed else {}
@@ -105,18 +108,19 @@ def plan_holds(attempt: Attempt) -> dict[int, list[tuple[Members, Path]]]:
 class _Rooms:
     """The offers of all shards by domain of every level."""
 
-    def __init__(self, attempt: Attempt) -> None:
+    def __init__(self, attempt: Attempt, topology: Topology) -> None:
         self._parts: dict[Path, Parts] = {}
-        whole: set[tuple[int, Path]] = set()
+        self._whole: set[Path] = set()
         for shard, offer in sorted(attempt.offers.items()):
-            whole |= {(shard, one.path) for one in offer.domains}
+            whole = {one.path for one in offer.domains}
+            self._whole |= whole
             for one in offer.domains:
-                for depth in range(len(one.path) + 1):
+                self._parts.setdefault(one.path, {}).setdefault(shard, []).append(one)
+                for depth in range(topology.highest + 1, len(one.path)):
                     path = one.path[:depth]
                     # A domain counted as a whole is not the sum of narrower ones.
-                    if depth == len(one.path) or (shard, path) not in whole:
+                    if path not in whole:
                         self._parts.setdefault(path, {}).setdefault(shard, []).append(one)
-        self._whole = {path for _shard, path in whole}
 
     def is_by_narrowest(self, path: Path, depth: int) -> bool:
         """Return whether all shards counted a domain by those of the narrowest level."""
@@ -138,7 +142,7 @@ class _Rooms:
     def by_shard(self, path: Path) -> dict[int, Amounts]:
         """Return how many members of each group fit in a domain, by shard."""
         return {
-            shard: added(one.counts for one in offers)
+            shard: added([one.counts for one in offers])
             for shard, offers in self._parts[path].items()
         }
 
@@ -180,7 +184,7 @@ def _candidates(attempt: Attempt) -> list[Candidate]:
     """Return the domains that the topology allows, the narrowest level first."""
     topology = attempt.topology
     assert topology is not None
-    rooms = _Rooms(attempt)
+    rooms = _Rooms(attempt, topology)
     homes = {home for offer in attempt.offers.values() for home in offer.homes}
     sizes = [len(ids) for _sig, ids in attempt.without_hold()]
     scoring = _scoring(attempt)
@@ -192,14 +196,16 @@ def _candidates(attempt: Attempt) -> list[Candidate]:
             if any(home[:depth] != path for home in homes):
                 continue
             parts = rooms.parts(path)
-            room = added(one.counts for one in parts)
-            counts = [min(count, size) for count, size in zip(room, sizes, strict=True)]
-            taken = added(
-                tuple(count * amount for amount in request)
-                for count, request in zip(counts, scoring.requests, strict=True)
-            )
-            requested = added((taken, *(one.requested for one in parts)))
-            allocatable = added(one.allocatable for one in parts)
+            room = added([one.counts for one in parts])
+            allocatable = added([one.allocatable for one in parts])
+            requested = added([one.requested for one in parts])
+            counts = tuple(map(min, room, sizes))
+            for count, request in zip(counts, scoring.requests, strict=True):
+                if count:
+                    requested = tuple(
+                        before + count * amount
+                        for before, amount in zip(requested, request, strict=True)
+                    )
             found.append(Candidate(path, sum(counts), sum(room), allocatable, requested))
     return found
 

@@ -6,13 +6,13 @@ decide, and the timeouts in order of time.
 """
 
 from bisect import insort
-from collections.abc import Container, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 from dataclasses import InitVar, dataclass, field
 
 from msgspec import Struct
 
 from services.permit.core.config import Config
-from services.permit.core.plan import Group
+from services.permit.core.plan import Group, Plan
 from services.permit.core.transitions import Phase, following
 from shared.events.queueing import Minimum
 from shared.machine.core import MachineState
@@ -152,6 +152,16 @@ class Attempt(Struct):
             return False
         is_answered = self.phase is Phase.ANSWERED and self.refusals < len(self.offers)
         return is_answered or self.phase is Phase.WAITING
+
+    @property
+    def minimums_rule(self) -> Callable[[Plan], bool] | None:
+        """Return what a plan must meet besides its number of members; None for no minimums."""
+
+        def is_enough(plan: Plan) -> bool:
+            planned = {pod for chosen in plan.values() for _sig, ids in chosen for pod in ids}
+            return self.meets_minimums(planned.union(self.held))
+
+        return is_enough if self.minimums else None
 
     def meets_minimums(self, pods: Container[PodId] | None = None) -> bool:
         """Return whether these members, or all remaining ones, meet the minimums."""

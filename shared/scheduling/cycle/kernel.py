@@ -153,7 +153,8 @@ class Kernel:
         fits = np.full(table.size, AMOUNT_MAX)
         for column, amount in sig.checks:
             if amount > 0:
-                np.minimum(fits, table.cols[column] // amount, out=fits)
+                # Cut to integers at the end: a quotient of amounts never rounds up to the next one.
+                np.minimum(fits, table.cols[column] / amount, out=fits)
         static_result = self.cache.static(table.parent or table, sig)
         if static_result.ok is not None:
             fits[~static_result.ok] = 0.0
