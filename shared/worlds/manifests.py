@@ -274,7 +274,7 @@ def _pods(
                 raise owner.document.error(
                     "spec.nodeName", f"no Node {shown(pod.node)} in this world"
                 )
-            found.append(_without_basic_group(pod, groups))
+            found.append(_in_group(pod, groups))
     return found
 
 
@@ -288,12 +288,17 @@ def _with_known_images(pods: list[Pod], nodes: Sequence[Node]) -> list[Pod]:
     return [msgspec.structs.replace(pod, spec=specs[id(pod.spec)]) for pod in pods]
 
 
-def _without_basic_group(pod: Pod, groups: dict[str, Group]) -> Pod:
-    """Return the pod without its group if that is a basic one, which gates nothing."""
+def _in_group(pod: Pod, groups: dict[str, Group]) -> Pod:
+    """Return the pod as a part of its group, or without it if that is a basic one, which gates
+    nothing.
+    """
     group = _group_of(pod, groups)
     if group is not None and not group.min_count:
         return msgspec.structs.replace(pod, gang="")
-    return pod
+    part = group.part(dict(pod.labels)) if group is not None else ""
+    if not part:
+        return pod
+    return msgspec.structs.replace(pod, spec=msgspec.structs.replace(pod.spec, part=part))
 
 
 def _group_of(pod: Pod, groups: dict[str, Group]) -> Group | None:

@@ -81,6 +81,10 @@ def volcano(group: str) -> dict[str, Any]:
     return {"annotations": {"scheduling.k8s.io/group-name": group}}
 
 
+def worker(group: str) -> dict[str, Any]:
+    return {**volcano(group), "labels": {"volcano.sh/task-spec": "worker"}}
+
+
 def kueue(group: str) -> dict[str, Any]:
     labels = {"kueue.x-k8s.io/pod-group-name": group}
     return {"labels": labels, "annotations": {"kueue.x-k8s.io/pod-group-total-count": "3"}}
@@ -159,7 +163,7 @@ def test_the_group_of_a_volcano_job_is_enqueued_and_comes_whole(
         create_group(api, VOLCANO, name, owner, minMember=3, minTaskMember={"worker": 3})
         write_status(api, VOLCANO, name, phase="Pending", running=0)
     until("it is enqueued", lambda: status_of(api, VOLCANO, "team")["phase"] == "Inqueue")
-    check_waits_and_comes_whole(api, "team", volcano)
+    check_waits_and_comes_whole(api, "team", worker)
     until("it runs", lambda: status_of(api, VOLCANO, "team")["phase"] == "Running")
     found = status_of(api, VOLCANO, "team")
     assert [one["type"] for one in found["conditions"]] == ["Scheduled"]
@@ -216,3 +220,18 @@ def test_a_group_of_volcano_waits_for_each_of_its_tasks(servers: KubeServers, mu
     assert bound(api, "parts") == 0
     create_members(api, "parts", task("master"), 2)
     until("all are bound", lambda: bound(api, "parts") == 3)
+
+
+def test_a_group_of_volcano_waits_for_whole_sub_groups(servers: KubeServers, muster: Running):
+    def team(name: str) -> Names:
+        return lambda group: {**volcano(group), "labels": {"team": name}}
+
+    api = servers.api
+    policy = {"name": "team", "matchLabelKeys": ["team"], "subGroupSize": 1, "minSubGroups": 2}
+    create_group(api, VOLCANO, "teams", minMember=2, subGroupPolicy=[policy])
+    create_members(api, "teams", team("a"), 0, 1)
+    api.create(PODS, pod("single", cpu="1")).ok()
+    until("the single pod is bound", lambda: bool(nodes_of(api)["single"]))
+    assert bound(api, "teams") == 0
+    create_members(api, "teams", team("b"), 2)
+    until("all are bound", lambda: bound(api, "teams") == 3)

@@ -62,9 +62,27 @@ def test_a_gang_waits_until_every_task_has_its_members(mesh):
         scene.pods(*WORKERS, cpu_milli=500, gang=GANG, part="worker")
         await scene.settle()
         assert scene.running(*WORKERS) == 0
-        assert 'waiting for 1 pods of task "master"' in await scene.said("w0")
+        assert 'waiting for 1 pod of "master"' in await scene.said("w0")
         scene.pods("master", cpu_milli=500, gang=GANG, part="master")
         await scene.settle()
         assert scene.running(*WORKERS, "master") == 5
+
+    play(story, *NODES, **mesh)
+
+
+@anywhere
+def test_two_whole_sub_groups_come_or_none(mesh):
+    async def story(scene: Scene):
+        scene.gang(GANG, 4, minimums=(PartMinimum("team", 2, parts=2),))
+        for team in ("a", "b", "c"):
+            names = (f"{team}0", f"{team}1")
+            scene.pods(*names[:1], cpu_milli=1_000, gang=GANG, part=f"team/{team}")
+        scene.pods("a1", "a2", cpu_milli=1_000, gang=GANG, part="team/a")
+        await scene.settle()
+        assert scene.running("a0", "a1", "a2", "b0", "c0") == 0, "one whole sub-group of two"
+        scene.pods("c1", cpu_milli=1_000, gang=GANG, part="team/c")
+        await scene.settle()
+        assert scene.running("a0", "a1", "c0", "c1") == 4
+        assert scene.running("a2", "b0") == 0
 
     play(story, *NODES, **mesh)

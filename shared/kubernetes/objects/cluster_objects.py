@@ -183,6 +183,23 @@ def _of(share: tuple[int, bool], pods: int) -> int:
     return -(-pods * amount // 100) if is_percent else amount
 
 
+class PartRule(Struct, frozen=True):
+    """Divides selected pods into parts `name/VALUE...` by the values of their labels `keys`."""
+
+    name: str
+    match_labels: tuple[tuple[str, str], ...]
+    match_expressions: tuple[Requirement, ...]
+    keys: tuple[str, ...]
+
+    def part(self, labels: dict[str, str]) -> str:
+        """Return the part of a pod with these labels; empty if the pod has none."""
+        selector = self.match_labels, self.match_expressions
+        if any(selector) and not affinity.selects(labels, *selector):
+            return ""
+        values = [labels.get(key, "") for key in self.keys]
+        return "/".join((self.name, *values)) if values and all(values) else ""
+
+
 class Group(Struct, frozen=True):
     """A pod group. `min_count` 0 = basic policy, which gates nothing; with a topology its pods are
     a gang of at least one. `priority`: see Gang.
@@ -193,6 +210,11 @@ class Group(Struct, frozen=True):
     topology: Topology | None = None
     minimums: tuple[PartMinimum, ...] = ()
     priority: int | None = None
+    parts: tuple[PartRule, ...] = ()
+
+    def part(self, labels: dict[str, str]) -> str:
+        """Return the part that the first rule gives a pod; empty if none does."""
+        return next(filter(None, (rule.part(labels) for rule in self.parts)), "")
 
     def gang(self, key: str) -> Gang:
         """Return the gang of the pods that name `key`; that of a basic group starts with its first

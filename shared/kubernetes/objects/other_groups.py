@@ -7,11 +7,13 @@ two kinds may have one name.
 from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple
 
+from shared.kubernetes.objects import affinity
 from shared.kubernetes.objects.cluster_objects import (
     COUNT_MAX,
     GANG_TIMEOUT,
     GANG_TIMEOUT_MS,
     Group,
+    PartRule,
 )
 from shared.kubernetes.objects.fields import Fields
 from shared.kubernetes.objects.pod_templates import SECONDS_MAX, WorkloadRef, duration_ms
@@ -33,11 +35,9 @@ LABELS = (*COSCHEDULING_LABELS, KUEUE_NAME)
 IN_ANNOTATIONS = b"group-name"
 """Is part of each annotation that names a group."""
 VOLCANO_TASK = "volcano.sh/task-spec"
-VOLCANO_READ = ("minMember", "minTaskMember")
-VOLCANO_PASSED_OVER = (
-    *("subGroupPolicy", "networkTopology"),
-    *("queue", "priorityClassName", "minResources"),
-)
+VOLCANO_READ = ("minMember", "minTaskMember", "subGroupPolicy")
+VOLCANO_PASSED_OVER = ("networkTopology", "queue", "priorityClassName", "minResources")
+VOLCANO_PART_READ = ("name", "labelSelector", "matchLabelKeys", "subGroupSize", "minSubGroups")
 
 
 class GroupKind(NamedTuple):
@@ -73,9 +73,24 @@ def _volcano_group(metadata: Fields, spec: Fields) -> Group:
     tasks = spec.child("minTaskMember")
     counts = {task: tasks.integer(task, 0, 0, COUNT_MAX) for task in sorted(tasks.values)}
     minimums = tuple(PartMinimum(task, count) for task, count in counts.items() if count)
-    # Volcano checks them only where minMember is not less than their sum.
-    is_checked = min_count >= sum(counts.values())
-    return Group(min_count, timeout_ms, minimums=minimums if is_checked else ())
+    rules = list(map(_part_rule, spec.children("subGroupPolicy")))
+    # Volcano checks those of tasks only where minMember is not less than their sum. Other parts
+    # than tasks have no place beside tasks.
+    if min_count < sum(counts.values()) or any(rule.name not in counts for rule, _least in rules):
+        minimums = ()
+    minimums += tuple(least for _rule, least in rules if least.parts)
+    return Group(
+        min_count, timeout_ms, minimums=minimums, parts=tuple(rule for rule, _least in rules)
+    )
+
+
+def _part_rule(policy: Fields) -> tuple[PartRule, PartMinimum]:
+    policy.only((*VOLCANO_PART_READ, "networkTopology"))
+    name = policy.text("name")
+    selector = affinity.label_selector(policy.child("labelSelector"))
+    size = policy.integer("subGroupSize", 1, 1, COUNT_MAX)
+    least = PartMinimum(name, size, policy.integer("minSubGroups", 0, 0, COUNT_MAX))
+    return PartRule(name, *selector, policy.texts("matchLabelKeys")), least
 
 
 OTHER_KINDS = (

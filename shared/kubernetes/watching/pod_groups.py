@@ -52,6 +52,11 @@ class Groups:
                 self._news.append(group.gang(key))
         return key
 
+    def part_of(self, key: str, labels: tuple[tuple[str, str], ...]) -> str:
+        """Return the part that a gang's group gives a pod, as the group is now; empty for none."""
+        group = self._groups.get(key)
+        return group.part(dict(labels)) if group is not None and group.parts else ""
+
     def news(self) -> list[Event]:
         """Return events for the gangs that became known through their pods since the last call."""
         gangs, self._news = self._news, []

@@ -171,7 +171,9 @@ class Pods:
             named_groups = groups_named(dict(labels.labels), dict(annotations.labels))
             ref = next(filter(self._groups.is_read, named_groups), None)
         key = self._groups.gang_of(meta.namespace, ref) if ref is not None else ""
-        return (key, ref.min_count, ref.part) if key and ref is not None else NO_GANG
+        if not key or ref is None:
+            return NO_GANG
+        return key, ref.min_count, self._groups.part_of(key, labels.labels) or ref.part
 
     def gone(self, pod: RawPod) -> None:
         """Read a pod that was deleted, or that finished and holds nothing."""

@@ -175,3 +175,41 @@ async def test_pods_of_volcano_have_their_task(cluster: KubeCluster, api: FakeAp
     events = (await cluster.list_all("pods")).events
     parts = {one.names: one.spec.part for one in events if isinstance(one, PodsSeen)}
     assert parts == {"a": "worker", "b": "master", "c": "", "d": ""}
+
+
+async def test_sub_groups_of_volcano_are_parts(cluster: KubeCluster, api: FakeApi):
+    api.install(*VOLCANO)
+    task, key = "volcano.sh/task-spec", "volcano.sh/partition-id"
+    policy = {
+        "name": "worker",
+        "labelSelector": {"matchLabels": {task: "worker"}},
+        "matchLabelKeys": [key],
+        "subGroupSize": 2,
+        "minSubGroups": 3,
+        "networkTopology": {"mode": "hard", "highestTierAllowed": 1},
+    }
+    tasks = {"worker": 6, "master": 1}
+    api.put(
+        *("volcano", "g"), spec={"minMember": 7, "minTaskMember": tasks, "subGroupPolicy": [policy]}
+    )
+    (gang,) = gangs_in(await cluster.list_all("gangs"))
+    of_tasks = (PartMinimum("master", 1), PartMinimum("worker", 6))
+    assert gang.minimums == (*of_tasks, PartMinimum("worker", 2, parts=3))
+    group = {"scheduling.k8s.io/group-name": "g"}
+    member(api, "a", annotations=group, labels={task: "worker", key: "0"})
+    member(api, "b", annotations=group, labels={task: "worker"})
+    member(api, "c", annotations=group, labels={task: "master", key: "1"})
+    events = (await cluster.list_all("pods")).events
+    parts = {one.names: one.spec.part for one in events if isinstance(one, PodsSeen)}
+    assert parts == {"a": "worker/0", "b": "worker", "c": "master"}
+
+
+async def test_sub_groups_that_are_no_tasks_count_without_the_tasks(
+    cluster: KubeCluster, api: FakeApi
+):
+    api.install(*VOLCANO)
+    policies = [{"name": "rack", "matchLabelKeys": ["rack"], "minSubGroups": 2}, {"name": "x"}]
+    spec = {"minMember": 7, "minTaskMember": {"worker": 2}, "subGroupPolicy": policies}
+    api.put("volcano", "g", spec=spec)
+    (gang,) = gangs_in(await cluster.list_all("gangs"))
+    assert gang.minimums == (PartMinimum("rack", 1, parts=2),)

@@ -72,7 +72,7 @@ def test_the_groups_own_priority_counts_if_it_is_known(priority, tried):
     assert bool(gang_tries(events)) is tried
 
 
-@pytest.mark.parametrize("key", ["default/g1@Volcano", "default/w/g1"])
+@pytest.mark.parametrize("key", ["default/g1@Volcano", "default/w/g1", "default/g@volcano"])
 def test_other_groups_may_have_members_that_differ(key):
     steps = queue("1.37", ONE, OTHER)
     both = pending(1, 1, gang=1, key=key), pending(2, 2, gang=1, key=key)

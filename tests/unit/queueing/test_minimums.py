@@ -38,7 +38,7 @@ def test_a_gang_waits_for_the_members_of_every_part():
     assert gang_tries(events) == []
     events = steps.when(at_ms=2 * FAR_MS)
     (waits,) = of_type(events, GangWaits)
-    assert waits.message == 'waiting for 1 pods of task "master" to appear in scheduling queue'
+    assert waits.message == 'waiting for 1 pod of "master" to appear in scheduling queue'
     (tried,) = gang_tries(steps.when(pending(MASTER, 4, gang=1), pending(OTHER, 5, gang=1)))
     assert tried.min_count == 3
     assert tried.minimums == (Minimum(1, (MASTER,)), Minimum(2, (WORKER,)))
@@ -62,7 +62,13 @@ def test_of_more_parts_than_it_needs_those_with_most_members_are_chosen():
     parts = {21: "team/a", 22: "team/b", 23: "team/c", 24: "teams"}
     steps.when(*(define(sig, part) for sig, part in parts.items()))
     steps.when(group(4, PartMinimum("team", 2, parts=2)))
-    steps.when(pending(24, 1, 2, gang=1), pending(21, 3, 4, gang=1), pending(22, 5, gang=1))
+    events = steps.when(
+        *(pending(24, 1, 2, gang=1), pending(21, 3, 4, gang=1), pending(22, 5, gang=1)),
+        at_ms=FAR_MS,
+    )
+    assert gang_tries(events) == []
+    (waits,) = of_type(steps.when(at_ms=2 * FAR_MS), GangWaits)
+    assert waits.message.startswith('waiting for 2 sub-groups of 2 pods each of "team" to appear')
     events = steps.when(pending(23, 6, 7, 8, gang=1))
     (tried,) = gang_tries(events)
     assert tried.minimums == (Minimum(2, (23,)), Minimum(2, (21,)))

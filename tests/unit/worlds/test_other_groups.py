@@ -98,3 +98,15 @@ def test_pods_of_a_group_of_kueue_say_how_many_they_are(read):
     (arrival,) = world.arrivals
     assert (arrival.pods.gang, arrival.pods.gang_count) == ("default/g@kueue", 2)
     assert world.gangs == ()
+
+
+def test_pods_of_a_sub_group_of_volcano_are_a_part(read):
+    policy = {"name": "rack", "matchLabelKeys": ["rack"], "subGroupSize": 2, "minSubGroups": 1}
+    made = group(minMember=2, subGroupPolicy=[policy])
+    made["apiVersion"] = "scheduling.volcano.sh/v1beta1"
+    one = pod("a")
+    one["metadata"]["annotations"] = {"scheduling.k8s.io/group-name": "g"}
+    one["metadata"]["labels"] = {"rack": "r1"}
+    world = read(made, NODE, one)
+    assert world.gangs[0].minimums == (PartMinimum("rack", 2, parts=1),)
+    assert world.arrivals[0].pods.spec.part == "rack/r1"

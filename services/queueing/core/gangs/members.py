@@ -24,8 +24,8 @@ from services.queueing.core.transitions import Pod
 from services.queueing.core.waiting.messages import (
     gang_message,
     group_condition,
+    has_condition,
     is_not_tried_message,
-    is_pod_group,
     workload_of,
 )
 from shared.events.queueing import Members
@@ -97,7 +97,7 @@ def touch(state: QueueingState, gang: Gang) -> None:
         state.messages_due[gang.gang] = None
     else:
         state.messages_due.pop(gang.gang, None)
-    if state.config.group_conditions and is_pod_group(gang) and gang.exists:
+    if state.config.group_conditions and has_condition(gang) and gang.exists:
         if group_condition(gang, state.config) != gang.shown:
             state.shown_due[gang.gang] = None
         else:

@@ -14,6 +14,7 @@ from shared.events.queueing import Minimum
 from shared.model.columns import I64
 from shared.model.ids import SignatureId
 from shared.model.objects import PartMinimum
+from shared.model.text import counted
 
 Parts = dict[str, dict[SignatureId, int]]
 """part -> signature -> pending members"""
@@ -26,8 +27,9 @@ def lacking(state: QueueingState, gang: Gang) -> str:
     parts = _parts(state, _pending(state, gang))
     for one in gang.minimums:
         if not list(_minimums(parts, one)):
-            what = f"{one.parts} parts of {one.members}" if one.parts else str(one.members)
-            return f'waiting for {what} pods of task "{one.name}" to appear in scheduling queue'
+            pods = counted(one.members, "pod")
+            what = f"{counted(one.parts, 'sub-group')} of {pods} each" if one.parts else pods
+            return f'waiting for {what} of "{one.name}" to appear in scheduling queue'
     return ""
 
 

@@ -139,11 +139,13 @@ def group_condition(gang: Gang, config: Config) -> str | None:
 
 
 def is_pod_group(gang: Gang) -> bool:
-    """Return whether the gang is a PodGroup that says whether it was scheduled: one of
-    scheduling.k8s.io or of Volcano, no part of a workload.
-    """
-    is_shown = "@" not in gang.key or gang.key.endswith("@volcano")
-    return is_shown and 0 < gang.key.count("/") < WORKLOAD_KEY - 1
+    """Return whether the gang is a PodGroup of scheduling.k8s.io, no part of a workload."""
+    return 0 < gang.key.count("/") < WORKLOAD_KEY - 1 and "@" not in gang.key
+
+
+def has_condition(gang: Gang) -> bool:
+    """Return whether the gang's object says whether it was scheduled."""
+    return is_pod_group(gang) or gang.key.endswith("@volcano")
 
 
 def workload_of(key: str) -> str:
