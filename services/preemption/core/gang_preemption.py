@@ -263,8 +263,8 @@ def on_member_ready(state: PreemptionState, ask: Ask) -> None:
 
 
 def _all_ready(state: PreemptionState, gang_ask: GangAsk) -> None:
-    asks = [state.asks[number] for number in gang_ask.asks]
-    if gang_ask.phase is GangPhase.LEAVING and all(ask.phase is Phase.READY for ask in asks):
+    phases = (state.asks[number].phase for number in gang_ask.asks)
+    if gang_ask.phase is GangPhase.LEAVING and all(phase is Phase.READY for phase in phases):
         gang_ask.follow("all_ready")
 
 

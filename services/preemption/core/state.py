@@ -146,7 +146,8 @@ class PreemptionState(MachineState):
         if not gang_ask.needs_new_round:  # else another round follows
             gang_ask.end = gang_ask.end or ask.end or LOST
         for number in gang_ask.asks:
-            self.finish(self.asks[number], LOST)
+            if not self.asks[number].end:
+                self.finish(self.asks[number], LOST)
         if not gang_ask.asks and gang_ask.needs_new_round:
             gang_ask.follow("given_back")
             gang_ask.needs_new_round, gang_ask.open_shards = False, []

@@ -77,8 +77,10 @@ class GangPlaces:
             is_open = one.counts and one.ask not in self._tried
             if not is_open or not nominations.are_alike(state, one.sig, sig):
                 continue
-            self._tried.add(one.ask)
             row = trial.row_of(one.node)
+            if row is not None and trial.within is not None and not trial.within[row]:
+                continue
+            self._tried.add(one.ask)
             if row is None:
                 continue
             nominated_pods = self._nominated_pods(sig, nominations.nominations_on(state, one.node))
