@@ -14,7 +14,7 @@ from shared.events.base import Event
 from shared.events.ingest import GangGone, GangSet, PodsAssigned, PodsGone
 from shared.events.permit import GangCommitted, GangReleased, GangTimedOut, HoldAsked, OfferAsked
 from shared.events.placement import GangHeld, GangOffered, GangRefused
-from shared.events.queueing import GangDispatched, Members
+from shared.events.queueing import GangDispatched, Members, Minimum
 from shared.model.columns import pack, unpack
 from tests.support.steps import Steps
 
@@ -97,16 +97,22 @@ class Mesh:
                 self.judge(event)
 
     def judge(self, event: GangCommitted) -> None:
-        """Check a commit: at least minCount pods, all held, none deleted or assigned."""
+        """Check a commit: at least minCount pods and those that parts need, all held, none deleted
+        or assigned.
+        """
         asked = self.dispatched[event.gang, event.attempt]
         ids = unpack(event.ids).tolist()
         assert len(set(ids)) == len(ids) >= asked.min_count
+        for one in asked.minimums:
+            parts = [unpack(part.ids).tolist() for part in asked.members if part.sig in one.sigs]
+            assert len({pod for part in parts for pod in part} & set(ids)) >= one.least
         assert set(ids) <= {pod for part in pods_of(asked) for pod in part} - self.out
         for pod, node in zip(ids, unpack(event.nodes).tolist(), strict=True):
             assert pod in self.shards[node].holds[event.gang, event.attempt]
         assert event.shards == len(set(unpack(event.nodes).tolist()))
 
-    def dispatch(self, gang: int, sizes: list[int], need: int, version: int) -> None:
+    def dispatch(self, gang: int, sizes: list[int], need: int, version: int, least: int) -> None:
+        """Dispatch a gang; at least so many members of its last signature are needed."""
         if any(key[0] == gang for key in self.steps.state.attempts):
             return
         groups = []
@@ -114,7 +120,10 @@ class Mesh:
             groups.append(Members(sig, pack(range(self.next_pod, self.next_pod + size))))
             self.next_pod += size
         attempt = len(self.dispatched) + 1
-        event = GangDispatched(attempt, gang, version, need, tuple(groups), TIMEOUT_MS)
+        minimums = (Minimum(least, (len(sizes),)),) if least else ()
+        event = GangDispatched(
+            *(attempt, gang, version, need, tuple(groups), TIMEOUT_MS), minimums=minimums
+        )
         self.dispatched[gang, attempt] = event
         self.turn(event)
 
@@ -156,6 +165,7 @@ ACTIONS = st.one_of(
         st.lists(st.integers(1, 4), min_size=1, max_size=2),
         st.integers(1, 4),
         st.integers(1, 2),
+        st.integers(0, 2),
     ),
     st.tuples(st.just("gone"), st.sets(st.integers(0, 9), min_size=1, max_size=2), st.booleans()),
     st.tuples(st.just("set"), st.integers(1, 3), st.integers(1, 2)),
@@ -175,8 +185,8 @@ SCHEDULES = st.lists(st.one_of(MOVES, MOVES, ACTIONS), min_size=25, max_size=60)
 
 def act(mesh: Mesh, action: tuple) -> None:
     match action:
-        case ("dispatch", gang, sizes, need, version):
-            mesh.dispatch(gang, sizes, need, version)
+        case ("dispatch", gang, sizes, need, version, least):
+            mesh.dispatch(gang, sizes, need, version, least)
         case ("shard", number):
             mesh.shard_reads(number % len(mesh.shards))
         case ("permit", number):

@@ -9,7 +9,7 @@ from muster.explain.why.answers import GangAnswer, OneNodeAnswer
 from muster.explain.why.gangs import why_gang
 from muster.explain.why.nodes import quantity, why_node
 from shared.events.observed import GangsDeletedSeen
-from shared.model.objects import Taint
+from shared.model.objects import PartMinimum, Taint
 from tests.scenarios.scene import GI, Scene, node, play
 
 GRACE_S = 300
@@ -68,6 +68,11 @@ def test_a_gang_waits_for_members_its_group_or_victims():
         found = await gang(scene)
         assert found.next == "it is tried once it has 1 more member without gates"
         assert (await gang(scene, "none")).next == "it is tried when its pod group exists"
+        scene.gang("default/p@volcano", 1, minimums=(PartMinimum("master", 1),))
+        scene.pods("worker", cpu_milli=1_000, gang="default/p@volcano", part="worker")
+        await scene.settle()
+        found = await gang(scene, "p@volcano")
+        assert found.next == "it is tried once each of its parts has enough members"
         scene.pods("low", cpu_milli=3_000, priority=-1)
         await scene.settle()
         scene.pods("c", cpu_milli=2_000, gang="default/w/g", priority=5)

@@ -144,6 +144,8 @@ def _next(queue: QueueingState, gang: Gang) -> str:
         return "it is tried when its pod group exists"
     if short > 0:
         return f"it is tried once it has {counted(short, 'more member')} without gates"
+    if gang.lacking:
+        return "it is tried once each of its parts has enough members"
     if gang.preempting != NOT_ASKED:
         return "it is tried when preemption has made room for it"
     if at_ms > queue.now_ms:
