@@ -11,7 +11,8 @@ from shared.model.topology import Path, Topology
 class OfferAsked(Event, frozen=True, gc=False):
     """Ask each shard how many of these members fit. `preempts`: and whether pods of lower priority
     could leave for the rest. With a `topology`: how many fit in which domain, and in which domains
-    the `placed` members are.
+    the `placed` members are. `needed`: if fewer fit in a domain, the groups are tried in reverse
+    order, too.
     """
 
     gang: GangId
@@ -20,6 +21,7 @@ class OfferAsked(Event, frozen=True, gc=False):
     preempts: bool = False
     topology: Topology | None = None
     placed: bytes = b""
+    needed: int = 0
 
     def to(self) -> tuple[str, ...]:
         return ("placement",)

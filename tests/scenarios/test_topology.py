@@ -273,3 +273,16 @@ def test_parts_of_a_gang_must_all_fit_in_the_rack(mesh):
         assert by_rack(scene, "a", "b", "c") == {"s": 3}
 
     play(story, *rack("r", 2_000, nodes=3), *rack("s", 4_000), **mesh)
+
+
+@pytest.mark.parametrize("mesh", MESHES[::2])
+def test_kinds_of_members_are_tried_in_another_order_before_a_rack_is_given_up(mesh):
+    async def story(scene: Scene):
+        scene.gang(GANG, 2, topology=RACK)
+        scene.pods("small", cpu_milli=700, gang=GANG)
+        scene.pods("large", cpu_milli=1_500, gang=GANG)
+        await scene.settle()
+        assert scene.where("small", "large") == ["r-1", "r-0"]
+
+    labels = {"labels": {"rack": "r"}}
+    play(story, node("r-0", 1_500, **labels), node("r-1", 700, **labels), **mesh)

@@ -194,7 +194,9 @@ class PermitCore(Core[PermitState]):
             yield GangReleased(gang, number, (), 0, stale=True)
         elif attempt.phase is Phase.NEW:
             members, placed = as_members(attempt.groups), pack(attempt.placed)
-            yield OfferAsked(gang, number, members, attempt.preempts, attempt.topology, placed)
+            topology, preempts = attempt.topology, attempt.preempts
+            needed = 0 if topology is None or attempt.minimums else attempt.min_count
+            yield OfferAsked(gang, number, members, preempts, topology, placed, needed)
         elif attempt.can_commit:
             yield _decide_commit(attempt)
         elif attempt.topology is not None:

@@ -7,6 +7,7 @@ devices count exactly.
 
 from collections.abc import Iterator, Sequence
 
+import msgspec
 import numpy as np
 
 from services.placement.core.books.charges import compiled
@@ -80,7 +81,7 @@ def _offers(
     for depth in range(topology.lowest + 1, topology.highest, -1):
         for path in found.upto(depth):
             within = found.within(path)
-            counts, _ = _placed(state, event, found, path)
+            counts = _counts(state, event, found, path)
             totals = tuple(int(column[within].sum(dtype=np.int64)) for column in (*have, *used))
             yield DomainOffer(path, counts, totals[: len(have)], totals[len(have) :])
 
@@ -105,6 +106,20 @@ def _slots(state: PlacementState, event: OfferAsked) -> I64 | None:
     if is_special or unsupported_reason(state, sig):
         return None
     return state.kernel.slots(state.table, compiled(state, sig))
+
+
+def _counts(
+    state: PlacementState, event: OfferAsked, found: LevelDomains, path: Path
+) -> tuple[int, ...]:
+    """Return how many members of each group fit in a domain, with the groups in the given order if
+    enough fit, else in the better one of both orders.
+    """
+    counts, _ = _placed(state, event, found, path)
+    if sum(counts) >= event.needed or len(event.members) == 1:
+        return counts
+    in_reverse = msgspec.structs.replace(event, members=event.members[::-1])
+    others, _ = _placed(state, in_reverse, found, path)
+    return others[::-1] if sum(others) > sum(counts) else counts
 
 
 def _placed(

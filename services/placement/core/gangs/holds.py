@@ -90,8 +90,19 @@ def _wide(state: PlacementState, event: OfferAsked | HoldAsked) -> list[Signatur
 
 def decide_hold(state: PlacementState, event: HoldAsked, void: bool) -> GangHeld | GangRefused:
     """Hold all requested members or none; in a turn as many as fit. Deleted and placed members are
-    left out.
+    left out. In a topology domain the groups are tried in reverse order, too.
     """
+    answer = _held_in_order(state, event, void)
+    can_turn = len(event.members) > 1 and event.domains and not (void or event.turn)
+    if isinstance(answer, GangHeld) or not can_turn:
+        return answer
+    members, paths = event.members[::-1], event.domains[::-1]
+    in_reverse = msgspec.structs.replace(event, members=members, domains=paths)
+    other = _held_in_order(state, in_reverse, void)
+    return other if isinstance(other, GangHeld) else answer
+
+
+def _held_in_order(state: PlacementState, event: HoldAsked, void: bool) -> GangHeld | GangRefused:
     refuse = GangRefused(state.shard, event.gang, event.attempt, (), len(state.nodes), state.world)
     known = all(group.sig in state.specs for group in event.members)
     if void or not known or event.shard != state.shard:
