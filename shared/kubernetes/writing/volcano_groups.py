@@ -66,8 +66,10 @@ class VolcanoGroups:
     """The groups that wait to be enqueued, and what writes them."""
 
     def __init__(self, send: Send, schedulers: Iterable[str]) -> None:
-        """`send` sends a request to the API server; `schedulers` are our names."""
-        self._send, self._schedulers = send, frozenset(schedulers)
+        """`send` sends a request to the API server; `schedulers` are our names. Without a name
+        nothing is enqueued: an extender's process schedules no pods.
+        """
+        self._send, self._schedulers = send, frozenset(filter(None, schedulers))
         self._waiting: dict[tuple[str, str], str] = {}
         self._writing: asyncio.Task[None] | None = None
 
@@ -75,7 +77,8 @@ class VolcanoGroups:
         """Enqueue a group that waits for that, if its Job is ours."""
         meta = raw.metadata
         jobs = [one for one in meta.ownerReferences or () if one.kind == JOB and one.controller]
-        if raw.status.phase not in ("", PENDING) or not jobs or jobs[0].apiVersion != JOB_VERSION:
+        is_waiting = raw.status.phase in ("", PENDING) and bool(self._schedulers)
+        if not (is_waiting and jobs and jobs[0].apiVersion == JOB_VERSION):
             self._waiting.pop((meta.namespace, meta.name), None)
             return
         self._waiting[meta.namespace, meta.name] = jobs[0].name

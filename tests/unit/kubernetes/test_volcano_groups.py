@@ -100,6 +100,15 @@ async def test_nothing_is_asked_about_groups_that_wait_for_nothing(group: RawGro
     assert server.asked == []
 
 
+@pytest.mark.parametrize("schedulers", [(), ("",)])
+async def test_a_process_that_schedules_no_pods_enqueues_nothing(schedulers: tuple[str, ...]):
+    server = Server(scheduler="")
+    groups = VolcanoGroups(server.send, schedulers)
+    groups.seen(raw())
+    await asyncio.sleep(0)
+    assert server.asked == []
+
+
 async def test_a_server_without_an_answer_is_asked_again(monkeypatch):
     monkeypatch.setattr(volcano_groups, "AGAIN_S", 0.0)
     server = Server()
