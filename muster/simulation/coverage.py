@@ -10,6 +10,7 @@ from muster.simulation.network import Way
 from muster.simulation.scenario import MUTATIONS, NOT_APPLICABLE, PAIRS, REMADE
 from shared.events.base import Event
 from shared.events.binding import VolumesGranted, VolumesTaken
+from shared.events.ingest import NodesGone
 from shared.events.permit import GangCommitted, GangReleased, GangTimedOut, HoldAsked
 from shared.events.placement import (
     GangNominated,
@@ -22,9 +23,11 @@ from shared.events.placement import (
     VolumesFailed,
 )
 from shared.events.preemption import GangNominateAsked, GangRoomMade
-from shared.events.queueing import GangPreemptRecalled
+from shared.events.queueing import GangDispatched, GangPreemptRecalled
 from shared.machine.crash import CrashPoint
-from shared.model.ids import SERVICES
+from shared.model.columns import unpack
+from shared.model.ids import INGEST, PERMIT, SERVICES
+from shared.model.topology import Path
 
 _EVENTS: tuple[tuple[type[Event], str], ...] = (
     (GangReleased, "gang-released"),
@@ -46,6 +49,18 @@ _VOLUMES: tuple[tuple[type[Event], str], ...] = (
     (VolumesTaken, "volumes-taken"),
 )
 """Situations of worlds with volumes only."""
+TOPOLOGY = (
+    "topology-committed",
+    "topology-no-domain",
+    "topology-another-domain",
+    "topology-late-member-joined",
+    "topology-late-member-waits",
+    "topology-replaced",
+    "topology-in-turns",
+)
+"""Situations of worlds whose gangs have a topology. Another domain is taken where the first could
+not be held; a member is replaced after its node has gone.
+"""
 _OUTCOMES = ("bound", "gone", "foreign", "abandoned")
 
 FAULTS = (
@@ -139,7 +154,56 @@ def of_report(report: Report) -> Counter[str]:
     for (gang, attempt), how in report.gangs.ended.items():
         if how != "committed" and report.gangs.held.get((gang, attempt)):
             seen[f"gang-{how.replace(' ', '-')}-with-holds"] += 1
+    return seen + of_topologies(report.journals)
+
+
+def of_topologies(journals: Mapping[str, Journal]) -> Counter[str]:
+    """Count the situations of gangs with a topology in one epoch's events."""
+    seen: Counter[str] = Counter()
+    sent: dict[tuple[int, int], GangDispatched] = {}
+    domain: dict[tuple[int, int], Path] = {}
+    failed: dict[int, set[Path]] = {}  # domains in which holds failed since the last commit
+    places: dict[int, set[int]] = {}
+    gone_ms = _nodes_gone_ms(journals[INGEST])
+    for step in journals[PERMIT].steps:
+        for _source, _position, event in step.inputs:
+            if isinstance(event, GangDispatched) and event.topology is not None:
+                sent[event.gang, event.attempt] = event
+        for event in step.own:
+            if not isinstance(event, HoldAsked | GangCommitted | GangReleased):
+                continue
+            key, gang = (event.gang, event.attempt), event.gang
+            if key not in sent:
+                continue
+            is_late = bool(sent[key].placed)
+            if isinstance(event, HoldAsked):
+                domain[key] = min(event.domains)
+                seen["topology-in-turns"] += event.turn > 0
+            elif isinstance(event, GangCommitted):
+                before, now_ms = places.setdefault(gang, set()), step.record.time_ms
+                seen["topology-committed"] += 1
+                seen["topology-late-member-joined"] += is_late
+                seen["topology-replaced"] += any(
+                    gone_ms.get(node, now_ms) < now_ms for node in before
+                )
+                seen["topology-another-domain"] += bool(failed.pop(gang, set()) - {domain[key]})
+                before.update(unpack(event.nodes).tolist())
+            elif event.stale and key in domain:
+                failed.setdefault(gang, set()).add(domain[key])
+            elif not event.stale:
+                seen["topology-late-member-waits" if is_late else "topology-no-domain"] += 1
     return seen
+
+
+def _nodes_gone_ms(world: Journal) -> dict[int, int]:
+    """Return when each node went, ms."""
+    return {
+        node: entry.record.time_ms
+        for entry in world.entries
+        for event in entry.events()
+        if isinstance(event, NodesGone)
+        for node in unpack(event.ids).tolist()
+    }
 
 
 def table(total: Mapping[str, int]) -> Iterator[str]:

@@ -9,6 +9,8 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+import pytest
+
 from services.permit.core.core import PermitCore
 from shared.events.permit import GangCommitted, GangReleased
 from shared.events.placement import GangHeld, GangOffered, GangRefused, Reserved
@@ -25,7 +27,9 @@ from shared.model.objects import (
     SpreadConstraint,
 )
 from shared.model.topology import Topology
-from tests.simulation.planted import IS_LONG
+from tests.parity.planted.patching import planted
+from tests.simulation.bugs.topology import BY_THE_SEARCH
+from tests.simulation.planted import IS_LONG, Bug
 from tests.support.steps import Steps
 from tests.unit.placement.shard import Shard, node
 
@@ -347,3 +351,17 @@ def test_levels_are_those_of_an_exhaustive_search() -> None:
     assert len(missed) <= CASES * MISSED_MAX, [case.seed for case in missed]
     found = Counter(wanted for _got, wanted in levels)
     assert min(found[level] for level in (None, 0, 1, 2, 3)) > CASES / 50, found
+
+
+@pytest.mark.parametrize("bug", BY_THE_SEARCH, ids=lambda bug: bug.name)
+def test_a_change_is_found_by_the_search(bug: Bug) -> None:
+    with planted(bug):
+        assert any(map(_is_missed, bug.first))
+
+
+def _is_missed(seed: int) -> bool:
+    try:
+        got, wanted = levels_of(make_case(seed))
+    except AssertionError:
+        return True
+    return got != wanted

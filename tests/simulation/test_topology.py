@@ -1,13 +1,19 @@
 """Worlds with gangs that have a topology, on one shard and on three, with all kinds of faults."""
 
+from collections import Counter
+
 import pytest
 
+from muster.simulation.coverage import TOPOLOGY
 from muster.simulation.run import simulate
 from muster.simulation.scenario import make_scenario
-from tests.simulation.planted import IS_LONG
+from tests.parity.planted.patching import planted
+from tests.simulation.bugs.topology import BY_THE_CHECKER
+from tests.simulation.planted import IS_LONG, Bug
 from tests.simulation.topology_worlds import make_topology_world
 
 pytestmark = [pytest.mark.simulation, pytest.mark.slow]
+COVERED_BY = 12
 
 
 @pytest.mark.parametrize("seed", range(60 if IS_LONG else 12))
@@ -20,3 +26,20 @@ def test_gangs_stay_in_their_domains(seed: int) -> None:
 def test_gangs_stay_in_their_domains_on_one_shard(seed: int) -> None:
     result = simulate(make_scenario(seed, make_topology_world(seed), 1))
     assert result.is_good, f"seed {seed}\n" + "\n".join(result.lines)
+
+
+def test_every_situation_occurs() -> None:
+    seen: Counter[str] = Counter()
+    for seed in range(COVERED_BY):
+        seen += simulate(make_scenario(seed, make_topology_world(seed))).seen
+        if all(seen[name] for name in TOPOLOGY):
+            return
+    assert [name for name in TOPOLOGY if not seen[name]] == []
+
+
+@pytest.mark.parametrize("bug", BY_THE_CHECKER, ids=lambda bug: bug.name)
+def test_a_change_is_found_by_its_rule(bug: Bug) -> None:
+    with planted(bug):
+        results = (simulate(make_scenario(seed, make_topology_world(seed))) for seed in bug.first)
+        found = [(bug.found_by(result.problems), result.problems[:2]) for result in results]
+    assert any(by for by, _problems in found), found
