@@ -111,6 +111,15 @@ if [ "$name" = kwok ]; then
   done >"$scratch/stages.yaml"
 fi
 
+if [ "$name" = kueue ]; then
+  # Its API and webhooks, as they come with this very version.
+  components="$(go list -m -f '{{.Dir}}' sigs.k8s.io/kueue)/config/components"
+  for crd in "$components"/crd/bases/*.yaml; do
+    cat "$crd"
+  done >"$scratch/crds.yaml"
+  cat "$components/webhook/manifests.yaml" >"$scratch/webhooks.yaml"
+fi
+
 stamp >"$scratch/installed"
 chmod 755 "$scratch"
 rm -rf "$target"

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs the real servers that integration tests and benches use into .servers (MUSTER_SERVERS
-# names another folder): a Kafka broker, etcd, the Kubernetes servers with kubectl, KWOK, Helm,
-# Prometheus, and the program that tests/parity asks what kube-scheduler decides.
+# names another folder): a Kafka broker, etcd, the Kubernetes servers with kubectl, KWOK, Kueue,
+# Helm, Prometheus, and the program that tests/parity asks what kube-scheduler decides.
 # Does nothing for those that are there already. Starts nothing.
 #
 # Usage: install.sh [PART]... (see `known`); without a name all. parity-cover-VERSION is
@@ -9,7 +9,7 @@
 set -euo pipefail
 
 here="$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)"
-known=(kafka etcd kubernetes-{1.35,1.36,1.37} kwok helm prometheus)
+known=(kafka etcd kubernetes-{1.35,1.36,1.37} kwok kueue helm prometheus)
 known+=(parity-{1.35,1.36,1.37} parity-cover-{1.35,1.36,1.37})
 parts=("$@")
 [ "${#parts[@]}" -gt 0 ] || parts=("${known[@]}")

@@ -193,7 +193,7 @@ class KubeServers:
         return credentials.write_kubeconfig(path, url or self.url, self.at.ca_path, user.token)
 
     def _start(self, name: str, command: list[str], probe_url: str) -> ServerProcess:
-        serves = _probe(probe_url, self.at.ca_path)
+        serves = probe(probe_url, self.at.ca_path)
         server = ServerProcess(name, command, self.folder / f"{name}.log", serves)
         self._servers[name] = server
         server.start()
@@ -235,7 +235,7 @@ class KubeServers:
         shutil.rmtree(self.folder, ignore_errors=True)
 
 
-def _probe(url: str, ca_path: Path) -> Callable[[], bool]:
+def probe(url: str, ca_path: Path) -> Callable[[], bool]:
     """Return whether a health address answers 200. The API server's needs the admin's token."""
     parts = urlsplit(url)
     assert parts.hostname is not None
