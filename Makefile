@@ -36,7 +36,7 @@ WORLD ?= examples/manifests
 T ?= tests
 PYTEST_WORKERS ?= 2
 
-.PHONY: help run test check parity seeds lint tidy format bench bench-workloads bench-scale bench-plugins bench-cluster soak schemas manifests image docs venv servers cluster lock clean
+.PHONY: help run test check parity seeds lint tidy format bench bench-workloads bench-scale bench-plugins bench-cluster soak schemas manifests image docs venv servers e2e cluster lock clean
 
 help: ## Show this list
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 22
@@ -113,6 +113,10 @@ venv: $(DEV_STAMP) ## Make the virtual environment with the development requirem
 
 servers: ## Install the real servers that integration tests use
 	@bash deploy/servers/install.sh
+
+e2e: $(DEV_STAMP) ## Run Kubernetes' own tests of scheduling with Muster as default-scheduler (ARGS=--help)
+	@bash deploy/servers/install.sh e2e-1.37
+	@$(BIN)/python -m tests.support.upstream_e2e $(ARGS)
 
 cluster: $(DEV_STAMP) ## Run a real Kubernetes cluster without containers until Ctrl-C (ARGS=--help)
 	@$(BIN)/python -m tests.support.try_cluster $(ARGS)

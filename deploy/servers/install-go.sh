@@ -4,7 +4,8 @@
 # NAME is a folder beside this script. Its go.mod names what to build (the `tool` lines) and which
 # versions; its go.sum holds the checksums. The names parity-VERSION and parity-cover-VERSION build
 # the program in tests/parity/oracle instead, with that release of Kubernetes (VERSION.mod there):
-# the second one counts which statements of the plugins have run.
+# the second one counts which statements of the plugins have run. e2e-VERSION is Kubernetes' own
+# test program.
 set -euo pipefail
 
 here="$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)"
@@ -43,8 +44,10 @@ esac
 # Tests name the addresses to scrape: without the discovery of clouds it is half as large.
 [ "$name" = prometheus ] && flags=(-tags remove_all_sd)
 ldflags="-s -w"
+build=(go build)
+[[ "$name" = e2e-* ]] && build=(go test -c)
 case "$name" in
-kubernetes-*)
+kubernetes-* | e2e-*)
   # A release build says its version; a server that does not is refused by some clients.
   version="$(sed -n 's/^.*\bk8s.io\/kubernetes \(v[0-9.]*\).*/\1/p' "$module/go.mod")"
   IFS=. read -r major minor _ <<<"${version#v}"
@@ -92,8 +95,9 @@ echo "$name: fetching and building ${#packages[@]} program(s) with go $go_found,
 for package in "${packages[@]}"; do
   program="$(basename "${package%/v[0-9]}")"
   [ "$name" = etcd ] && program=etcd
+  [[ "$name" = e2e-* ]] && program=e2e.test
   one_s=$SECONDS
-  if ! nice -n 5 go build -p 2 -trimpath -buildvcs=false -ldflags "$ldflags" \
+  if ! nice -n 5 "${build[@]}" -p 2 -trimpath -buildvcs=false -ldflags "$ldflags" \
     "${flags[@]}" -o "$scratch/$program" "$package" 2> >(grep -v '^go: downloading ' >&2); then
     echo "$name: $program did not build; check the network and 'go env GOPROXY'" >&2
     exit 1

@@ -4,8 +4,8 @@
 # Helm, Prometheus, and the program that tests/parity asks what kube-scheduler decides.
 # Does nothing for those that are there already. Starts nothing.
 #
-# Usage: install.sh [PART]... (see `known`); without a name all. parity-cover-VERSION is
-# parity-VERSION built to count what has run.
+# Usage: install.sh [PART]... (see `known`); without a name all but e2e. parity-cover-VERSION is
+# parity-VERSION built to count what has run, e2e-VERSION Kubernetes' own test program.
 set -euo pipefail
 
 here="$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)"
@@ -13,6 +13,7 @@ known=(kafka etcd kubernetes-{1.35,1.36,1.37} kwok kueue helm prometheus)
 known+=(parity-{1.35,1.36,1.37} parity-cover-{1.35,1.36,1.37})
 parts=("$@")
 [ "${#parts[@]}" -gt 0 ] || parts=("${known[@]}")
+known+=(e2e-1.37)
 
 # Every part is tried, so that a machine without Java still gets the others, and the other way
 # round; one that failed has said why.
