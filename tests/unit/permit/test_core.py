@@ -259,6 +259,19 @@ def test_a_deleted_member_that_ran_counts_no_longer_for_min_count():
     assert mesh.when(gone(1)) == [STALE]
 
 
+def test_a_domain_that_could_not_be_held_is_left_out_until_none_is_left():
+    mesh, found = permit(), []
+    rooms = tuple(DomainOffer((name,), (3,)) for name in "rs")
+    for attempt in (1, 2, 3):
+        sent = dispatched(THREE, attempt=attempt)
+        mesh.when(msgspec.structs.replace(sent, topology=Topology(("rack",))))
+        offer = {"domains": rooms, "scoring": Scoring((), ((),))}
+        (hold,) = mesh.when(msgspec.structs.replace(offered(0, 3, attempt=attempt), **offer))
+        (released,) = mesh.when(refused(0, attempt=attempt))
+        found.append((hold.domains, released.stale))
+    assert found == [((("r",),), True), ((("s",),), False), ((("r",),), True)]
+
+
 def test_preemption_looks_in_all_domains_but_not_outside_of_them():
     mesh = permit()
     anywhere = Topology(("rack",), lowest=0, highest=-1)
