@@ -33,7 +33,7 @@ from shared.scheduling.api.custom.steps import (
     CustomScore,
 )
 from shared.scheduling.api.plugin import LocalScore, StaticFilter, StaticScore
-from shared.scheduling.plugins.balanced_allocation import BalancedAllocation
+from shared.scheduling.plugins.balanced_allocation import BalancedAllocation, BalanceGain
 from shared.scheduling.plugins.gpu_devices import GpuDevices, GpuModel
 from shared.scheduling.plugins.image_locality import ImageLocality
 from shared.scheduling.plugins.narrowed_nodes import NarrowedNodes, narrowings
@@ -66,7 +66,7 @@ PORTS = NodePorts()
 GPU_MODEL = GpuModel()
 GPU_DEVICES = GpuDevices()
 LEAST_ALLOCATED = LeastAllocated()
-BALANCED_ALLOCATION = BalancedAllocation()
+BALANCED_ALLOCATION, BALANCE_GAIN = BalancedAllocation(), BalanceGain()
 FIT, BALANCE = LEAST_ALLOCATED.name, BALANCED_ALLOCATION.name
 LOCAL_SCORES: tuple[LocalScore, ...] = (LEAST_ALLOCATED, BALANCED_ALLOCATION)
 
@@ -101,6 +101,31 @@ class LocalScores:
         for term in self.terms:
             total += term.weight * term.of.score(values)
         return total
+
+
+class GainScores(LocalScores):
+    """The local scores of one signature if they are the default ones since kube-scheduler 1.36."""
+
+    def __init__(
+        self, sig: "Signature", terms: Iterable[LocalTerm], least: int, number: Number
+    ) -> None:
+        """`terms` say the same, slower."""
+        super().__init__(terms, least, number)
+        self._sig = sig
+
+    def scores(self, cols: F64) -> Totals:
+        """Return the weighted sums of gathered nodes, shape (m,), a new array."""
+        sig, whole = self._sig, bool(cols[ALLOC : ALLOC + 2].all())
+        total = LEAST_ALLOCATED.scores(sig, cols, whole, within=False)
+        if not sig.best_effort:
+            total += BALANCE_GAIN.scores(sig, cols)
+        return total
+
+    def score(self, values: Sequence[float]) -> int:
+        """Return the weighted sum of one node."""
+        sig = self._sig
+        total = LEAST_ALLOCATED.score(sig, values)
+        return total if sig.best_effort else total + BALANCE_GAIN.score(sig, values)
 
 
 class Plugins:
@@ -151,8 +176,9 @@ class Plugins:
         # Without any score plugin or extender kube-scheduler gives every node 1.
         self.least = 0 if profile.scores or profile.has_extenders else 1
         self.by_amounts = tuple(self._by_amounts())
-        is_default = _local_part(profile) == _local_part(Profile())
-        self.is_default_locally = is_default and not self.by_amounts and release.version == V1_35
+        is_default = _local_part(profile) == _local_part(Profile()) and not self.by_amounts
+        self.is_default_locally = is_default and release.version == V1_35
+        self._gains = is_default and not self.least and release.version > V1_35
 
     def _filters(self) -> tuple[FilterStep, ...]:
         profile = self.profile
@@ -255,6 +281,8 @@ class Plugins:
             if CustomAmounts.applies(plugin, sig.spec) or plugin.name in self.profile.always_scored:
                 score = CustomAmounts(plugin, table, sig.spec)
                 terms.append(LocalTerm(plugin.name, weight, score))
+        if self._gains:
+            return GainScores(sig, terms, self.least, self.number)
         return LocalScores(terms, self.least, self.number)
 
 
