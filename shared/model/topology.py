@@ -48,13 +48,10 @@ class Scoring(Struct, frozen=True, gc=False, array_like=True):
 
 
 class Candidate(Struct, frozen=True, gc=False):
-    """A domain with room for `room` pods like the members, of whom `placed` would run there; and
-    the sums with them.
-    """
+    """A domain in which `placed` members would run, and its sums with them."""
 
     path: Path
     placed: int
-    room: int
     allocatable: Amounts
     requested: Amounts
 

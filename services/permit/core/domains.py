@@ -8,6 +8,7 @@ for the rest. If members run already, their domain is the only one.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 from services.permit.core.plan import Group, as_members, make_plan
 from services.permit.core.state import Attempt
@@ -30,6 +31,18 @@ Parts = dict[int, list[DomainOffer]]
 """shard -> the offers that make up one domain"""
 
 
+class _Domain(NamedTuple):
+    """A domain with room for `room` pods like the members, of whom `placed` would run there, so
+    many of each group.
+    """
+
+    path: Path
+    placed: int
+    room: int
+    counts: Amounts
+    parts: list[DomainOffer]
+
+
 def choose(attempt: Attempt, excluded: Sequence[Path], taken: Mapping[Path, int]) -> Path | None:
     """Return the domain to hold members in, except the `excluded` ones; None if none has room.
     `taken`: how many members of other gangs will be held in which domain before these. That is a
@@ -38,7 +51,7 @@ def choose(attempt: Attempt, excluded: Sequence[Path], taken: Mapping[Path, int]
     Members with wide rules are counted by each shard alone, so their counts are guesses: after the
     domains that seem to have room all others are tried.
     """
-    found = [one for one in _candidates(attempt) if one.path not in excluded]
+    found = [one for one in _domains(attempt) if one.path not in excluded]
     needed = attempt.min_count - len(attempt.held)
     enough = [one for one in found if one.placed >= needed]
     if taken and len(enough) > 1:
@@ -51,8 +64,10 @@ def choose(attempt: Attempt, excluded: Sequence[Path], taken: Mapping[Path, int]
     narrowest = max(len(one.path) for one in enough)
     level = [one for one in enough if len(one.path) == narrowest]
     scoring = _scoring(attempt)
-    assert scoring is not None, f"{attempt.key}: a domain without scoring"
-    return best(level, scoring.weights, len(attempt.placed)).path
+    if len(level) == 1 or scoring is None:
+        return level[0].path
+    candidates = [_candidate(one, scoring) for one in level]
+    return best(candidates, scoring.weights, len(attempt.placed)).path
 
 
 def _inside(taken: Mapping[Path, int], path: Path) -> int:
@@ -62,7 +77,7 @@ def _inside(taken: Mapping[Path, int], path: Path) -> int:
 
 def most_placed(attempt: Attempt) -> tuple[str, int]:
     """Return the name of the domain in which most members fit, and how many do."""
-    found = _candidates(attempt)
+    found = _domains(attempt)
     if not found or attempt.topology is None:
         return "", 0
     most = min(found, key=lambda one: (-one.placed, one.path))
@@ -77,7 +92,7 @@ def for_preemption(attempt: Attempt) -> tuple[Path, ...]:
     if topology is None:
         return ()
     depth = topology.highest + 1
-    found = [one for one in _candidates(attempt) if len(one.path) == depth]
+    found = [one for one in _domains(attempt) if len(one.path) == depth]
     found.sort(key=lambda one: (-one.placed, one.path))
     return tuple(one.path for one in found[:DOMAINS_MAX])
 
@@ -180,34 +195,34 @@ def _fill(rooms: _Rooms, path: Path, count: int, depth: int) -> Iterator[tuple[P
         count -= taken
 
 
-def _candidates(attempt: Attempt) -> list[Candidate]:
+def _domains(attempt: Attempt) -> list[_Domain]:
     """Return the domains that the topology allows, the narrowest level first."""
     topology = attempt.topology
     assert topology is not None
     rooms = _Rooms(attempt, topology)
     homes = {home for offer in attempt.offers.values() for home in offer.homes}
     sizes = [len(ids) for _sig, ids in attempt.without_hold()]
-    scoring = _scoring(attempt)
-    found: list[Candidate] = []
-    if scoring is None:
-        return found
+    found: list[_Domain] = []
     for depth in range(topology.lowest + 1, topology.highest, -1):
         for path in rooms.paths(depth):
             if any(home[:depth] != path for home in homes):
                 continue
             parts = rooms.parts(path)
             room = added([one.counts for one in parts])
-            allocatable = added([one.allocatable for one in parts])
-            requested = added([one.requested for one in parts])
             counts = tuple(map(min, room, sizes))
-            for count, request in zip(counts, scoring.requests, strict=True):
-                if count:
-                    requested = tuple(
-                        before + count * amount
-                        for before, amount in zip(requested, request, strict=True)
-                    )
-            found.append(Candidate(path, sum(counts), sum(room), allocatable, requested))
+            found.append(_Domain(path, sum(counts), sum(room), counts, parts))
     return found
+
+
+def _candidate(domain: _Domain, scoring: Scoring) -> Candidate:
+    """Return the domain as it would be with the members."""
+    requested = added([one.requested for one in domain.parts])
+    for count, request in zip(domain.counts, scoring.requests, strict=True):
+        if count:
+            pairs = zip(requested, request, strict=True)
+            requested = tuple(before + count * amount for before, amount in pairs)
+    allocatable = added([one.allocatable for one in domain.parts])
+    return Candidate(domain.path, domain.placed, allocatable, requested)
 
 
 def _scoring(attempt: Attempt) -> Scoring | None:

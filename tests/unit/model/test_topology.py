@@ -4,7 +4,7 @@ from shared.model.topology import Candidate, added, allocated_percent, best, nam
 
 
 def rack(name: str, placed: int, allocatable: int, requested: int) -> Candidate:
-    return Candidate((name,), placed, placed, (allocatable,), (requested,))
+    return Candidate((name,), placed, (allocatable,), (requested,))
 
 
 def test_the_fullest_domain_wins():
