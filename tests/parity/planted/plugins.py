@@ -20,8 +20,8 @@ BUGS = (
     _bug(
         "balance-not-clipped",
         "balanced_allocation",
-        "share_memory = 1.0 if share_memory > 1.0 else share_memory",
-        "share_memory = share_memory if share_memory > 1.0 else share_memory",
+        "share_memory = 1.0 if share_memory > 1.0 else share_memory\n        return int(",
+        "share_memory = share_memory if share_memory > 1.0 else share_memory\n        return int(",
         first=(35, 48),
     ),
     _bug(

@@ -50,7 +50,8 @@ def add_go(tools: Path, version: str) -> None:
     go.chmod(0o755)
 
 
-PARTS = ["etcd", *(f"kubernetes-{one}" for one in VERSIONS), "kwok", "helm", "prometheus"]
+PARTS = ["etcd", *(f"kubernetes-{one}" for one in VERSIONS), "kwok"]
+PARTS += ["kueue", "helm", "prometheus"]
 PARTS += [f"{part}-{one}" for part in ("parity", "parity-cover") for one in VERSIONS]
 
 
