@@ -3,7 +3,6 @@
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from muster.checker.domains import domain_of
 from muster.checker.filters.fits import Load
 from muster.checker.filters.inter_pod_rules import (
     Around,
@@ -13,6 +12,7 @@ from muster.checker.filters.inter_pod_rules import (
     reads_widely,
 )
 from muster.checker.filters.volumes import Name, Volumes
+from muster.checker.gangs.domains import domain_of
 from muster.checker.inputs.journals import Problem
 from shared.events.placement import ShardDigest
 from shared.events.preemption import DryRunAsked, GangDryRunAsked

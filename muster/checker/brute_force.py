@@ -14,7 +14,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
-from muster.checker.domains import domains_of
 from muster.checker.filters.default_filters import (
     as_by_default,
     filters_by_default,
@@ -34,6 +33,7 @@ from muster.checker.filters.inter_pod_rules import (
     Neighbours,
     Pairs,
 )
+from muster.checker.gangs.domains import domains_of
 from shared.extenders.values import CALLED, POD
 from shared.model.objects import CPU, Gang, Node, PodSpec
 from shared.model.profile import Profile

@@ -7,8 +7,6 @@ from itertools import pairwise
 from muster.checker import (
     backoffs,
     binds,
-    domains,
-    gangs,
     identity,
     ledger,
     permit_rejections,
@@ -21,6 +19,7 @@ from muster.checker import (
 )
 from muster.checker.books import Ledger
 from muster.checker.filters import volumes
+from muster.checker.gangs import attempts, domains
 from muster.checker.inputs.facts import Facts, gather
 from muster.checker.inputs.history import ClusterHistory
 from muster.checker.inputs.journals import Journal, Problem, read_all
@@ -40,7 +39,7 @@ class Report:
     journals: dict[str, Journal]
     facts: Facts
     binds: binds.Binds
-    gangs: gangs.Gangs
+    gangs: attempts.Gangs
     preemptions: preemptions.Preemptions
     shards: list[Ledger] = field(default_factory=list)
     unsafe: int = 0
@@ -108,7 +107,7 @@ def check(
 
 def _nothing(problems: list[Problem], journals: dict[str, Journal], facts: Facts) -> Report:
     """Return a report of problems that make all other checks impossible."""
-    books = (binds.Binds(), gangs.Gangs(), preemptions.Preemptions(facts))
+    books = (binds.Binds(), attempts.Gangs(), preemptions.Preemptions(facts))
     return Report(problems, journals, facts, *books, unsafe=len(problems))
 
 
@@ -120,7 +119,7 @@ def _replayed(
         journals,
         facts,
         binds.replay(journals[BINDING]),
-        gangs.replay(journals[PERMIT]),
+        attempts.replay(journals[PERMIT]),
         preemptions.replay(journals[PREEMPTION], facts),
         [ledger.replay(journals[placement(shard)], placements) for shard in range(placements)],
     )
@@ -135,7 +134,7 @@ def _at_rest(report: Report, history: ClusterHistory, epoch: int) -> list[Proble
     for shard in report.shards:
         ledger.at_rest(shard)
     binds.at_rest(report.binds)
-    gangs.at_rest(report.gangs)
+    attempts.at_rest(report.gangs)
     queue = waiting.replay(report.journals[QUEUEING])
     end = waiting.cluster_at_end(history, facts, _devices(report.shards), report.shards[0].version)
     end.is_advised = waiting.is_advised(report.journals[placement(0)])

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from muster.checker.binds import Binds
-from muster.checker.gangs import Gangs
+from muster.checker.gangs.attempts import Gangs
 from muster.checker.inputs.facts import Facts
 from muster.checker.inputs.history import ClusterHistory
 from muster.checker.inputs.journals import Problem

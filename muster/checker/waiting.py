@@ -11,7 +11,6 @@ from dataclasses import dataclass, field, replace
 
 import msgspec
 
-from muster.checker.domains import domains_of
 from muster.checker.filters.fits import Load, static_obstacle, surely_fits
 from muster.checker.filters.group_members import NO_GROUP, agree
 from muster.checker.filters.inter_pod_rules import (
@@ -19,6 +18,7 @@ from muster.checker.filters.inter_pod_rules import (
     Neighbours,
     Pairs,
 )
+from muster.checker.gangs.domains import domains_of
 from muster.checker.inputs.facts import Facts
 from muster.checker.inputs.history import ClusterHistory, PodTruth
 from muster.checker.inputs.journals import Journal, Problem

@@ -14,7 +14,7 @@ from shared.extenders.port import Binders, ExtenderCalls
 from shared.extenders.values import CALLED, Extender
 from shared.model.cluster_event_kinds import KINDS, awaited
 from shared.model.objects import SpreadConstraint
-from shared.model.post_filter import LAST, NOWHERE
+from shared.model.preemption.post_filter import LAST, NOWHERE
 from shared.model.profile import Configuration, CustomPlugin, Profile
 from shared.model.release import DEFAULT_OPTIONS, V1_35, ReleaseOptions
 from shared.model.world import World

@@ -42,10 +42,10 @@ from shared.kubernetes.objects.errors import WorldError
 from shared.model.columns import pack, unpack
 from shared.model.ids import NO_SIGNATURE, AskId, NodeId, PodId, SignatureId
 from shared.model.objects import Budget, PodSpec
-from shared.model.post_filter import NOT_FOUND, around
+from shared.model.preemption.post_filter import NOT_FOUND, around
+from shared.model.preemption.victims import Nominee
 from shared.model.profile import Configuration
 from shared.model.release import DEFAULT_OPTIONS, V1_37, ReleaseOptions
-from shared.model.victims import Nominee
 from shared.scheduling.api.custom.plugin import PLUGINS
 from shared.scheduling.cycle.report import NodeReport, ended_early, explain, pre_filter, reasons
 from shared.scheduling.cycle.signature import Signature

@@ -9,7 +9,7 @@ from shared.events.binding import ExtendersPreemptAsked
 from shared.extenders.port import NodeVictimRefs, VictimsLeft
 from shared.model.columns import pack, unpack
 from shared.model.ids import PodId
-from shared.model.victims import NodeVictims
+from shared.model.preemption.victims import NodeVictims
 from shared.ports.cluster import PodRef
 
 

@@ -50,7 +50,7 @@ from shared.machine.runtime import OwnerPort
 from shared.model.api_outcome import Answer
 from shared.model.columns import I64, pack, unpack
 from shared.model.ids import EffectId, NodeId, PodId
-from shared.model.victims import NodeVictims
+from shared.model.preemption.victims import NodeVictims
 from shared.ports.cluster import (
     SCHEDULER_ERROR,
     UNSCHEDULABLE,

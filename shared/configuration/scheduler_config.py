@@ -25,7 +25,7 @@ from shared.extenders.values import Extender
 from shared.kubernetes.objects.errors import WorldError, shown
 from shared.kubernetes.objects.fields import Fields
 from shared.model.election import NAMESPACE, Election
-from shared.model.post_filter import FIRST, LAST, NOWHERE
+from shared.model.preemption.post_filter import FIRST, LAST, NOWHERE
 from shared.model.profile import (
     BIND,
     DEFAULT_PREEMPTION,

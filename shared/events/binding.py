@@ -2,7 +2,7 @@
 
 from shared.events.base import Event
 from shared.model.ids import AskId, EffectId, NodeId, PodId
-from shared.model.victims import NodeVictims
+from shared.model.preemption.victims import NodeVictims
 from shared.model.volumes import Choice
 
 

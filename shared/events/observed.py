@@ -8,7 +8,7 @@ from shared.events.base import Event
 from shared.model.cluster_objects import ClusterObject
 from shared.model.ids import NO_POD, AskId, EffectId, PodId
 from shared.model.objects import Budget, Gang, Node, PodSpec
-from shared.model.victims import NodeVictims
+from shared.model.preemption.victims import NodeVictims
 
 
 class WorldOpened(Event, frozen=True, gc=False):

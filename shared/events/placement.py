@@ -16,9 +16,9 @@ from shared.model.ids import (
 )
 from shared.model.objects import PodSpec
 from shared.model.pod_rules.rule_counts import SignatureCounts
-from shared.model.post_filter import FIRST, around
+from shared.model.preemption.post_filter import FIRST, around
+from shared.model.preemption.victims import Nominee
 from shared.model.topology import DomainOffer, Path, Scoring
-from shared.model.victims import Nominee
 from shared.model.volumes import Choice
 
 

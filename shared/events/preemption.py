@@ -5,8 +5,8 @@ from msgspec import Struct
 from shared.events.base import Event
 from shared.events.queueing import Members
 from shared.model.ids import AskId, GangId, NodeId, PodId, SignatureId, placement
+from shared.model.preemption.victims import NodeVictims, Nominee
 from shared.model.topology import Path
-from shared.model.victims import NodeVictims, Nominee
 
 
 class BudgetLeft(Struct, frozen=True, gc=False, array_like=True):

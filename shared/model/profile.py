@@ -7,7 +7,7 @@ from msgspec import Struct, structs
 from shared.extenders.values import Extender
 from shared.model.election import Election
 from shared.model.objects import CPU, MEMORY, PodSpec, PreferredTerm, SelectorTerm, SpreadConstraint
-from shared.model.post_filter import FIRST
+from shared.model.preemption.post_filter import FIRST
 from shared.model.release import DEFAULT_RELEASE, NODE_DECLARED_FEATURES, V1_37, Release
 
 LEAST_ALLOCATED, MOST_ALLOCATED = "LeastAllocated", "MostAllocated"
@@ -130,7 +130,7 @@ class Profile(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unkn
     `bind` (before DefaultBinder) and `post_bind` act when a pod is bound. `post_filter` are asked
     in order when no node fits a pod: users' plugins, and with them DefaultPreemption (if it
     `preempts`) and DynamicResources; empty without users' plugins. `claims`: the place of
-    DynamicResources there (shared/model/post_filter.py).
+    DynamicResources there (shared/model/preemption/post_filter.py).
 
     `has_extenders`: the configuration has extenders; `extended`: some of them filter or score
     nodes. `bind_timeout_ms`: how long a pod's claims may take to be bound.

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 import numpy as np
 
 from shared.model.objects import CPU, EPHEMERAL_STORAGE, MEMORY, PODS, PodSpec
-from shared.model.post_filter import place_in
+from shared.model.preemption.post_filter import place_in
 from shared.model.profile import NARROW_MAX, Profile, Strategy
 from shared.model.release import (
     DEFAULT_RELEASE,

@@ -8,7 +8,7 @@ from msgspec import to_builtins
 
 from shared.extenders.port import NodeVictimRefs, VictimsLeft
 from shared.extenders.values import Extender, Victims
-from shared.model.post_filter import NO_CLAIMS
+from shared.model.preemption.post_filter import NO_CLAIMS
 from shared.ports.cluster import PodRef
 from tests.scenarios.scene import Scene, node, play
 

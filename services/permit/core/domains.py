@@ -32,8 +32,8 @@ Parts = dict[int, list[DomainOffer]]
 
 
 class _Domain(NamedTuple):
-    """A domain with room for `room` pods like the members, of whom `placed` would run there, so
-    many of each group.
+    """A domain. `room`: how many pods like the members fit. `placed`: how many members would run
+    there; `counts`: how many of each group. `parts`: the shards' offers of it.
     """
 
     path: Path
@@ -85,8 +85,8 @@ def most_placed(attempt: Attempt) -> tuple[str, int]:
 
 
 def for_preemption(attempt: Attempt) -> tuple[Path, ...]:
-    """Return domains of the broadest level that may be used, those first in which most members fit.
-    For the sake of a narrower one nobody is evicted.
+    """Return the domains of the broadest allowed level; those in which most members fit come first.
+    No pod is evicted to reach a narrower level.
     """
     topology = attempt.topology
     if topology is None:

@@ -52,7 +52,7 @@ from shared.machine.saved import load, save
 from shared.model.columns import size, unpack
 from shared.model.ids import EffectId, JournalName, placement
 from shared.model.options import read_options
-from shared.model.victims import Nominee
+from shared.model.preemption.victims import Nominee
 
 
 def _on_configured(state: PlacementState, event: Configured) -> None:

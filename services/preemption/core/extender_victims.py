@@ -11,7 +11,7 @@ from shared.events.placement import AS_BY_DEFAULT, PREEMPTION, Candidate, Candid
 from shared.events.preemption import VictimsAsked
 from shared.model.columns import as_numbers, pack
 from shared.model.ids import NodeId
-from shared.model.victims import NodeVictims, keys_of
+from shared.model.preemption.victims import NodeVictims, keys_of
 
 NO_CANDIDATE_LEFT = "no candidate node for preemption"
 

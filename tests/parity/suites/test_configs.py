@@ -103,7 +103,7 @@ def test_preemption_follows_the_profile(oracle: Oracle):
     assert helped >= len(seeds) // 5
 
 
-CLAIMS, CONFIG = "shared.model.post_filter", "shared.configuration.scheduler_config"
+CLAIMS, CONFIG = "shared.model.preemption.post_filter", "shared.configuration.scheduler_config"
 SAID = (
     Bug("claims-are-not-said", CLAIMS, ("* (claims == FIRST)", "* False")),
     Bug("claims-are-said-first-alone", CLAIMS, ("* (claims == LAST)", "* False")),

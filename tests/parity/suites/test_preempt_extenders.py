@@ -111,7 +111,10 @@ BUGS = (
     _bug("ignorable-errors-raised", CALLS, "if not one.ignorable:\n                raise", "raise"),
     _bug("victims-of-other-nodes-accepted", RULES, "if uid not in there[node]:", "if False:"),
     _bug(
-        "highest-is-highest", "shared.model.victims", "        priorities[0],", "        highest,"
+        "highest-is-highest",
+        "shared.model.preemption.victims",
+        "        priorities[0],",
+        "        highest,",
     ),
     _bug(
         "no-candidate-left-not-reported",

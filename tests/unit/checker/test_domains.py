@@ -4,9 +4,9 @@ false counts of those that run, and room in a domain.
 
 import pytest
 
-from muster.checker import domains
 from muster.checker.books import Ledger
 from muster.checker.filters.fits import Load
+from muster.checker.gangs import domains
 from muster.checker.inputs.history import PodTruth
 from muster.checker.inputs.journals import Entry, Journal, Step
 from muster.checker.waiting import Cluster

@@ -2,7 +2,7 @@
 
 import pytest
 
-from muster.checker import gangs
+from muster.checker.gangs import attempts
 from muster.checker.inputs.journals import Journal, Step
 from shared.events.permit import GangCommitted
 from shared.events.placement import GangHeld
@@ -31,4 +31,4 @@ def test_a_commit_without_enough_members_of_a_part_is_found(pods, found):
     own = [GangCommitted(5, 1, column, column, 1)]
     journal = Journal("permit/0")
     journal.steps.append(Step(0, Record(0, 0, 0, ()), read, [], own))
-    assert [text.partition(": ")[2] for _rule, text in gangs.replay(journal).problems] == found
+    assert [text.partition(": ")[2] for _rule, text in attempts.replay(journal).problems] == found

@@ -29,8 +29,8 @@ from shared.events.queueing import Members
 from shared.extenders.values import Extender
 from shared.model.columns import pack, unpack
 from shared.model.objects import HostPort, PodTerm, Requirement
+from shared.model.preemption.victims import Nominee
 from shared.model.profile import Profile
-from shared.model.victims import Nominee
 from tests.unit.placement.shard import Shard, node, placed, refused, spec
 
 LOW, MID, HIGH, BIG, NEVER, WEB = 1, 2, 3, 4, 5, 6

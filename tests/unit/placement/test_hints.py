@@ -21,8 +21,8 @@ from shared.model.objects import (
     SpreadConstraint,
     Taint,
 )
+from shared.model.preemption.victims import Nominee
 from shared.model.release import VERSIONS
-from shared.model.victims import Nominee
 from tests.unit.placement.shard import Shard, node, refused, spec
 
 ASKED, OTHER, RELABELLED = 1, 2, 3

@@ -12,7 +12,7 @@ from shared.events.placement import PREEMPTION, CandidatesFound, Nominated, Refu
 from shared.events.preemption import BudgetLeft, DryRunAsked, NominateAsked
 from shared.model.columns import pack, unpack
 from shared.model.objects import Requirement, SelectorTerm
-from shared.model.post_filter import NO_CLAIMS, NOT_FOUND
+from shared.model.preemption.post_filter import NO_CLAIMS, NOT_FOUND
 from shared.model.profile import DEFAULT_PREEMPTION, DYNAMIC_RESOURCES, CustomPlugin, Profile
 from shared.scheduling.api.custom.plugin import PLUGINS, Plugin, Pod, Registered
 from shared.scheduling.api.custom.post_filter import Evict, RefusedNodes, Stop

@@ -36,7 +36,7 @@ from shared.events.preemption import (
 from shared.events.queueing import GangPreemptAsked, GangPreemptRecalled, Members, PreemptAsked
 from shared.model.columns import pack, unpack
 from shared.model.options import read_options
-from shared.model.victims import Nominee
+from shared.model.preemption.victims import Nominee
 from tests.support.steps import Steps
 
 GANG, SIG = 5, 7

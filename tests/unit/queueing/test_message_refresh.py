@@ -19,7 +19,7 @@ from shared.events.queueing import (
     ReasonsAsked,
     Woken,
 )
-from shared.model.post_filter import NO_CLAIMS
+from shared.model.preemption.post_filter import NO_CLAIMS
 from tests.unit.queueing.inputs import (
     CPU,
     gang_tries,

@@ -20,7 +20,7 @@ from shared.events.ingest import GangSet, PodsGone
 from shared.events.preemption import PreemptionOpened
 from shared.model.columns import pack
 from shared.model.options import read_options
-from shared.model.post_filter import NO_CLAIMS
+from shared.model.preemption.post_filter import NO_CLAIMS
 from tests.unit.queueing.inputs import improved, pending, queue, refused, reserved, tried
 
 

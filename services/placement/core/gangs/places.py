@@ -36,7 +36,7 @@ from shared.events.placement import (
 from shared.events.preemption import DryRunAsked, GangDryRunAsked, GangNominateAsked
 from shared.model.columns import as_numbers, pack, size
 from shared.model.ids import NO_POD, NodeId, PodId, SignatureId
-from shared.model.victims import Nominee
+from shared.model.preemption.victims import Nominee
 from shared.scheduling.cycle.inter_pod_rules import fits, rules_of
 from shared.scheduling.cycle.score_classes import static_of
 from shared.scheduling.table.layout import Mask

@@ -33,8 +33,8 @@ from shared.events.placement import (
 from shared.events.preemption import DryRunAsked, NominateAsked
 from shared.model.columns import I64, pack, unpack
 from shared.model.ids import NO_SIGNATURE, NodeId, PodId, SignatureId
+from shared.model.preemption.victims import keys_of
 from shared.model.release import V1_37
-from shared.model.victims import keys_of
 from shared.scheduling.cycle.inter_pod_rules import fits, rules_of
 from shared.scheduling.cycle.one_node import OneNode
 from shared.scheduling.table.layout import Mask

@@ -17,7 +17,7 @@ from services.placement.core.state import Nomination, PlacementState, TableMark
 from shared.events.placement import NominationLost, NominationReady
 from shared.model.columns import I64, unpack
 from shared.model.ids import NO_ASK, NO_GANG, NO_POD, AskId, GangId, NodeId, PodId, SignatureId
-from shared.model.victims import Nominee
+from shared.model.preemption.victims import Nominee
 from shared.scheduling.cycle.inter_pod_rules import fits, rules_of
 from shared.scheduling.cycle.one_node import OneNode
 from shared.scheduling.cycle.score_classes import static_of

@@ -16,7 +16,7 @@ from services.placement.core.state import PlacementState
 from shared.events.placement import PREEMPTION, Candidate, CandidatesFound
 from shared.events.preemption import DryRunAsked
 from shared.model.ids import PodId, SignatureId
-from shared.model.post_filter import FIRST, NOT_FOUND, around
+from shared.model.preemption.post_filter import FIRST, NOT_FOUND, around
 from shared.model.profile import DYNAMIC_RESOURCES
 from shared.scheduling.api.custom.plugin import Plugin
 from shared.scheduling.api.custom.post_filter import (

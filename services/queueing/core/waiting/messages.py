@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from services.queueing.core.config import Config
 from services.queueing.core.state import Gang, Refusal, Sig
 from shared.events.permit import GangReleased
-from shared.model.post_filter import FIRST, LAST, NOT_FOUND, NOWHERE, SILENT, around
+from shared.model.preemption.post_filter import FIRST, LAST, NOT_FOUND, NOWHERE, SILENT, around
 from shared.model.release import V1_37
 
 WORKLOAD_KEY = 3  # namespace/workload/group, and perhaps a replica; later namespace/group

@@ -11,7 +11,7 @@ from muster.checker.victims import check_victims, crowd, others_leaving
 from shared.events.placement import GangHeld, GangNominated, PlacesFound
 from shared.model.columns import unpack
 from shared.model.objects import PodSpec
-from shared.model.victims import Nominee
+from shared.model.preemption.victims import Nominee
 
 
 def places(ledger: Ledger, event: PlacesFound, step: Step) -> None:

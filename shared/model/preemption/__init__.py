@@ -1,0 +1,1 @@
+"""What preemption decides by and says: victims, and the place of other plugins beside it."""
