@@ -213,6 +213,9 @@ WORLD: dict[type[Event], Line] = {
     ingest.BudgetCovers: lambda e, v: (
         f"{v.names.budget(e.budget)} covers {v.pods(column_of(e, 'ids'))}"
     ),
+    ingest.UnitJoined: lambda e, v: (
+        f"{v.names.gang(e.gang)} leaves as a whole: {v.pods(column_of(e, 'ids'))}"
+    ),
     ingest.GangSet: lambda e, v: (
         f"gang {e.key}: minCount {e.min_count}, timeout {e.timeout_ms / 1000:g} s, "
         f"version {e.version}"

@@ -197,6 +197,17 @@ class BudgetCovers(Event, frozen=True, gc=False):
         return ("preemption", "placement")
 
 
+class UnitJoined(Event, frozen=True, gc=False):
+    """Pods of a group whose pods preemption evicts together or not at all, all of `priority`."""
+
+    gang: GangId
+    priority: int
+    ids: bytes
+
+    def to(self) -> tuple[str, ...]:
+        return ("preemption", "placement")
+
+
 class GangSet(Event, frozen=True, gc=False):
     """A pod group exists; `version` rises with each change of it. `minimums` are those of parts of
     it, `priority` is that of a PodGroup of scheduling.k8s.io.

@@ -241,7 +241,7 @@ class Gang(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A pod group that starts with at least `min_count` members or not at all. `topology`: where
     they must run together. `of_pods`: it has no object and exists while pods name it. `minimums`
     are those of its parts. `priority`: that of a PodGroup of scheduling.k8s.io, which its members
-    must have.
+    must have. `is_unit`: its pods are evicted together (disruptionMode all).
     """
 
     key: str
@@ -252,3 +252,4 @@ class Gang(Struct, frozen=True, kw_only=True, omit_defaults=True):
     of_pods: bool = False
     minimums: tuple[PartMinimum, ...] = ()
     priority: int | None = None
+    is_unit: bool = False

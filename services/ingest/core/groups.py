@@ -4,8 +4,16 @@ import numpy as np
 
 from services.ingest.core.signatures import acquire_gang, covers, release_gang
 from services.ingest.core.state import BudgetRecord, IngestState
-from shared.events.ingest import BudgetCovers, BudgetGone, BudgetSet, GangGone, GangSet
+from shared.events.ingest import (
+    BudgetCovers,
+    BudgetGone,
+    BudgetSet,
+    GangGone,
+    GangSet,
+    UnitJoined,
+)
 from shared.model.columns import pack
+from shared.model.ids import GangId
 from shared.model.objects import Budget, Gang
 
 
@@ -90,6 +98,17 @@ def update_gangs(state: IngestState, gangs: tuple[Gang, ...]) -> None:
                 priority=gang.priority,
             )
         )
+        if gang.is_unit:
+            slots = state.pods.live()
+            members = slots[state.pods.gangs[slots] == record.id]
+            publish_unit(state, record.id, pack(np.sort(state.pods.ids[members])))
+
+
+def publish_unit(state: IngestState, gang: GangId, ids: bytes) -> None:
+    """Publish pods of a gang if preemption evicts its pods together."""
+    known = state.gangs[state.gang_keys[gang]].gang if gang else None
+    if known is not None and known.is_unit and ids:
+        state.outbox.append(UnitJoined(gang, known.priority or 0, ids))
 
 
 def add_gang_of_pods(state: IngestState, key: str, min_count: int) -> None:

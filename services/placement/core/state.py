@@ -41,6 +41,7 @@ from shared.model.ids import (
 )
 from shared.model.objects import Node, PodSpec
 from shared.model.pod_rules.rule_counts import RuleCount
+from shared.model.preemption.units import Units
 from shared.model.profile import default_profile
 from shared.model.release import DEFAULT_RELEASE, V1_36
 from shared.model.volumes import Choice
@@ -175,6 +176,7 @@ class PlacementState(MachineState):
     last_sig: int = 0
     ledger: Ledger = field(default_factory=Ledger)
     budgets_more: dict[PodId, tuple[int, ...]] = field(default_factory=dict)
+    units: Units = field(default_factory=Units)
     gone: deque[PodId] = field(default_factory=deque)
     work_queue: WorkQueue = field(default_factory=WorkQueue)
     deferred: dict[PodId, Deferred] = field(default_factory=dict)

@@ -1,23 +1,27 @@
 """Chooses a candidate: kube-scheduler's pickOneNodeForPreemption over all shards' answers."""
 
 from collections import Counter
-from collections.abc import Container, Iterable
+from collections.abc import Iterable
 from typing import NamedTuple
 
-from services.preemption.core.budgets import Budgets
+from services.preemption.core.state import PreemptionState
 from shared.events.placement import AS_BY_DEFAULT, PREEMPTION, Candidate, CandidatesFound
 from shared.model.columns import as_numbers, size
+from shared.model.preemption.victims import PRIORITY_BASE
 
 
 class Choice(NamedTuple):
     """A shard's candidate with its violations: those that the shard found, and more if others have
-    used the budgets since.
+    used the budgets since. `mates`: how many pods on other nodes leave with the victims, and
+    `mates_sum` the sum of their priorities.
     """
 
     shard: int
     candidate: Candidate
     violations: int
     rank: int = 0
+    mates: int = 0
+    mates_sum: int = 0
 
 
 def order(choice: Choice) -> tuple[int, ...]:
@@ -30,31 +34,32 @@ def order(choice: Choice) -> tuple[int, ...]:
         choice.rank,
         choice.violations,
         found.highest,
-        found.priority_sum,
-        size(found.victims),
+        found.priority_sum + choice.mates_sum,
+        size(found.victims) + choice.mates,
         -found.earliest_start_ms,
         choice.shard,
     )
 
 
-def choices(
-    answers: Iterable[CandidatesFound], budgets: Budgets, taken: Container[int]
-) -> list[Choice]:
+def choices(answers: Iterable[CandidatesFound], state: PreemptionState) -> list[Choice]:
     """Return the candidates that share no victim with other asks, best first."""
-    found: list[Choice] = []
-    for answer in answers:
-        for candidate in answer.candidates:
-            victims = as_numbers(candidate.victims)
-            if not any(pod in taken for pod in victims):
-                found.append(choice(answer, candidate, budgets))
+    found = [
+        choice(answer, candidate, state)
+        for answer in answers
+        for candidate in answer.candidates
+        if not state.is_taken(as_numbers(candidate.victims))
+    ]
     return sorted(found, key=order)
 
 
-def choice(answer: CandidatesFound, candidate: Candidate, budgets: Budgets) -> Choice:
+def choice(answer: CandidatesFound, candidate: Candidate, state: PreemptionState) -> Choice:
     """Return the candidate with its present violations."""
-    violations = budgets.violations(as_numbers(candidate.victims))
+    victims = as_numbers(candidate.victims)
+    mates = state.mates(victims)
+    violations = state.budgets.violations([*victims, *mates])
     worst = max(candidate.violations, violations)
-    return Choice(answer.shard, candidate, worst, answer.rank)
+    mates_sum = sum(state.units.priority(pod) + PRIORITY_BASE for pod in mates)
+    return Choice(answer.shard, candidate, worst, answer.rank, len(mates), mates_sum)
 
 
 def found_message(node: str, victims: int) -> str:

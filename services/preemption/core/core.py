@@ -23,7 +23,14 @@ from services.preemption.core.state import LEFT, SUPERSEDED, Ask, PreemptionStat
 from services.preemption.core.transitions import SEARCHING, Phase
 from shared.events.base import Configured, Event
 from shared.events.binding import Bound, Evicted, EvictionFailed, VictimsJudged
-from shared.events.ingest import BudgetCovers, BudgetGone, BudgetSet, PodsAssigned, PodsGone
+from shared.events.ingest import (
+    BudgetCovers,
+    BudgetGone,
+    BudgetSet,
+    PodsAssigned,
+    PodsGone,
+    UnitJoined,
+)
 from shared.events.placement import (
     CandidatesFound,
     GangNominated,
@@ -91,6 +98,8 @@ class PreemptionCore(Core[PreemptionState]):
                 facts.on_pods_placed_or_gone(state, event)
             case BudgetSet() | BudgetCovers() | BudgetGone():
                 facts.on_budget_changed(state, event)
+            case UnitJoined():
+                facts.on_unit_joined(state, event)
             case PreemptAsked():
                 for pod in (event.pod, *as_numbers(event.others)):
                     _on_preempt_asked(state, pod, event)
@@ -176,12 +185,15 @@ def _decide_ask(state: PreemptionState, ask: Ask) -> Iterator[Event]:
     if ask.end:
         yield from _decide_close(state, ask)
         return
-    is_told = ask.node_name and ask.victims
-    text = found_message(ask.node_name, len(ask.victims)) if is_told else ""
-    yield PreemptionOpened(ask.ask, ask.pod, ask.node, pack(ask.victims), text)
-    if ask.victims:
-        beyond = pack([pod for pod in ask.victims if pod in ask.beyond])
-        yield EvictAsked(ask.ask, ask.pod, ask.node, pack(ask.victims), beyond)
+    mates = [pod for pod in state.mates(ask.victims) if pod not in state.victims]
+    victims = [*ask.victims, *mates]
+    is_told = ask.node_name and victims
+    text = found_message(ask.node_name, len(victims)) if is_told else ""
+    yield PreemptionOpened(ask.ask, ask.pod, ask.node, pack(victims), text)
+    if victims:
+        beyond = [pod for pod in ask.victims if pod in ask.beyond]
+        beyond += state.budgets.beyond(mates)
+        yield EvictAsked(ask.ask, ask.pod, ask.node, pack(victims), pack(beyond))
 
 
 def _decide_choices(state: PreemptionState) -> Iterator[Event]:
@@ -219,7 +231,7 @@ def _decide_dry_runs(state: PreemptionState) -> Iterator[Event]:
         wanting.setdefault(ask.sig, []).append(ask)
     most = min(max(1, state.fruitless_dry_runs), KINDS_MAX)
     for sig, (ask, *others) in islice(wanting.items(), most):
-        taken, pods = pack(sorted(state.victims)), pack([other.pod for other in others])
+        taken, pods = pack(state.taken()), pack([other.pod for other in others])
         allowances, named = state.budgets.allowances(), state.budgets.counted_pods(state.victims)
         yield DryRunAsked(ask.ask, ask.pod, sig, allowances, taken, pods, named)
 
@@ -230,7 +242,7 @@ def _decide_choice(state: PreemptionState, ask: Ask) -> Iterator[Event]:
     if not any(answer.candidates for answer in found):
         yield PreemptionClosed(ask.ask, ask.pod, message(found))
         return
-    open_choices = choices(found, state.budgets, state.victims)
+    open_choices = choices(found, state)
     is_last = ask.rounds >= state.config.rounds_max
     if not open_choices or (_got_worse(state, ask, open_choices[0]) and not is_last):
         yield from _decide_out_of_rounds(state, ask)
@@ -304,6 +316,8 @@ def _on_ask_decision(
             state.set_due(ask, state.now_ms + state.config.victims_ms_max)
         case EvictAsked():
             ask.follow("evict_asked")
+            victims = as_numbers(event.victims)
+            state.claim_mates(ask, [pod for pod in victims if pod not in ask.victims])
         case _:
             assert_never(event)
     state.note(ask)

@@ -6,7 +6,14 @@ from services.preemption.core.answers import start_victim_timeout
 from services.preemption.core.state import LEFT, Ask, PreemptionState
 from services.preemption.core.transitions import Phase
 from shared.events.binding import Bound
-from shared.events.ingest import BudgetCovers, BudgetGone, BudgetSet, PodsAssigned, PodsGone
+from shared.events.ingest import (
+    BudgetCovers,
+    BudgetGone,
+    BudgetSet,
+    PodsAssigned,
+    PodsGone,
+    UnitJoined,
+)
 from shared.model.columns import unpack
 from shared.model.ids import NodeId, PodId
 
@@ -19,6 +26,8 @@ def on_pods_placed_or_gone(state: PreemptionState, event: PodsGone | PodsAssigne
         state.gone.add(ids)
         state.placed.add(ids)  # pods that never had a node are added too
         state.budgets.coverage.forget(ids)
+        if state.units:
+            state.units.forget(ids.tolist())
     else:
         state.placed.add(ids)
     if not state.by_pod and not state.victims:
@@ -48,6 +57,11 @@ def _finish_victim(state: PreemptionState, pod: PodId) -> None:
     ask = state.asks.get(victim.ask)
     if ask is not None:
         start_victim_timeout(state, ask)
+
+
+def on_unit_joined(state: PreemptionState, event: UnitJoined) -> None:
+    """Add pods to a preemption unit."""
+    state.units.join(event.gang, event.priority, unpack(event.ids).tolist())
 
 
 def on_budget_changed(state: PreemptionState, event: BudgetSet | BudgetCovers | BudgetGone) -> None:

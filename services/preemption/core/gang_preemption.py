@@ -9,7 +9,6 @@ evicted before every shard has charged its part, and that the end of one ends al
 from collections.abc import Iterator, Sequence
 from typing import assert_never
 
-from services.preemption.core.budgets import Budgets
 from services.preemption.core.candidate_choice import choice, default_message, order
 from services.preemption.core.gang_ask import GangAsk, Group
 from services.preemption.core.state import Ask, PreemptionState
@@ -89,7 +88,7 @@ def _dry_run(
     state: PreemptionState, gang_ask: GangAsk, groups: Sequence[Group], domain: Path
 ) -> GangDryRunAsked:
     members = tuple(Members(sig, pack(ids)) for sig, ids in groups)
-    taken, named = pack(sorted(state.victims)), state.budgets.counted_pods(state.victims)
+    taken, named = pack(state.taken()), state.budgets.counted_pods(state.victims)
     allowances = state.budgets.allowances()
     return GangDryRunAsked(
         *(gang_ask.ask, gang_ask.gang, gang_ask.needed, members, allowances, taken, named),
@@ -113,7 +112,7 @@ def _members(groups: Sequence[Group]) -> int:
 def _decide_places(state: PreemptionState, gang_ask: GangAsk) -> Iterator[GangDecision]:
     """Yield the nomination of all needed places, another round, or the end."""
     groups = _groups_in_need(state, gang_ask)
-    chosen = _cheapest(gang_ask, state.budgets, [len(ids) for _sig, ids in groups])
+    chosen = _cheapest(gang_ask, state, [len(ids) for _sig, ids in groups])
     if len(chosen) < gang_ask.needed <= _members(groups) and len(gang_ask.domains) > 1:
         yield _dry_run(state, gang_ask, groups, gang_ask.domains[1])
         return
@@ -125,7 +124,7 @@ def _decide_places(state: PreemptionState, gang_ask: GangAsk) -> Iterator[GangDe
     is_worse = (
         state.budgets.violations(victims) > violations and gang_ask.rounds < state.config.rounds_max
     )
-    if is_worse or any(pod in state.victims for pod in victims):
+    if is_worse or state.is_taken(victims):
         yield _decide_dry_run(state, gang_ask)
         return
     parts: dict[int, list[Nominee]] = {}
@@ -139,7 +138,7 @@ def _decide_places(state: PreemptionState, gang_ask: GangAsk) -> Iterator[GangDe
         yield GangNominateAsked(gang_ask.ask, gang_ask.gang, shard, tuple(nominees))
 
 
-def _cheapest(gang_ask: GangAsk, budgets: Budgets, left: list[int]) -> Chosen:
+def _cheapest(gang_ask: GangAsk, state: PreemptionState, left: list[int]) -> Chosen:
     """Return the cheapest of the shards' next places until there are enough. A place depends on
     those before it in its shard, so none is skipped: a shard ends where its members are used up.
     """
@@ -147,7 +146,7 @@ def _cheapest(gang_ask: GangAsk, budgets: Budgets, left: list[int]) -> Chosen:
     chosen: Chosen = []
     while len(chosen) < gang_ask.needed:
         heads = [
-            (_cost(shard, places[0], budgets), shard)
+            (_cost(shard, places[0], state), shard)
             for shard, places in answers.items()
             if places and left[places[0].group]
         ]
@@ -160,12 +159,12 @@ def _cheapest(gang_ask: GangAsk, budgets: Budgets, left: list[int]) -> Chosen:
     return chosen
 
 
-def _cost(shard: int, place: Place, budgets: Budgets) -> tuple[int, ...]:
+def _cost(shard: int, place: Place, state: PreemptionState) -> tuple[int, ...]:
     """Return the sort key of a place, lower is better: free room before victims, and victims as for
     one pod.
     """
     found = CandidatesFound(shard, NO_ASK, NO_POD, ())
-    return (size(place.candidate.victims) > 0, *order(choice(found, place.candidate, budgets)))
+    return (size(place.candidate.victims) > 0, *order(choice(found, place.candidate, state)))
 
 
 def message(gang_ask: GangAsk) -> str:

@@ -1,9 +1,9 @@
 """Equal preemptors share one dry run in each shard.
 
 A shard answers with the candidates that they would get one after the other on its nodes. Nodes of
-two shards share only budgets. So, as long as budgets are untouched, the best of the shards' next
-candidates is what the next preemptor would have got by itself. A preemptor that cannot be served so
-waits for the next dry run; the first always is served.
+two shards share only budgets and preemption units. So, as long as both are untouched, the best of
+the shards' next candidates is what the next preemptor would have got by itself. A preemptor that
+cannot be served so waits for the next dry run; the first always is served.
 """
 
 from collections import deque
@@ -63,7 +63,7 @@ def _serve(state: PreemptionState, asks: deque[Ask], answers: Sequence[Candidate
         best, index = min(candidates, key=lambda one: order(one[0]))
         at[index] += 1
         _answer(state, asks.popleft(), [(answers[index], (best.candidate,))])
-        if len(answers) > 1 and _is_covered(state, best.candidate):
+        if len(answers) > 1 and _concerns_others(state, best.candidate):
             return  # the other shards did not expect that
 
 
@@ -75,7 +75,7 @@ def _next_candidates(
     for index, (answer, position) in enumerate(zip(answers, at, strict=True)):
         if position < len(answer.series):
             one = answer.series[position]
-            found.append((choice(answer, one, state.budgets), index))
+            found.append((choice(answer, one, state), index))
         elif answer.cut:
             return None
     return found
@@ -102,6 +102,6 @@ def _answer(
     state.note(ask)
 
 
-def _is_covered(state: PreemptionState, chosen: Candidate) -> bool:
-    coverage = state.budgets.coverage
-    return any(coverage.of(pod) for pod in as_numbers(chosen.victims))
+def _concerns_others(state: PreemptionState, chosen: Candidate) -> bool:
+    victims = as_numbers(chosen.victims)
+    return any(state.budgets.coverage.of(pod) or state.units.of(pod) for pod in victims)

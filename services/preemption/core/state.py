@@ -19,6 +19,7 @@ from shared.machine.core import MachineState
 from shared.machine.saved import Derived
 from shared.model.ids import NO_ASK, NO_NODE, AskId, JournalName, NodeId, PodId, SignatureId
 from shared.model.podset import PodSet
+from shared.model.preemption.units import Units
 from shared.model.release import V1_37
 
 LEFT = "the preemptor is gone or has a node"
@@ -104,6 +105,7 @@ class PreemptionState(MachineState):
     gang_asks: dict[AskId, GangAsk] = field(default_factory=dict)
     victims: dict[PodId, Victim] = field(default_factory=dict)
     budgets: Budgets = field(default_factory=Budgets)
+    units: Units = field(default_factory=Units)
     gone: PodSet = field(default_factory=PodSet)
     placed: PodSet = field(default_factory=PodSet)  # deleted pods are in both
 
@@ -196,6 +198,27 @@ class PreemptionState(MachineState):
             assert pod not in self.victims, f"ask {ask.ask} and {self.victims[pod].ask} share {pod}"
             self.victims[pod] = Victim(ask.ask)
             self.budgets.charge(pod)
+
+    def claim_mates(self, ask: Ask, mates: Sequence[PodId]) -> None:
+        """Claim pods that leave with the victims of an ask."""
+        victims, beyond = ask.victims, ask.beyond
+        self.claim_victims(ask, mates)
+        ask.victims, ask.beyond = [*victims, *ask.victims], [*beyond, *ask.beyond]
+
+    def mates(self, victims: Sequence[PodId]) -> list[PodId]:
+        """Return the pods on nodes that leave with these, as they are of one preemption unit."""
+        if not self.units:
+            return []
+        return [pod for pod in self.units.mates(victims) if pod in self.placed]
+
+    def is_taken(self, victims: Sequence[PodId]) -> bool:
+        """Return whether one of these, or a pod that leaves with it, leaves already."""
+        return any(pod in self.victims for pod in (*victims, *self.mates(victims)))
+
+    def taken(self) -> list[PodId]:
+        """Return the victims and those that leave with them, ascending."""
+        victims = sorted(self.victims)
+        return sorted([*victims, *self.mates(victims)])
 
     def release_victims(self, ask: AskId, victims: Sequence[PodId]) -> None:
         """Release victims of an ask."""

@@ -201,8 +201,8 @@ class PartRule(Struct, frozen=True):
 
 
 class Group(Struct, frozen=True):
-    """A pod group. `min_count` 0 = basic policy, which gates nothing; with a topology its pods are
-    a gang of at least one. `priority`: see Gang.
+    """A pod group. `min_count` 0 = basic policy, which gates nothing; with a topology, or as a
+    unit, its pods are a gang of at least one. `priority`, `is_unit`: see Gang.
     """
 
     min_count: int
@@ -211,6 +211,7 @@ class Group(Struct, frozen=True):
     minimums: tuple[PartMinimum, ...] = ()
     priority: int | None = None
     parts: tuple[PartRule, ...] = ()
+    is_unit: bool = False
 
     def part(self, labels: dict[str, str]) -> str:
         """Return the part that the first rule gives a pod; empty if none does."""
@@ -227,6 +228,7 @@ class Group(Struct, frozen=True):
             topology=self.topology,
             minimums=self.minimums,
             priority=self.priority,
+            is_unit=self.is_unit,
         )
 
 
@@ -253,12 +255,10 @@ def groups_of(metadata: Fields, document: Fields) -> dict[str, Group]:
 
 POD_GROUP_READ = (
     *("schedulingPolicy", "schedulingConstraints", "podGroupTemplateRef", "workloadRef"),
-    *("priority", "priorityClassName"),
+    *("priority", "priorityClassName", "disruptionMode"),
 )
-POD_GROUP_UNSUPPORTED = ("preemptionPolicy", "disruptionMode")
+POD_GROUP_UNSUPPORTED = ("preemptionPolicy",)
 """Fields that do not affect where and when members start."""
-ONE_BY_ONE: tuple[object, ...] = (None, "Pod", {"single": {}})
-"""How members may be preempted, in the words of each version."""
 
 
 def group_of(
@@ -271,14 +271,32 @@ def group_of(
     Raises WorldError for rules that are not supported.
     """
     spec.only((*POD_GROUP_READ, *POD_GROUP_UNSUPPORTED))
-    if spec.values.get("disruptionMode") not in ONE_BY_ONE:
-        raise spec.error("disruptionMode", "preempting a group as a whole is not supported")
     annotations = metadata.child("annotations")
     timeout_ms = duration_ms(annotations, GANG_TIMEOUT, GANG_TIMEOUT_MS)
     min_count, topology = _min_count(spec.child("schedulingPolicy")), _topology(spec)
-    least = max(1, min_count) if topology is not None else min_count
+    is_unit = _is_unit(spec)
+    least = max(1, min_count) if topology is not None or is_unit else min_count
     priority = priority_of(spec, classes, default).value
-    return Group(least, timeout_ms, topology, priority=priority)
+    return Group(least, timeout_ms, topology, priority=priority, is_unit=is_unit)
+
+
+def _is_unit(spec: Fields) -> bool:
+    """Return whether preemption evicts all pods of the group or none: disruptionMode is Pod or
+    PodGroup in 1.36, {single: {}} or {all: {}} since 1.37.
+    """
+    mode = spec.values.get("disruptionMode")
+    if isinstance(mode, str):
+        if mode not in ("Pod", "PodGroup"):
+            raise spec.error("disruptionMode", "must be Pod or PodGroup")
+        return mode == "PodGroup"
+    if not spec.has("disruptionMode"):
+        return False
+    choice = spec.child("disruptionMode")
+    choice.only(("single", "all"))
+    if choice.has("single") == choice.has("all"):
+        raise choice.error("", "must be exactly one of single, all")
+    choice.child("all" if choice.has("all") else "single").only(())
+    return choice.has("all")
 
 
 def _topology(spec: Fields) -> Topology | None:

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from services.ingest.core.cluster_events import note
-from services.ingest.core.groups import add_gang_of_pods
+from services.ingest.core.groups import add_gang_of_pods, publish_unit
 from services.ingest.core.nodes import SHARD_BITS
 from services.ingest.core.pods.assigned import (
     UNASSIGNED,
@@ -156,6 +156,7 @@ def _admit(state: IngestState, seen: Seen) -> None:
     _publish_new(state, seen, ids)
     for budget in labels.budgets:
         state.outbox.append(BudgetCovers(budget, ids))
+    publish_unit(state, gang, ids)
     if seen.nodes is not None:
         slots = np.fromiter(map(table.slots.__getitem__, seen.uids), np.int64, count)
         if is_our_pod:
@@ -231,6 +232,8 @@ def _update(state: IngestState, seen: Seen, slots: I64) -> None:
         table.gangs[slots[other_gang]] = acquire_gang(state, event.gang, len(old_gangs))
         if event.gang_count:
             add_gang_of_pods(state, event.gang, event.gang_count)
+        joined = slots[other_gang]
+        publish_unit(state, GangId(int(table.gangs[joined[0]])), pack(table.ids[joined]))
     if pending.any():
         rows = np.flatnonzero(pending).tolist()
         part = seen if len(rows) == len(slots) else seen.part(rows)

@@ -41,6 +41,7 @@ from shared.events.ingest import (
     SignaturesQueued,
     StorageGone,
     StorageSet,
+    UnitJoined,
 )
 from shared.model.columns import I64, has_repeats, pack, size, split, unpack
 from shared.model.ids import PodId
@@ -280,6 +281,8 @@ def on_pods_gone(state: PlacementState, event: PodsGone) -> None:
     if state.budgets_more:
         for pod in fresh:
             state.budgets_more.pop(pod, None)
+    if state.units:
+        state.units.forget(fresh)
     if state.nominations:
         nominations.note_pods_gone(state, fresh)
     drop_unwanted(state, ids, before)
@@ -309,6 +312,11 @@ def _remember_gone(state: PlacementState, fresh: list[PodId]) -> None:
     if excess > 0:
         forgotten = np.array([state.gone.popleft() for _ in range(excess)], np.int64)
         state.ledger.advance(state.ledger.rows(forgotten), "Forgotten")
+
+
+def on_unit_joined(state: PlacementState, event: UnitJoined) -> None:
+    """Add pods to a preemption unit."""
+    state.units.join(event.gang, event.priority, unpack(event.ids).tolist())
 
 
 def on_budget_covers(state: PlacementState, event: BudgetCovers) -> None:

@@ -20,9 +20,10 @@ from services.placement.core.extenders import questions
 from services.placement.core.gangs.trial_picks import place
 from services.placement.core.placing.unsupported import unsupported_reason
 from services.placement.core.preemption import nominations
-from services.placement.core.preemption.dry_run import NO_VICTIMS, DryRun, Victim
+from services.placement.core.preemption.dry_run import NO_VICTIMS, DryRun
 from services.placement.core.preemption.pre_check import has_lower_priority_pod
 from services.placement.core.preemption.reprieve import Seat
+from services.placement.core.preemption.unit_parts import Victim
 from services.placement.core.state import PlacementState
 from services.placement.core.transitions import State
 from services.placement.core.volumes import reservations
@@ -272,8 +273,9 @@ def _needed(state: PlacementState, node: NodeId, nominees: Sequence[Nominee]) ->
     if not _all_fit(state, node, nominees, leave):
         return None
     for pod in sorted(leave, key=lambda pod: _importance(state, pod, victims[pod])):
-        if _all_fit(state, node, nominees, leave - {pod}):
-            leave.discard(pod)
+        together = leave & {pod, *state.units.mates([pod])}
+        if _all_fit(state, node, nominees, leave - together):
+            leave -= together
     return leave
 
 

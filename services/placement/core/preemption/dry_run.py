@@ -9,7 +9,6 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from functools import partial
 from heapq import heappop, heappush
-from typing import NamedTuple
 
 import numpy as np
 from msgspec.structs import replace
@@ -21,6 +20,13 @@ from services.placement.core.extenders import retries
 from services.placement.core.preemption import nominations
 from services.placement.core.preemption.refusal_reasons import message, messages, stuck_rows
 from services.placement.core.preemption.reprieve import Chosen, LowerColumns, Seat
+from services.placement.core.preemption.unit_parts import (
+    Part,
+    Victim,
+    on_node,
+    parts_of,
+    victim_at,
+)
 from services.placement.core.state import PlacementState
 from services.placement.core.transitions import State
 from shared.events.placement import (
@@ -31,7 +37,7 @@ from shared.events.placement import (
     NominationStale,
 )
 from shared.events.preemption import DryRunAsked, NominateAsked
-from shared.model.columns import I64, pack, unpack
+from shared.model.columns import I64, pack, size, unpack
 from shared.model.ids import NO_SIGNATURE, NodeId, PodId, SignatureId
 from shared.model.preemption.victims import keys_of
 from shared.model.release import V1_37
@@ -48,16 +54,6 @@ FEW_ROWS = 32  # up to this many rows, pods are read one by one, not as columns
 
 NO_VICTIMS = "No preemption victims found for incoming pod"
 NOT_HELPFUL = "Preemption is not helpful for scheduling"
-
-
-class Victim(NamedTuple):
-    """A pod of lower priority, as the dry run sees it."""
-
-    pod: PodId
-    sig: SignatureId
-    mask: int
-    priority: int
-    start_ms: int
 
 
 VictimsByNode = dict[NodeId, list[Victim]]
@@ -302,7 +298,7 @@ class DryRun:
         victims = [
             Victim(pod, NO_SIGNATURE, 0, priority, start_ms) for pod, priority, start_ms in rows
         ]
-        self._add(row, victims, 0)
+        self._add(row, [Part([victim]) for victim in victims], 0)
 
     def _victims(self, rows: I64) -> tuple[VictimsByNode, VictimsByNode]:
         """Return, by node, the pods of lower priority, most important first, and those already
@@ -322,13 +318,7 @@ class DryRun:
         leaving: VictimsByNode = {}
         for at in order.tolist():
             row = int(chosen[at])
-            victim = Victim(
-                ledger.pod_at(row),
-                ledger.sig_at(row),
-                int(ledger.devices[row]),
-                int(priorities[at]),
-                int(ledger.start_ms[row]),
-            )
+            victim = victim_at(state, row)
             if victim.pod in self.taken:
                 leaving.setdefault(ledger.node_at(row), []).append(victim)
             elif victim.priority < self.priority:
@@ -369,25 +359,29 @@ class DryRun:
         for pod in pods:
             scratch.remove(compiled(self.state, pod.sig), pod.mask)
 
-    def _reprieve(self, scratch: OneNode, victims: list[Victim]) -> tuple[list[Victim], int]:
-        """Put back the pods that fit; return the victims, most important first, and how many of
-        them violate budgets.
+    def _reprieve(self, scratch: OneNode, victims: list[Victim]) -> tuple[list[Part], int]:
+        """Put back the parts that fit; return those that do not, most important first, and how
+        many of their pods violate budgets.
         """
-        violating = self._violating(victims)
-        chosen: list[Victim] = []
-        violations = 0
+        parts = parts_of(self.state, victims)
+        violations = self._violations(parts)
+        gone: set[int] = set()
         for beyond in (True, False):
-            for victim in victims:
-                if (victim.pod in violating) is not beyond:
+            for number, part in enumerate(parts):
+                if bool(violations[number]) is not beyond:
                     continue
-                sig = compiled(self.state, victim.sig)
-                scratch.add(sig, victim.mask)
+                for one in part.here:
+                    scratch.add(compiled(self.state, one.sig), one.mask)
                 if not self._fits(scratch):
-                    scratch.remove(sig, victim.mask)
-                    chosen.append(victim)
-                    violations += beyond
-        chosen.sort(key=lambda one: (-one.priority, one.start_ms, one.pod))
-        return chosen, violations
+                    self._remove(scratch, part.here)
+                    gone.add(number)
+        chosen = [part for number, part in enumerate(parts) if number in gone]
+        return chosen, sum(violations[number] for number in sorted(gone))
+
+    def _violations(self, parts: list[Part]) -> list[int]:
+        """Return how many pods of each part would violate a budget."""
+        violating = self._violating([one for part in parts for one in part.pods()])
+        return [sum(one.pod in violating for one in part.pods()) for part in parts]
 
     def _violating(self, victims: list[Victim]) -> set[PodId]:
         """Return the victims beyond their budgets' allowances; a budget not given has none left."""
@@ -412,12 +406,17 @@ class DryRun:
         both = (first, *self.state.budgets_more.get(pod, ()))
         return tuple(one for one in sorted(both) if pod not in self.named.get(one, ()))
 
-    def _add(self, row: int, chosen: list[Victim], violations: int) -> None:
+    def _add(self, row: int, chosen: list[Part], violations: int) -> None:
         node = self.state.table.node_id_at(row)
-        candidate = candidate_of(node, chosen, violations, self.state.world)
+        here = [one for part in chosen for one in part.here]
+        candidate = whole = candidate_of(node, here, violations, self.state.world)
+        if self.state.units:
+            everywhere = [one for part in chosen for one in part.pods()]
+            whole = candidate_of(node, everywhere, violations, self.state.world)
+            candidate = replace(candidate, earliest_start_ms=whole.earliest_start_ms)
         key = (
-            *(violations, candidate.highest, candidate.priority_sum),
-            *(len(chosen), -candidate.earliest_start_ms),
+            *(violations, whole.highest, whole.priority_sum),
+            *(size(whole.victims), -whole.earliest_start_ms),
         )
         heappush(self.found, (key, row, candidate))
         self.clean += not violations
@@ -468,8 +467,13 @@ class EvictablePods(DryRun):
         return bool(self._violating([victim]))
 
     def candidate(self, row: int, chosen: list[Victim]) -> Candidate:
-        """Return the candidate in which these victims leave this node."""
-        self._add(row, chosen, len(self._violating(chosen)))
+        """Return the candidate in which these victims, and the rest of their units, leave this
+        node.
+        """
+        if self.state.units:
+            chosen = on_node(self.state, self.evictable(row), {one.pod for one in chosen})
+        parts = parts_of(self.state, chosen)
+        self._add(row, parts, sum(self._violations(parts)))
         return self.found.pop()[-1]
 
 

@@ -11,7 +11,8 @@ from msgspec.structs import replace
 from services.placement.core.books.charges import compiled
 from services.placement.core.books.ledger import UNSTARTED_MS
 from services.placement.core.preemption import dry_run, nominations
-from services.placement.core.preemption.dry_run import EvictablePods, Victim
+from services.placement.core.preemption.dry_run import EvictablePods
+from services.placement.core.preemption.unit_parts import Victim
 from services.placement.core.state import PlacementState
 from shared.events.placement import PREEMPTION, Candidate, CandidatesFound
 from shared.events.preemption import DryRunAsked

@@ -2,7 +2,8 @@
 
 The steps are those for one node (dry_run.py), as columns over nodes: remove all pods of lower
 priority, then put pods back one position at a time, the most important of every node first. A pod
-that does not fit again is a victim. Nodes whose pods have budgets are not handled here.
+that does not fit again is a victim. Nodes whose pods have budgets or leave with others are not
+handled here.
 """
 
 from collections.abc import Sequence
@@ -86,6 +87,8 @@ class LowerColumns:
         ]
         self.covered: Mask = np.zeros(table.size, np.bool_)
         self.covered[row_of[lower & (ledger.budget[at] != 0)]] = True
+        if state.units:
+            self.covered[row_of[lower & np.isin(ids, state.units.pods())]] = True
         self._without = without
         self._row_of, self._amounts = row_of[lower], [amount[lower] for amount in amounts]
         self._ids, self._priorities = ids[lower], priorities[lower]
