@@ -14,6 +14,7 @@ from muster.checker.filters.inter_pod_rules import (
 from muster.checker.filters.volumes import Name, Volumes
 from muster.checker.gangs.domains import domain_of
 from muster.checker.inputs.journals import Problem
+from muster.checker.units import Together
 from shared.events.placement import ShardDigest
 from shared.events.preemption import DryRunAsked, GangDryRunAsked
 from shared.model.objects import Node, PodSpec
@@ -92,6 +93,7 @@ class Ledger:
     # Nominations of a gang while members are held in those places, by attempt.
     resting: dict[tuple[int, int], list[Nomination]] = field(default_factory=dict)
     covered: dict[int, set[int]] = field(default_factory=dict)
+    together: Together = field(default_factory=Together)
     asks: dict[int, DryRunAsked] = field(default_factory=dict)
     gang_asks: dict[int, GangDryRunAsked] = field(default_factory=dict)
     namespaces: dict[str, Pairs] = field(default_factory=dict)

@@ -27,6 +27,7 @@ from shared.events.ingest import (
     SignatureRetired,
     StorageGone,
     StorageSet,
+    UnitJoined,
 )
 from shared.events.permit import GangCommitted, GangReleased, GangTimedOut, HoldAsked, TurnGranted
 from shared.events.placement import (
@@ -162,6 +163,8 @@ def _world(ledger: Ledger, event: Event) -> None:
             ledger.covered.setdefault(event.budget, set()).update(unpack(event.ids).tolist())
         case BudgetGone():
             ledger.covered.pop(event.budget, None)
+        case UnitJoined():
+            ledger.together.learn(event)
         case _:
             pass
 

@@ -6,9 +6,17 @@ from msgspec import structs
 
 from muster.checker.inputs.facts import Facts
 from muster.checker.inputs.journals import Journal, Problem, Step
+from muster.checker.units import Together
 from shared.events.base import Event
-from shared.events.binding import Evicted, EvictionFailed, EvictionsAsked, VictimsJudged
-from shared.events.ingest import BudgetCovers, BudgetGone, BudgetSet, PodsGone
+from shared.events.binding import Bound, Evicted, EvictionFailed, EvictionsAsked, VictimsJudged
+from shared.events.ingest import (
+    BudgetCovers,
+    BudgetGone,
+    BudgetSet,
+    PodsAssigned,
+    PodsGone,
+    UnitJoined,
+)
 from shared.events.placement import (
     Candidate,
     CandidatesFound,
@@ -77,6 +85,8 @@ class Preemptions:
     covered: dict[int, set[int]] = field(default_factory=dict)
     sent: set[int] = field(default_factory=set)
     gone: set[int] = field(default_factory=set)
+    placed: set[int] = field(default_factory=set)
+    together: Together = field(default_factory=Together)
     problems: list[Problem] = field(default_factory=list)
 
     def blame(self, rule: str, position: int, text: str) -> None:
@@ -92,6 +102,7 @@ def replay(journal: Journal, facts: Facts) -> Preemptions:
             _consume(books, event, step)
         for event in step.own:
             _decide(books, event, step)
+        _check_units(books, step)
     return books
 
 
@@ -107,6 +118,10 @@ def _consume(books: Preemptions, event: Event, step: Step) -> None:
             books.covered.setdefault(event.budget, set()).update(unpack(event.ids).tolist())
         case BudgetGone():
             books.allowed.pop(event.budget, None)
+        case UnitJoined():
+            books.together.learn(event)
+        case Bound() | PodsAssigned():
+            books.placed.update(unpack(event.ids).tolist())
         case PreemptAsked():
             for pod in (event.pod, *unpack(event.others).tolist()):
                 books.last_ask += 1
@@ -272,7 +287,8 @@ def _pick(books: Preemptions, event: NominateAsked, step: Step) -> None:
 def _evict(books: Preemptions, event: EvictAsked, step: Step) -> None:
     ask = books.asks.get(event.ask)
     victims = set(unpack(event.victims).tolist())
-    if ask is None or ask.nominated is None or not victims <= ask.nominated:
+    together = books.together.with_others
+    if ask is None or ask.nominated is None or not victims <= together(ask.nominated):
         books.blame(
             "nominate-first", step.position, f"ask {event.ask}: {sorted(victims)} not nominated"
         )
@@ -287,6 +303,17 @@ def _evict(books: Preemptions, event: EvictAsked, step: Step) -> None:
         if books.evicting.get(victim, event.ask) != event.ask:
             books.blame("victims", step.position, f"victim {victim} serves two preemptors")
         books.evicting[victim] = event.ask
+
+
+def _check_units(books: Preemptions, step: Step) -> None:
+    """Check that at the end of a record all pods on nodes that leave with its victims leave."""
+    for event in step.own:
+        if isinstance(event, EvictAsked):
+            whole = books.together.with_others(unpack(event.victims).tolist())
+            stay = (whole & books.placed) - set(books.evicting) - books.gone
+            if stay:
+                text = f"ask {event.ask}: {sorted(stay)} stay although they leave with a victim"
+                books.blame("unit-whole", step.position, text)
 
 
 def check_sent(binding: Journal, books: Preemptions) -> None:

@@ -96,7 +96,7 @@ def _check_minimal(
     if reason is not None:
         ledger.blame("victims-suffice", step.position, f"pod {pod} on node {node}: {reason}")
     for victim in victims:
-        fewer = leaving | (set(victims) - {victim})
+        fewer = leaving | (set(victims) - ledger.together.with_others([victim]))
         load = crowd(ledger, pod, spec, node, fewer)
         if ledger.is_wide(spec):
             continue  # pods of other shards may keep it off the node

@@ -129,6 +129,46 @@ def test_members_of_another_priority_than_their_group_are_not_tried(
     until("all are bound", lambda: len(nodes_of(api)) == 2 and all(nodes_of(api).values()))
 
 
+@pytest.mark.parametrize("scheduler", ["default-scheduler", "muster"])
+def test_a_group_with_disruption_mode_all_is_evicted_whole(
+    servers: KubeServers, muster: Running, scheduler: str
+):
+    api = servers.api
+    value = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "value": 9}
+    api.create(CLASSES, value | {"metadata": {"name": f"above-{scheduler}"}})
+    spec = {"schedulingPolicy": {"gang": {"minCount": 2}}, "disruptionMode": {"all": {}}}
+    group = {"apiVersion": "scheduling.k8s.io/v1beta1", "kind": "PodGroup", "spec": spec}
+    name = f"whole-{scheduler}"
+    made = api.create(GROUPS, group | {"metadata": {"name": name}}).ok()
+    assert made["spec"]["disruptionMode"] == {"all": {}}, "the API server has the gate"
+    kube_scheduler = servers.start_scheduler(podInitialBackoffSeconds=1)
+    try:
+        for number in range(2):
+            of = {"schedulingGroup": {"podGroupName": name}}
+            api.create(PODS, pod(f"{name}-{number}", "2", scheduler, **of)).ok()
+        until("both are bound", lambda: set(nodes_of(api).values()) == {"node-0", "node-1"})
+        high = {"priorityClassName": f"above-{scheduler}"}
+        api.create(PODS, pod("high", "2", scheduler, **high)).ok()
+        names = [f"{name}-{number}" for number in range(2)]
+        until("both leave", lambda: all(is_ending(servers, one) for one in names))
+        delete_pods_now(servers, names)
+        until("its node is free", lambda: bool(nodes_of(api)["high"]))
+    finally:
+        kube_scheduler.kill()
+
+
+def is_ending(servers: KubeServers, name: str) -> bool:
+    """Return whether the pod is being deleted, or is gone."""
+    found = servers.api.get(f"{PODS}/{name}")
+    return found.status == 404 or "deletionTimestamp" in found.ok()["metadata"]
+
+
+def delete_pods_now(servers: KubeServers, names: list[str]) -> None:
+    """End pods at once, as a kubelet does."""
+    for name in names:
+        servers.api.request("DELETE", f"{PODS}/{name}?gracePeriodSeconds=0")
+
+
 def why(servers: KubeServers, name: str) -> tuple[str, str] | None:
     """Return reason and message of the pod's condition, if it has one."""
     found = servers.api.get(f"{PODS}/{name}").ok()["status"].get("conditions", [])

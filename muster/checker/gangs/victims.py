@@ -55,7 +55,8 @@ def nominate(ledger: Ledger, event: GangNominated, step: Step) -> None:
             text = f"gang {event.gang} would not fit node {node}: {reason}"
             ledger.blame("victims-suffice", step.position, text)
         for victim in victims:
-            if _surely_fit(ledger, node, here, set(victims) - {victim}):
+            fewer = set(victims) - ledger.together.with_others([victim])
+            if _surely_fit(ledger, node, here, fewer):
                 text = f"gang {event.gang} fits node {node} with victim {victim} kept"
                 ledger.blame("victims-needed", step.position, text)
     for one in event.nominees:

@@ -185,7 +185,7 @@ def _decide_ask(state: PreemptionState, ask: Ask) -> Iterator[Event]:
     if ask.end:
         yield from _decide_close(state, ask)
         return
-    mates = [pod for pod in state.mates(ask.victims) if pod not in state.victims]
+    mates = state.mates_to_evict(ask)
     victims = [*ask.victims, *mates]
     is_told = ask.node_name and victims
     text = found_message(ask.node_name, len(victims)) if is_told else ""
@@ -271,7 +271,8 @@ def _decide_close(state: PreemptionState, ask: Ask) -> Iterator[Event]:
     """Yield the release of everything that can be released, and the end of the ask."""
     is_said = ask.phase is not Phase.READY and ask.end != SUPERSEDED and not ask.gang_ask
     number, pod, shard, nominated = ask.ask, ask.pod, ask.shard, ask.nominated
-    if ask.phase is Phase.EVICTING and state.has_open_eviction(ask):
+    is_whole = any(state.units.of(victim) for victim in ask.victims)
+    if ask.phase is Phase.EVICTING and state.has_open_eviction(ask) and not is_whole:
         yield EvictRecalled(number)
     if nominated or not is_said:  # ends that queueing need not hear of
         yield NominationCleared(number, pod, shard)

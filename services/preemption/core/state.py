@@ -199,8 +199,25 @@ class PreemptionState(MachineState):
             self.victims[pod] = Victim(ask.ask)
             self.budgets.charge(pod)
 
+    def mates_to_evict(self, ask: Ask) -> list[PodId]:
+        """Return the pods that must leave with the ask's victims, and are not leaving yet."""
+        return [pod for pod in self.mates(ask.victims) if not self._is_leaving(pod)]
+
+    def _is_leaving(self, pod: PodId) -> bool:
+        """Return whether the pod's eviction was asked for."""
+        owner = self.victims.get(pod)
+        if owner is None:
+            return False
+        ask = self.asks.get(owner.ask)
+        return ask is None or ask.phase not in (Phase.NOMINATING, Phase.NOMINATED)
+
     def claim_mates(self, ask: Ask, mates: Sequence[PodId]) -> None:
-        """Claim pods that leave with the victims of an ask."""
+        """Claim pods that leave with the victims of an ask, also from asks that only want them."""
+        for pod in mates:
+            if pod in self.victims:
+                owner = self.asks[self.victims[pod].ask]
+                self.release_victims(owner.ask, [pod])
+                owner.victims.remove(pod)
         victims, beyond = ask.victims, ask.beyond
         self.claim_victims(ask, mates)
         ask.victims, ask.beyond = [*victims, *ask.victims], [*beyond, *ask.beyond]

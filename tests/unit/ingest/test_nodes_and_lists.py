@@ -15,6 +15,7 @@ from shared.events.ingest import (
     PodsGone,
     PodsPending,
     SourceAdvanced,
+    UnitJoined,
     WorldListed,
 )
 from shared.events.observed import (
@@ -30,7 +31,7 @@ from shared.events.observed import (
     WatchAdvanced,
     WorldOpened,
 )
-from shared.model.columns import unpack
+from shared.model.columns import pack, unpack
 from shared.model.objects import Budget, Gang, Requirement
 from tests.unit.ingest.inputs import gone, ids, ingest, listed, names, node, nodes, one, pods
 
@@ -105,6 +106,18 @@ def test_gangs_are_known_from_their_first_member():
     steps.when(gone("a", "b"))
     assert not steps.state.gangs
     assert one(steps.when(GangsSeen((gang,))), GangSet).gang == 2
+
+
+def test_the_pods_of_a_unit_are_published_when_either_comes():
+    steps = ingest()
+    steps.when(nodes("n"), pods("a", on="n", gang="default/g"), pods("b", gang="default/h"))
+    unit = Gang(key="default/g", min_count=1, is_unit=True, priority=7)
+    assert one(steps.when(GangsSeen((unit,))), UnitJoined) == UnitJoined(1, 7, pack([1]))
+    later = steps.when(pods("c", "d", gang="default/g"))
+    assert one(later, UnitJoined) == UnitJoined(1, 7, pack([3, 4]))
+    assert "UnitJoined" not in names(steps.when(pods("e", gang="default/h")))
+    moved = steps.when(pods("b", gang="default/g", at=9))
+    assert one(moved, UnitJoined) == UnitJoined(1, 7, pack([2]))
 
 
 def test_budget_selectors():

@@ -9,7 +9,7 @@ from services.placement.core.books.ledger import UNSTARTED_MS
 from services.placement.core.placing import wakeups
 from shared.events.base import Event
 from shared.events.binding import Bound
-from shared.events.ingest import BudgetCovers, BudgetGone, PodsStarted
+from shared.events.ingest import BudgetCovers, BudgetGone, PodsGone, PodsStarted, UnitJoined
 from shared.events.placement import (
     CandidatesFound,
     Improved,
@@ -89,6 +89,35 @@ def test_victims_in_the_budgets_status_cost_nothing():
     assert dry_run(shard, 5, budgets=none_left).candidates[0].violations == 1
     named = (BudgetNamed(1, pack([1])),)
     assert dry_run(shard, 5, budgets=none_left, named=named).candidates[0].violations == 0
+
+
+def test_the_pods_of_a_unit_are_put_back_together():
+    shard = full().assigned(*((pod, LOW, 1) for pod in (1, 2, 3, 4)))
+    assert victims(dry_run(shard, MID)) == [[3, 4]]
+    shard.given(UnitJoined(7, 0, pack([2, 3, 4])))
+    # The unit is the most important, and does not fit beside the preemptor; pod 1 does.
+    assert victims(dry_run(shard.reload(), MID)) == [[2, 3, 4]]
+    shard.given(PodsGone(pack([4])))
+    assert victims(dry_run(shard, MID)) == [[1]]
+
+
+def test_a_larger_unit_is_put_back_first_and_pods_elsewhere_count():
+    shard = full(2).assigned(*((pod, LOW, 1) for pod in (1, 2, 3, 4)), (5, MID, 2), (6, LOW, 2))
+    shard.given(UnitJoined(7, 0, pack([1, 2])), UnitJoined(8, 0, pack([3, 4, 6])))
+    found = dry_run(shard, MID)
+    assert (found.candidates[0].node, victims(found)[0]) == (1, [1, 2])
+
+
+def test_units_that_leave_other_nodes_too_cost_more():
+    shard = full(3).assigned((1, LOW, 1), (2, MID, 1), (3, LOW, 2), (4, MID, 2), (5, MID, 3))
+    assert [one.node for one in dry_run(shard, HIGH).candidates][:2] == [3, 2]
+    shard.given(UnitJoined(7, 5, pack([4, 5])))
+    assert [one.node for one in dry_run(shard, HIGH).candidates] == [1, 3, 2]
+    shard.given(BudgetCovers(1, pack([2])))
+    assert [one.node for one in dry_run(shard, HIGH).candidates] == [3, 2, 1]
+    shard.given(BudgetCovers(1, pack([5])))
+    found = dry_run(shard, HIGH, budgets=(BudgetLeft(1, 0),)).candidates
+    assert [(one.node, one.violations) for one in found] == [(1, 1), (3, 1), (2, 1)]
 
 
 def test_the_younger_of_equal_pods_is_the_victim():

@@ -1,10 +1,12 @@
 """pickOneNodeForPreemption, one criterion per case, and the message without a candidate."""
 
+import numpy as np
 import pytest
 from msgspec.structs import replace
 
 from services.preemption.core.budgets import Budgets
 from services.preemption.core.candidate_choice import choices, message
+from services.preemption.core.state import PreemptionState, Victim
 from shared.events.ingest import BudgetSet
 from shared.events.placement import PREEMPTION, Candidate, CandidatesFound
 from shared.model.columns import pack
@@ -17,15 +19,25 @@ def candidate(node, victims=(1,), violations=0, highest=0, priority_sum=BASE, st
     return Candidate(node, pack(list(victims)), violations, highest, priority_sum, started_ms, 1)
 
 
-def chosen(*candidates, budgets=None, taken=None, shards=1):
+def state_of(budgets=None, taken=(), unit=(), placed=()):
+    """Return preemption's state; `unit` are pods that leave together, `placed` have nodes."""
+    state = PreemptionState(())
+    state.budgets = budgets or Budgets()
+    state.victims = {pod: Victim(7) for pod in taken}
+    state.placed.add(np.array(placed, np.int64))
+    if unit:
+        state.units.join(3, 0, unit)
+    return state
+
+
+def chosen(*candidates, shards=1, **given):
     """Return the nodes of the candidates in order of choice; the candidates are dealt to the shards
     in turn.
     """
     answers = [
         CandidatesFound(shard, 1, 50, tuple(candidates[shard::shards])) for shard in range(shards)
     ]
-    found = choices(answers, budgets or Budgets(), taken or {})
-    return [choice.candidate.node for choice in found]
+    return [choice.candidate.node for choice in choices(answers, state_of(**given))]
 
 
 def budgets(allowed, *covered, disrupted=()):
@@ -73,7 +85,26 @@ def test_equals_are_taken_in_the_order_found():
 
 
 def test_candidates_with_victims_of_others_are_left_out():
-    assert chosen(candidate(1, (1, 2)), candidate(2, (3,)), taken={2: False}) == [2]
+    assert chosen(candidate(1, (1, 2)), candidate(2, (3,)), taken=(2,)) == [2]
+
+
+def test_pods_that_leave_with_the_victims_count():
+    unit = {"unit": (1, 8, 9), "placed": (8, 9)}
+    assert chosen(candidate(1, (1,)), candidate(2, (2, 3), priority_sum=2 * BASE)) == [1, 2]
+    assert chosen(candidate(1, (1,)), candidate(2, (2, 3), priority_sum=2 * BASE), **unit) == [2, 1]
+    far = {"unit": (1, 8, 9), "placed": ()}  # without a node there is no pod to evict
+    assert chosen(candidate(1, (1,)), candidate(2, (2, 3), priority_sum=2 * BASE), **far) == [1, 2]
+
+
+def test_budgets_of_pods_that_leave_with_the_victims_count():
+    worse, better = candidate(1, (1,)), candidate(2, (2, 3, 4), priority_sum=3 * BASE)
+    unit = {"unit": (1, 8), "placed": (8,), "budgets": budgets(0, 8)}
+    assert chosen(worse, better, **unit) == [2, 1]
+
+
+def test_candidates_are_left_out_if_a_pod_leaves_with_them_that_is_anothers_victim():
+    unit = {"unit": (1, 8), "placed": (8,), "taken": (8,)}
+    assert chosen(candidate(1, (1,)), candidate(2, (3,)), **unit) == [2]
 
 
 @pytest.mark.parametrize(
@@ -116,7 +147,7 @@ def test_the_first_plugins_candidate_wins_whatever_it_costs():
         CandidatesFound(0, 1, 9, (cheap,), rank=1),
         CandidatesFound(1, 1, 9, (dear,), rank=0),
     ]
-    assert [one.candidate.node for one in choices(answers, Budgets(), ())] == [1, 2]
+    assert [one.candidate.node for one in choices(answers, state_of())] == [1, 2]
 
 
 def test_texts_of_plugins_appear_once_in_plugin_order():

@@ -400,6 +400,18 @@ def test_a_basic_pod_group_gates_nothing(read):
     assert world.arrivals[0].pods.gang == ""
 
 
+@pytest.mark.parametrize(
+    ("mode", "is_unit"),
+    [("Pod", False), ("PodGroup", True), ({"single": {}}, False), ({"all": {}}, True)],
+)
+@pytest.mark.parametrize("policy", [{"basic": {}}, {"gang": {"minCount": 1}}])
+def test_the_pods_of_a_group_leave_together_or_not(read, mode, is_unit, policy):
+    group = pod_group(policy, disruptionMode=mode)
+    world = read(group, NODE, pod("a", schedulingGroup={"podGroupName": "g"}))
+    gangs = [(gang.min_count, gang.is_unit) for gang in world.gangs]
+    assert gangs == [(1, is_unit)] * ("gang" in policy or is_unit)
+
+
 def test_a_workload_of_templates_is_ignored_with_a_word(read):
     templates = [{"name": "t", "schedulingPolicy": {"gang": {"minCount": 2}}}]
     made = workload({}) | {

@@ -241,6 +241,28 @@ def test_a_pod_group_larger_than_the_cluster_is_refused_at_its_min_count(tmp_pat
     )
 
 
+@pytest.mark.parametrize(
+    ("mode", "why"),
+    [
+        ("Node", "disruptionMode: must be Pod or PodGroup"),
+        ({}, "disruptionMode: must be exactly one of single, all"),
+        ({"all": {}, "single": {}}, "disruptionMode: must be exactly one of single, all"),
+        ({"some": {}}, "disruptionMode.some: is an unknown field"),
+        (7, "disruptionMode: must be an object"),
+    ],
+)
+def test_a_disruption_mode_is_one_of_two(tmp_path, mode, why):
+    path = tmp_path / "in.yaml"
+    group = {
+        "apiVersion": "scheduling.k8s.io/v1beta1",
+        "kind": "PodGroup",
+        "metadata": {"name": "g"},
+        "spec": {"schedulingPolicy": {"basic": {}}, "disruptionMode": mode},
+    }
+    path.write_text(yaml.safe_dump_all([NODE, group]))
+    assert refused(path).startswith(f"{path}: PodGroup default/g: spec.{why}")
+
+
 def test_a_gang_of_more_pods_than_the_cluster_takes_is_refused_before_they_are_there(tmp_path):
     path = tmp_path / "in.yaml"
     one = pod("m", workloadRef={"name": "w", "podGroup": "g"})

@@ -1,0 +1,52 @@
+"""Worlds full of groups whose pods leave together, and pods and gangs of higher priority."""
+
+import random
+from collections.abc import Iterator
+
+from msgspec.structs import replace
+
+from muster.simulation.worlds import ARRIVALS_MS, GIB, make_spec, make_world
+from shared.events.observed import PodsSeen
+from shared.model.columns import join
+from shared.model.objects import Gang
+from shared.model.world import Arrival, World
+
+LOW = (0, 10, 20)
+
+
+def make_unit_world(seed: int) -> World:
+    """Return a seed's world with units and their preemptors."""
+    base = make_world(seed)
+    rng = random.Random(f"{seed}/units")
+    gangs, arrivals = list(base.gangs), list(base.arrivals)
+    for number in range(rng.randint(8, 14)):
+        priority, count = rng.choice(LOW), rng.randint(2, 6)
+        is_unit = rng.random() < 0.8
+        key = f"default/unit-{number}"
+        least = rng.choice((1, 2, count))
+        gangs.append(Gang(key=key, min_count=least, is_unit=is_unit, priority=priority))
+        arrivals += _pods(rng, f"unit-{number}", count, priority, range(ARRIVALS_MS // 2), key)
+    late = range(ARRIVALS_MS // 2, ARRIVALS_MS + 3_000)
+    for number in range(rng.randint(4, 8)):
+        arrivals += _pods(rng, f"above-{number}", rng.randint(1, 3), rng.choice((15, 100)), late)
+    for number in range(rng.randint(1, 3)):
+        count, key = rng.randint(2, 5), f"default/above-gang-{number}"
+        gangs.append(Gang(key=key, min_count=count, timeout_ms=20_000))
+        arrivals += _pods(rng, f"above-gang-{number}", count, 200, late, key)
+    arrivals.sort(key=lambda one: one.at_ms)
+    return replace(base, name=f"units-{seed}", arrivals=tuple(arrivals), gangs=tuple(gangs))
+
+
+def _pods(
+    rng: random.Random, name: str, count: int, priority: int, when: range, gang: str = ""
+) -> Iterator[Arrival]:
+    names = [f"{name}-{number}" for number in range(count)]
+    seen = PodsSeen(
+        spec=make_spec(rng.choice((500, 1_500, 3_000)), GIB, priority=priority),
+        uids=join(f"{one}-uid" for one in names),
+        names=join(names),
+        revisions=b"",
+        labels=(("app", rng.choice(("web", "job"))),),
+        gang=gang,
+    )
+    yield Arrival(at_ms=rng.choice(when), pods=seen)
