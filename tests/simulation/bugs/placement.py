@@ -58,11 +58,11 @@ BUGS = (
         edit(
             """
                 if not self._fits(scratch):
-                    scratch.remove(sig, victim.mask)
+                    self._remove(scratch, part.here)
 """,
             """
                 if scratch is not None:
-                    scratch.remove(sig, victim.mask)
+                    self._remove(scratch, part.here)
 """,
         ),
         by=("victims-needed",),
