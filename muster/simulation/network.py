@@ -21,6 +21,7 @@ from shared.ports.cluster import (
     Gone,
     GroupCondition,
     Marks,
+    NodesRequest,
     PastBind,
     PodRead,
     PodRef,
@@ -284,6 +285,13 @@ class SimNetwork:
         if self.wire.way() is Way.LOST:
             raise ConnectionError("lost")
         await self.wire.cluster.show_groups(groups)
+
+    async def request_nodes(self, requests: Sequence[NodesRequest]) -> list[str]:
+        """See Cluster.request_nodes."""
+        await self._trip()
+        if self.wire.way() is Way.LOST:
+            raise ConnectionError("lost")
+        return await self.wire.cluster.request_nodes(requests)
 
     def announce_binds(self, binds: Sequence[PastBind], are_new: bool = False) -> None:
         """See Cluster.announce_binds."""

@@ -33,6 +33,7 @@ from shared.events.binding import (
     PostBindsAsked,
     PreBindsAsked,
     ReadsAsked,
+    RequestsAsked,
     VolumesAsked,
 )
 from shared.events.observed import (
@@ -42,6 +43,7 @@ from shared.events.observed import (
     GroupAnswers,
     PostBindAnswers,
     PreBindAnswers,
+    RequestAnswers,
     VolumeAnswers,
 )
 from shared.extenders.port import Binders, ExtenderCalls, NodeVictimRefs, VictimsLeft
@@ -51,12 +53,14 @@ from shared.model.api_outcome import Answer
 from shared.model.columns import I64, pack, unpack
 from shared.model.ids import EffectId, NodeId, PodId
 from shared.model.preemption.victims import NodeVictims
+from shared.model.provisioning import ProvisioningWrite
 from shared.ports.cluster import (
     SCHEDULER_ERROR,
     UNSCHEDULABLE,
     BindRequest,
     Cluster,
     GroupCondition,
+    NodesRequest,
     PodRead,
     PodRef,
     VolumeRequest,
@@ -164,6 +168,8 @@ class BindingShell:
                 self._keep(self._ask_extenders(effect_id, effect))
             case GroupsAsked():
                 self._keep(self._show_groups(effect_id, effect))
+            case RequestsAsked():
+                self._keep(self._request_nodes(effect_id, effect))
             case EvictionsAsked():
                 self._start_chunks(effect_id, effect, self._evict)
             case _:
@@ -405,6 +411,16 @@ class BindingShell:
             log.warning("conditions of PodGroups were not written: %r", error)
         self._submit(GroupAnswers(effect_id))
 
+    async def _request_nodes(self, effect_id: EffectId, effect: RequestsAsked) -> None:
+        state = self._state()
+        requests = [_nodes_request(state, one) for one in effect.requests]
+        try:
+            messages = await self._cluster.request_nodes(requests)
+        except Exception as error:
+            log.warning("the cluster autoscaler was not asked for nodes: %r", error)
+            messages = [""] * len(requests)
+        self._submit(RequestAnswers(effect_id, tuple(messages)))
+
     async def _evict(self, effect_id: EffectId, effect: EvictionsAsked, pods: I64) -> None:
         state = self._state()
         eviction = state.evictions.get(effect.ask)
@@ -504,6 +520,15 @@ def _why(state: BindingState, effect: EffectId, pods: list[PodId]) -> tuple[list
     messages = [state.messages[pod] for pod in pods]
     errors = [state.errors.get(pod) == message for pod, message in zip(pods, messages, strict=True)]
     return messages, [SCHEDULER_ERROR if error else UNSCHEDULABLE for error in errors]
+
+
+def _nodes_request(state: BindingState, write: ProvisioningWrite) -> NodesRequest:
+    """Return the request with the names of its samples; one that is deleted has no uid."""
+    namespace, _, name = write.name.partition("/")
+    rows = [state.table.find(pod) for pod in write.samples]
+    samples = tuple(ref_at(state, row) if row >= 0 else PodRef("") for row in rows)
+    of = write.key, write.class_name
+    return NodesRequest(namespace, name, *of, samples, write.counts, write.uid)
 
 
 def _victim(state: BindingState, row: int, is_beyond: bool) -> PodRef:

@@ -3,6 +3,7 @@
 from shared.events.base import Event
 from shared.model.ids import AskId, EffectId, NodeId, PodId
 from shared.model.preemption.victims import NodeVictims
+from shared.model.provisioning import ProvisioningWrite
 from shared.model.volumes import Choice
 
 
@@ -38,6 +39,23 @@ class GroupsAsked(Event, frozen=True, gc=False):
     keys: tuple[str, ...]
     messages: tuple[str, ...]
     errors: tuple[str, ...] = ()
+
+
+class RequestsAsked(Event, frozen=True, gc=False):
+    """Effect: create or delete these requests to the cluster autoscaler."""
+
+    effect: EffectId
+    requests: tuple[ProvisioningWrite, ...]
+
+
+class ProvisioningRefused(Event, frozen=True, gc=False):
+    """Why the requests of these gangs (by key) to the cluster autoscaler were not created."""
+
+    keys: tuple[str, ...]
+    messages: tuple[str, ...]
+
+    def to(self) -> tuple[str, ...]:
+        return ("queueing",)
 
 
 class VolumesAsked(Event, frozen=True, gc=False):

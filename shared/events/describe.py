@@ -105,7 +105,9 @@ def _one_of(uids: list[str], view: View, noun: str = "object") -> str:
     return counted(len(uids), noun)
 
 
-def _objects(e: ingest.ObjectsSet | ingest.StorageSet | observed.ObjectsSeen) -> str:
+def _objects(
+    e: ingest.ObjectsSet | ingest.StorageSet | ingest.ProvisioningSet | observed.ObjectsSeen,
+) -> str:
     """Return objects by kind and name, many as a number."""
     if len(e.objects) > NAMED_MAX:
         return counted(len(e.objects), "object")
@@ -225,6 +227,12 @@ WORLD: dict[type[Event], Line] = {
     ingest.ObjectsGone: lambda e, v: f"{_one_of(split(e.uids), v)} deleted",
     ingest.StorageSet: lambda e, v: f"{_objects(e)} set",
     ingest.StorageGone: lambda e, v: f"{_one_of(split(e.uids), v)} deleted",
+    ingest.ProvisioningSet: lambda e, v: (
+        f"{_objects(e)}: {', '.join(one.phase or 'new' for one in e.objects[:NAMED_MAX])}"
+    ),
+    ingest.ProvisioningGone: lambda e, v: (
+        f"{counted(len(split(e.uids)), 'ProvisioningRequest')} deleted"
+    ),
     ingest.NamespacesSet: lambda e, v: f"labels of {counted(len(e.labels), 'namespace')}",
     ingest.WorldListed: lambda e, v: "the world is known" if e.complete else "a world is listed",
     ingest.WorldRestored: lambda e, v: (
@@ -275,6 +283,9 @@ WORLD: dict[type[Event], Line] = {
         f"postBind plugins called for {v.pods(column_of(e, 'ids'))}"
     ),
     observed.GroupAnswers: lambda e, v: "conditions of PodGroups written",
+    observed.RequestAnswers: lambda e, v: (
+        "; ".join(filter(None, e.messages)) or "ProvisioningRequests written"
+    ),
     observed.VolumeAnswers: lambda e, v: (
         f"API server: {Answer(e.codes[v.row(column_of(e, 'ids'))]).name.lower()} for the "
         f"volumes of {v.pods(column_of(e, 'ids'))}"
@@ -353,6 +364,13 @@ QUEUE: dict[type[Event], Line] = {
     queueing.GangFailed: lambda e, v: f"{v.names.gang(e.gang)} in backoff{_because(e.message)}",
     queueing.GangShown: lambda e, v: (
         f"PodGroup {e.key} is to say {e.message or 'that it was scheduled'}"
+    ),
+    queueing.ProvisioningAsked: lambda e, v: (
+        f"nodes for {counted(sum(e.request.counts), 'member')} of {v.names.gang(e.gang)} asked "
+        f"from the autoscaler ({e.request.class_name})"
+    ),
+    queueing.ProvisioningWithdrawn: lambda e, v: (
+        f"ProvisioningRequest {e.request.name} for {e.request.key} withdrawn"
     ),
     queueing.LaneTaken: lambda e, v: (
         f"{v.names.gang(e.gang)} goes first: nothing of its priority passes it"
@@ -499,6 +517,12 @@ BINDS: dict[type[Event], Line] = {
     ),
     binding.PostBindsAsked: lambda e, v: f"call postBind plugins for {v.pods(column_of(e, 'ids'))}",
     binding.GroupsAsked: lambda e, v: f"patch the status of PodGroups {', '.join(e.keys)}",
+    binding.RequestsAsked: lambda e, v: (
+        f"write ProvisioningRequests {', '.join(one.name for one in e.requests)}"
+    ),
+    binding.ProvisioningRefused: lambda e, v: (
+        f"no ProvisioningRequest for {', '.join(e.keys)}: {'; '.join(e.messages)}"
+    ),
     binding.EvictionsAsked: lambda e, v: f"evict {v.pods(column_of(e, 'ids'))}",
     binding.Bound: _placed("bound"),
     binding.BindFailed: lambda e, v: (

@@ -3,7 +3,12 @@ them.
 """
 
 from shared.events.base import Event
-from shared.model.cluster_objects import ClusterObject, Pairs, StorageObject
+from shared.model.cluster_objects import (
+    ClusterObject,
+    Pairs,
+    ProvisioningRequest,
+    StorageObject,
+)
 from shared.model.ids import NO_GANG, EffectId, GangId, SignatureId, placement
 from shared.model.objects import Node, PartMinimum, PodSpec
 from shared.model.topology import Topology
@@ -210,7 +215,8 @@ class UnitJoined(Event, frozen=True, gc=False):
 
 class GangSet(Event, frozen=True, gc=False):
     """A pod group exists; `version` rises with each change of it. `minimums` are those of parts of
-    it, `priority` is that of a PodGroup of scheduling.k8s.io.
+    it, `priority` is that of a PodGroup of scheduling.k8s.io, and `provisioning` the class with
+    which the autoscaler is asked for nodes.
     """
 
     gang: GangId
@@ -221,6 +227,7 @@ class GangSet(Event, frozen=True, gc=False):
     topology: Topology | None = None
     minimums: tuple[PartMinimum, ...] = ()
     priority: int | None = None
+    provisioning: str = ""
 
     def to(self) -> tuple[str, ...]:
         return ("queueing", "permit")
@@ -265,6 +272,24 @@ class StorageGone(Event, frozen=True, gc=False):
 
     def to(self) -> tuple[str, ...]:
         return ("placement",)
+
+
+class ProvisioningSet(Event, frozen=True, gc=False):
+    """Our requests to the cluster autoscaler, added or changed."""
+
+    objects: tuple[ProvisioningRequest, ...]
+
+    def to(self) -> tuple[str, ...]:
+        return ("queueing",)
+
+
+class ProvisioningGone(Event, frozen=True, gc=False):
+    """Requests to the cluster autoscaler that no longer exist, by uid."""
+
+    uids: str
+
+    def to(self) -> tuple[str, ...]:
+        return ("queueing",)
 
 
 class NamespacesSet(Event, frozen=True, gc=False):

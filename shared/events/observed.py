@@ -208,6 +208,15 @@ class PostBindAnswers(Event, frozen=True, gc=False):
     ids: bytes
 
 
+class RequestAnswers(Event, frozen=True, gc=False):
+    """The requests of an effect to the cluster autoscaler were written or given up; `messages`: why
+    one was not, empty if it was or may have been.
+    """
+
+    effect: EffectId
+    messages: tuple[str, ...]
+
+
 class GroupAnswers(Event, frozen=True, gc=False):
     """The conditions of an effect were written, or given up."""
 

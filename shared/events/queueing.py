@@ -4,6 +4,7 @@ from msgspec import Struct
 
 from shared.events.base import Event
 from shared.model.ids import AttemptId, GangId, PodId, SignatureId, placement
+from shared.model.provisioning import ProvisioningWrite
 from shared.model.topology import Path, Topology
 
 
@@ -188,6 +189,28 @@ class GangShown(Event, frozen=True, gc=False):
     key: str
     message: str
     is_error: bool = False
+
+    def to(self) -> tuple[str, ...]:
+        return ("binding",)
+
+
+class ProvisioningAsked(Event, frozen=True, gc=False):
+    """The cluster autoscaler is to be asked for the nodes of a gang that has no room."""
+
+    gang: GangId
+    request: ProvisioningWrite
+
+    def to(self) -> tuple[str, ...]:
+        return ("binding",)
+
+
+class ProvisioningWithdrawn(Event, frozen=True, gc=False):
+    """The request to the cluster autoscaler is to be deleted: it ended, or its gang started,
+    changed or was deleted (0: the number of the gang is not known).
+    """
+
+    gang: GangId
+    request: ProvisioningWrite
 
     def to(self) -> tuple[str, ...]:
         return ("binding",)

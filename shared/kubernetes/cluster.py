@@ -20,11 +20,12 @@ from shared.kubernetes.client.client import KubeClient
 from shared.kubernetes.client.discovery import (
     POD_GROUPS,
     WORKLOADS,
+    may_read_requests,
     other_groups,
     pod_groups,
     served,
 )
-from shared.kubernetes.client.kinds import OTHER_KINDS, Kind
+from shared.kubernetes.client.kinds import OTHER_KINDS, REQUESTS, Kind
 from shared.kubernetes.objects.other_groups import VOLCANO, GroupKind
 from shared.kubernetes.objects.structs import ListMeta, Meta, RawGroupOfJob
 from shared.kubernetes.watching.disrupted_pods import DisruptedPods
@@ -49,6 +50,7 @@ from shared.kubernetes.watching.resources import (
 from shared.kubernetes.watching.watch import SILENT_S, ResourceWatch, Source
 from shared.kubernetes.writing.events import KubeEvents
 from shared.kubernetes.writing.group_status import show_groups
+from shared.kubernetes.writing.provisioning import ProvisioningRequests
 from shared.kubernetes.writing.volcano_groups import VolcanoGroups
 from shared.kubernetes.writing.write_concurrency import WriteWindow
 from shared.kubernetes.writing.writes import KubeWrites
@@ -61,6 +63,7 @@ from shared.ports.cluster import (
     BindRequest,
     GroupCondition,
     Marks,
+    NodesRequest,
     PastBind,
     PodRead,
     PodRef,
@@ -113,6 +116,7 @@ class KubeCluster:
         self.events = KubeEvents(client, (*schedulers, "muster")[0], window)
         self.writes = KubeWrites(client, self.events, window)
         self._volcano = VolcanoGroups(self.writes.send, schedulers)
+        self._requests = ProvisioningRequests(self.writes.send, self._group_path)
         self._sources = {
             "nodes": Source(NODES_PATH, timeout_s=QUIET_S),
             "budgets": Source(BUDGETS_PATH, timeout_s=QUIET_S),
@@ -289,8 +293,10 @@ class KubeCluster:
             await self.groups_as()
             await self.other_groups()
             self._others = {kind.resource: kind for kind in await served(self._client, OTHER_KINDS)}
+            if await may_read_requests(self._client):
+                self._others[REQUESTS.resource] = REQUESTS
             for kind in self._others.values():
-                self._sources[kind.resource] = Source(kind.path, timeout_s=QUIET_S)
+                self._sources[kind.resource] = Source(kind.path, kind.query, QUIET_S)
             self._is_discovered = True
 
     async def other_groups(self) -> list[GroupKind]:
@@ -353,6 +359,20 @@ class KubeCluster:
         if self._groups_as == POD_GROUPS and GANGS in self._sources:
             await show_groups(self._sources[GANGS].path, of_kube, self.writes.send)
         await gather_all(*(self._volcano.show(one) for one in groups if "@" in one.name))
+
+    async def request_nodes(self, requests: Sequence[NodesRequest]) -> list[str]:
+        """See the port."""
+        return list(await gather_all(*map(self._requests.write, requests)))
+
+    def _group_path(self, key: str) -> str:
+        """Return the path of a gang's PodGroup of scheduling.k8s.io; empty for other groups."""
+        namespace, _, name = key.partition("/")
+        if self._groups_as != POD_GROUPS or GANGS not in self._sources:
+            return ""
+        if "/" in name or "@" in name:
+            return ""
+        version = self._sources[GANGS].path.rpartition("/")[0]
+        return f"{version}/namespaces/{namespace}/{POD_GROUPS}/{name}"
 
     def announce_binds(self, binds: Sequence[PastBind], are_new: bool = False) -> None:
         """See the port."""

@@ -163,6 +163,18 @@ class VolumeAttachment(Known, frozen=True, kw_only=True):
     volume: str = ""
 
 
+class ProvisioningRequest(Known, frozen=True, kw_only=True):
+    """A request to the cluster autoscaler for nodes, made by us for the gang `gang` (its key) with
+    the class `class_name`. `phase` is the condition that counts (empty: none yet), `message` its
+    text.
+    """
+
+    gang: str
+    class_name: str = ""
+    phase: str = ""
+    message: str = ""
+
+
 StorageObject = (
     PersistentVolume
     | PersistentVolumeClaim
@@ -180,5 +192,6 @@ ClusterObject = (
     | ReplicationController
     | ReplicaSet
     | StatefulSet
+    | ProvisioningRequest
     | StorageObject
 )

@@ -241,7 +241,8 @@ class Gang(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A pod group that starts with at least `min_count` members or not at all. `topology`: where
     they must run together. `of_pods`: it has no object and exists while pods name it. `minimums`
     are those of its parts. `priority`: that of a PodGroup of scheduling.k8s.io, which its members
-    must have. `is_unit`: its pods are evicted together (disruptionMode all).
+    must have. `is_unit`: its pods are evicted together (disruptionMode all). `provisioning`: the
+    class with which the autoscaler is asked for nodes; empty: never.
     """
 
     key: str
@@ -253,3 +254,4 @@ class Gang(Struct, frozen=True, kw_only=True, omit_defaults=True):
     minimums: tuple[PartMinimum, ...] = ()
     priority: int | None = None
     is_unit: bool = False
+    provisioning: str = ""

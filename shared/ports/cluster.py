@@ -76,6 +76,20 @@ class GroupCondition(Struct, frozen=True, gc=False):
     is_error: bool = False
 
 
+class NodesRequest(Struct, frozen=True, gc=False):
+    """A request to the cluster autoscaler for the gang of this key: nodes for so many (`counts`)
+    pods like each of `samples`. With a `uid`: it is to be deleted.
+    """
+
+    namespace: str
+    name: str
+    key: str
+    class_name: str = ""
+    samples: tuple[PodRef, ...] = ()
+    counts: tuple[int, ...] = ()
+    uid: str = ""
+
+
 class PodRead(Struct, frozen=True, gc=False):
     """The result of a read: `node` is empty while the pod is unassigned."""
 
@@ -170,6 +184,12 @@ class Cluster(Protocol):
     async def show_groups(self, groups: Sequence[GroupCondition]) -> None:
         """Write whether these pod groups were scheduled, best effort. Does nothing for a cluster
         without PodGroup objects.
+        """
+        ...
+
+    async def request_nodes(self, requests: Sequence[NodesRequest]) -> list[str]:
+        """Create or delete requests to the cluster autoscaler, and return why each was not written:
+        empty if it was or may have been. One that exists already is left as it is.
         """
         ...
 

@@ -18,6 +18,7 @@ from shared.ports.cluster import (
     BindRequest,
     GroupCondition,
     Marks,
+    NodesRequest,
     PastBind,
     PodRead,
     PodRef,
@@ -28,6 +29,7 @@ from shared.simulated import wire
 from shared.simulated.server import UNIX, split_address
 
 CONNECT_TIMEOUT_S = 5.0
+NO_AUTOSCALER = "the cluster has no autoscaler"
 T = TypeVar("T")
 
 
@@ -104,6 +106,10 @@ class SimClusterClient:
 
     async def show_groups(self, groups: Sequence[GroupCondition]) -> None:
         """Do nothing: a simulated cluster has no PodGroup objects."""
+
+    async def request_nodes(self, requests: Sequence[NodesRequest]) -> list[str]:
+        """Refuse: there is no autoscaler at the other end."""
+        return [NO_AUTOSCALER] * len(requests)
 
     def announce_binds(self, binds: Sequence[PastBind], are_new: bool = False) -> None:
         """Do nothing: a simulated cluster has no Events."""

@@ -26,7 +26,7 @@ from shared.events.observed import (
     PodsSeen,
 )
 from shared.model.api_outcome import Answer
-from shared.model.cluster_objects import ClusterObject
+from shared.model.cluster_objects import ClusterObject, ProvisioningRequest
 from shared.model.columns import join, pack, split
 from shared.model.objects import Budget, Gang, Node, PodSpec
 from shared.model.world import Arrival, World
@@ -38,6 +38,7 @@ from shared.ports.cluster import (
     BindRequest,
     GroupCondition,
     Marks,
+    NodesRequest,
     PastBind,
     PodRead,
     PodRef,
@@ -73,6 +74,7 @@ class SimCluster:
         self.budgets: dict[str, Budget] = {}
         self.gangs: dict[str, Gang] = {}
         self.group_conditions: dict[tuple[str, str], str] = {}
+        self._requests = 0  # to the cluster autoscaler
         self.objects = {one.uid: one for one in world.objects}
         self._volumes = SimVolumes(self.objects, self.set_object, self._settle_later)
         self._batches: list[Arrival] = []
@@ -379,6 +381,25 @@ class SimCluster:
             key = one.namespace, one.name
             assert self.group_conditions.get(key) != "" or not one.message, f"{key}: {one.message}"
             self.group_conditions[key] = one.message
+
+    async def request_nodes(self, requests: Sequence[NodesRequest]) -> list[str]:
+        """Keep requests as objects, about which somebody else decides."""
+        for one in requests:
+            named = one.namespace, one.name
+            known = [x for x in self.objects.values() if (x.namespace, x.name) == named]
+            if one.uid in self.objects:
+                self.remove_object(one.uid)
+            elif not one.uid and not any(isinstance(x, ProvisioningRequest) for x in known):
+                self._requests += 1
+                request = ProvisioningRequest(
+                    uid=f"request-{self._requests}",
+                    name=one.name,
+                    namespace=one.namespace,
+                    gang=one.key,
+                    class_name=one.class_name,
+                )
+                self.set_object(request)
+        return [""] * len(requests)
 
     def announce_binds(self, binds: Sequence[PastBind], are_new: bool = False) -> None:
         """Do nothing: there are no Events here."""

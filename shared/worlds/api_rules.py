@@ -11,6 +11,7 @@ from shared.kubernetes.objects.cluster_objects import GANG_TIMEOUT
 from shared.kubernetes.objects.errors import shown
 from shared.kubernetes.objects.fields import Fields
 from shared.kubernetes.objects.labels import is_label_name
+from shared.kubernetes.objects.provisioning import CLASS_NAME
 from shared.kubernetes.objects.requests import GPU_MILLI, HUGE_PAGES
 from shared.model.objects import CPU, GPU, MEMORY, PODS
 from shared.model.text import did_you_mean
@@ -18,9 +19,10 @@ from shared.model.text import did_you_mean
 ARRIVES_AFTER = "muster.io/arrives-after"
 RUNS_FOR = "muster.io/runs-for"
 PREFIX = "muster.io/"
-OF_GROUPS = ("Workload", "PodGroup")
+GROUPS = ("Workload", "PodGroup")
+OF_GROUPS = (GANG_TIMEOUT, CLASS_NAME)
 OF_PODS = (ARRIVES_AFTER, RUNS_FOR)
-ANNOTATIONS = (*OF_PODS, GANG_TIMEOUT)
+ANNOTATIONS = (*OF_PODS, *OF_GROUPS)
 
 SELECTING = ("Deployment", "ReplicaSet", "StatefulSet", "DaemonSet")
 """Kinds whose selector is required, and does not default to the template's labels."""
@@ -34,8 +36,8 @@ def check_annotations(metadata: Fields, kind: str, makes_pods: bool) -> None:
     """Check that an object has no annotation of Muster that its kind does not use."""
     annotations, known = metadata.child("annotations"), OF_PODS if makes_pods else ()
     for name in _of_muster(annotations):
-        if name == GANG_TIMEOUT and kind not in OF_GROUPS:
-            raise annotations.error(name, f"belongs on a {' or '.join(OF_GROUPS)}")
+        if name in OF_GROUPS and kind not in GROUPS:
+            raise annotations.error(name, f"belongs on a {' or '.join(GROUPS)}")
         if name in OF_PODS and name not in known:
             rule = f"belongs on a pod or on the object that makes it, not on a {kind}"
             raise annotations.error(name, rule)
@@ -46,8 +48,8 @@ def check_template(spec: Fields, kind: str) -> None:
     metadata = spec.child("template").child("metadata")
     annotations = metadata.child("annotations")
     for name in _of_muster(annotations):
-        if name == GANG_TIMEOUT:
-            raise annotations.error(name, f"belongs on a {' or '.join(OF_GROUPS)}")
+        if name in OF_GROUPS:
+            raise annotations.error(name, f"belongs on a {' or '.join(GROUPS)}")
         raise annotations.error(name, f"belongs in metadata.annotations of the {kind} itself")
     if kind in SELECTING and not spec.has("selector"):
         raise spec.error("selector", "is required")

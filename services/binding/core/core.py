@@ -18,6 +18,7 @@ from services.binding.core import (
     facts,
     newest_binds,
     promises,
+    provisioning,
     volumes,
 )
 from services.binding.core.conditions import group_conditions, status_patches
@@ -88,6 +89,8 @@ class BindingCore(Core[BindingState]):
             yield from status_patches.decide_patches(state)
         if state.group_conditions:
             yield from group_conditions.decide_groups(state)
+        if state.provisioning or state.provisioning_errors:
+            yield from provisioning.decide_requests(state)
 
     def due_ms(self, state: BindingState) -> int | None:
         """Return now if there is something to report or send, else the time of the next
@@ -104,7 +107,7 @@ class BindingCore(Core[BindingState]):
             return state.now_ms
         if state.victims_to_ask or state.victim_answers:
             return state.now_ms
-        if state.group_conditions and not state.group_effect:
+        if provisioning.is_due(state) or (state.group_conditions and not state.group_effect):
             return state.now_ms
         due_ms = state.due.first_ms()
         if state.evictions:
@@ -207,5 +210,5 @@ def _clear_report(state: BindingState, end: str) -> None:
 HANDLERS = handlers(
     sys.modules[__name__],
     *(facts, binds, volumes, promises, bind_plugins, evictions, extender_victims, status_patches),
-    group_conditions,
+    *(group_conditions, provisioning),
 )

@@ -67,9 +67,8 @@ def check(state: BindingState) -> None:
     given_up = np.isin(phases, (Phase.FENCE, Phase.FENCING))
     fenced = set(pods[given_up].tolist())
     assert set(state.lost_names) <= fenced, "lost nodes' names without a fence"
-    left = dict.fromkeys(state.effects, 0)
-    if state.group_effect:
-        del left[state.group_effect]
+    of_objects = {state.group_effect, state.provisioning_effect}
+    left = {effect: 0 for effect in state.effects if effect not in of_objects}
     out = np.isin(phases, OUT)
     for effect in table.effects[rows][out].tolist():
         left[effect] += 1
@@ -85,7 +84,7 @@ def check(state: BindingState) -> None:
         "hooked binds"
     )
     for effect, event in state.effects.items():
-        if effect != state.group_effect:
+        if effect not in of_objects:
             left[effect] += isinstance(event, ExtendersPreemptAsked)
     for effect in state.patching:
         left[effect] = state.pods_left[effect]

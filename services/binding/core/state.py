@@ -22,6 +22,7 @@ from shared.events.binding import (
     PostBindsAsked,
     PreBindsAsked,
     ReadsAsked,
+    RequestsAsked,
     VolumesAsked,
 )
 from shared.events.observed import ExtendersPreempted
@@ -40,11 +41,17 @@ from shared.model.ids import (
     service_of,
 )
 from shared.model.objects import PodSpec
+from shared.model.provisioning import ProvisioningWrite
 from shared.model.volumes import Choice
 
 ENDS = ("bound", "gone", "foreign", "abandoned", "failed", "refused")
 EffectAsked: TypeAlias = (BindsAsked | ReadsAsked | FencesAsked | VolumesAsked | EvictionsAsked) | (
-    PermitsAsked | PreBindsAsked | PostBindsAsked | ExtendersPreemptAsked | GroupsAsked
+    PermitsAsked
+    | PreBindsAsked
+    | PostBindsAsked
+    | ExtendersPreemptAsked
+    | GroupsAsked
+    | RequestsAsked
 )
 NODE_UNSEEN, NODE_LIVE, NODE_GONE = 0, 1, 2
 
@@ -155,6 +162,11 @@ class BindingState(MachineState):
     group_conditions: dict[str, str] = field(default_factory=dict)
     group_errors: dict[str, None] = field(default_factory=dict)  # those of them that are errors
     group_effect: EffectId = NO_EFFECT
+    # By gang: the request to the cluster autoscaler to be written or deleted, and why the last one
+    # was not; and the effect that writes some of them.
+    provisioning: dict[str, ProvisioningWrite] = field(default_factory=dict)
+    provisioning_errors: dict[str, str] = field(default_factory=dict)
+    provisioning_effect: EffectId = NO_EFFECT
     # The newest binds: when, which pods, which nodes.
     recent: deque[tuple[int, bytes, bytes]] = field(default_factory=deque)
     # Pod -> (message, when it was written).

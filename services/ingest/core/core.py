@@ -28,6 +28,7 @@ from shared.events.ingest import (
     NodesSet,
     ObjectsSet,
     PodsNamed,
+    ProvisioningSet,
     SourceAdvanced,
     StorageSet,
     WorldListed,
@@ -175,7 +176,7 @@ def _size_bytes(event: Event) -> int:
         return len(event.uids) + len(event.names) + 2 * len(event.ids)
     if isinstance(event, NodesSet):
         return sum(NODE_BYTES + len(node.images) for node in event.nodes)
-    if isinstance(event, ObjectsSet | StorageSet):
+    if isinstance(event, ObjectsSet | StorageSet | ProvisioningSet):
         return OBJECT_BYTES * len(event.objects)
     if isinstance(event, NamespacesSet):
         return OBJECT_BYTES * len(event.labels)

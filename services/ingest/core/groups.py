@@ -96,6 +96,7 @@ def update_gangs(state: IngestState, gangs: tuple[Gang, ...]) -> None:
                 topology=gang.topology,
                 minimums=gang.minimums,
                 priority=gang.priority,
+                provisioning=gang.provisioning,
             )
         )
         if gang.is_unit:

@@ -6,8 +6,20 @@ from services.ingest.core.cluster_events import note_object
 from services.ingest.core.pods.default_spread import follow
 from services.ingest.core.pods.identity import publish_namespaces
 from services.ingest.core.state import IngestState
-from shared.events.ingest import ObjectsGone, ObjectsSet, StorageGone, StorageSet
-from shared.model.cluster_objects import ClusterObject, Namespace, StorageObject
+from shared.events.ingest import (
+    ObjectsGone,
+    ObjectsSet,
+    ProvisioningGone,
+    ProvisioningSet,
+    StorageGone,
+    StorageSet,
+)
+from shared.model.cluster_objects import (
+    ClusterObject,
+    Namespace,
+    ProvisioningRequest,
+    StorageObject,
+)
 from shared.model.columns import join
 
 STORAGE_PER_EVENT = 2_000
@@ -23,11 +35,13 @@ def update_objects(state: IngestState, objects: tuple[ClusterObject, ...]) -> No
             changes.append((before, one))
             note_object(state, one, "Add" if before is None else "Update")
     if changes:
-        others, storage = _parted(state, [one for _before, one in changes])
+        others, storage, requests = _parted(state, [one for _before, one in changes])
         if others:
             state.outbox.append(ObjectsSet(tuple(others)))
         if storage:
             state.outbox.append(StorageSet(tuple(storage)))
+        if requests:
+            state.outbox.append(ProvisioningSet(tuple(requests)))
         publish_namespaces(state, [one.name for one in others if isinstance(one, Namespace)])
         follow(state, changes)
 
@@ -38,23 +52,34 @@ def remove_objects(state: IngestState, uids: list[str]) -> None:
     for one in removed:
         note_object(state, one, "Delete")
     if removed:
-        others, storage = _parted(state, removed)
+        others, storage, requests = _parted(state, removed)
         if others:
             state.outbox.append(ObjectsGone(join(one.uid for one in others)))
         if storage:
             state.outbox.append(StorageGone(join(one.uid for one in storage)))
+        if requests:
+            state.outbox.append(ProvisioningGone(join(one.uid for one in requests)))
         publish_namespaces(state, [one.name for one in others if isinstance(one, Namespace)])
         follow(state, [(one, None) for one in removed])
 
 
 def _parted(
     state: IngestState, objects: Sequence[ClusterObject]
-) -> tuple[list[ClusterObject], list[StorageObject]]:
-    """Return the storage objects apart from the others, if shards get them."""
-    if not state.config.volumes:
-        return list(objects), []
-    others: list[ClusterObject] = [one for one in objects if not isinstance(one, StorageObject)]
-    return others, [one for one in objects if isinstance(one, StorageObject)]
+) -> tuple[list[ClusterObject], list[StorageObject], list[ProvisioningRequest]]:
+    """Return apart from the others the storage objects, if shards get them, and the requests to the
+    cluster autoscaler.
+    """
+    others: list[ClusterObject] = []
+    storage: list[StorageObject] = []
+    requests: list[ProvisioningRequest] = []
+    for one in objects:
+        if isinstance(one, ProvisioningRequest):
+            requests.append(one)
+        elif isinstance(one, StorageObject) and state.config.volumes:
+            storage.append(one)
+        else:
+            others.append(one)
+    return others, storage, requests
 
 
 def publish_storage(state: IngestState) -> None:

@@ -16,7 +16,14 @@ from services.queueing.core.config import (
     STEP_EVENTS_MAX,
     STEP_PODS_MAX,
 )
-from services.queueing.core.gangs import attempts, members, preemption, validation
+from services.queueing.core.gangs import (
+    attempts,
+    members,
+    preemption,
+    provisioning,
+    request_timing,
+    validation,
+)
 from services.queueing.core.inputs.own_events import FLUSH, IMPROVED, parked_ids
 from services.queueing.core.pods.priority_index import top
 from services.queueing.core.preemption import asks
@@ -95,6 +102,8 @@ def _decide_all(state: QueueingState) -> Iterator[Event]:
         yield GangPreemptRecalled(recalled)
     while (gang_ask := preemption.decide_gang_ask(state)) is not None:
         yield gang_ask
+    if state.provisioning_due:
+        yield from provisioning.decide_provisioning(state)
     while idle(state) and (end := backoff.next_cut(state)) is not None:
         yield backoff.decide_pop(state, end)
         yield from _decide_dispatches(state)
@@ -134,6 +143,7 @@ def due_ms(state: QueueingState) -> int | None:
         _next_gang_ms(state),
     ]
     times += [asks.next_ask_ms(state), message_refresh.next_ms(state)]
+    times.append(request_timing.next_ms(state))
     times += [gang.tried_ms + HEAD_START_MS for gang in members.head_starts(state)]
     if state.lane.gang:
         times.append(state.lane.until_ms)
@@ -149,7 +159,7 @@ def _decide_gang_messages(state: QueueingState) -> Iterator[Event]:
         gang = state.gangs[number]
         message = gang_message(gang)
         yield GangWaits(number, message)
-        if message and message == gang.verdict:
+        if message and message == gang.outcome:
             kind = TryFailed if gang.is_error else Parked
             yield from message_refresh.decide_gang_message(state, gang, kind)
 

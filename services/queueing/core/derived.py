@@ -4,7 +4,7 @@ from array import array
 
 import numpy as np
 
-from services.queueing.core.gangs import members, preemption
+from services.queueing.core.gangs import members, preemption, request_timing
 from services.queueing.core.pods.fifo import Fifo
 from services.queueing.core.pods.table import backoff_ends, open_rows
 from services.queueing.core.state import (
@@ -142,6 +142,8 @@ def _index_gangs(state: QueueingState) -> None:
             members.index(state, state.gangs[number])
         preemption.index(state, state.gangs[number])
         members.touch(state, state.gangs[number])
+    for key in sorted(state.provisioning):
+        request_timing.update(state, key)
 
 
 def _index_workloads(state: QueueingState) -> None:

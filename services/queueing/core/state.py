@@ -205,7 +205,8 @@ class Gang:
     what its PodGroup's condition says; empty: scheduled. `domains`: of its topology, where
     preemption may make room. `lacking`: why a part of it has too few members for its minimum.
     `group_priority`: the PodGroup's own. `is_error`: the verdict is an error, for which its members
-    were not tried.
+    were not tried. `provisioning`: the class with which the autoscaler is asked for nodes, and
+    `provisioning_note` what it says.
     """
 
     gang: GangId
@@ -245,6 +246,8 @@ class Gang:
     lacking: str = ""
     group_priority: int | None = None
     is_error: bool = False
+    provisioning: str = ""
+    provisioning_note: str = ""
 
     members: Derived[Ids] = field(default_factory=_no_ids)
     members_max: Derived[int] = MEMBERS_KEPT_MIN
@@ -253,6 +256,36 @@ class Gang:
     due_ms: Derived[int | None] = None
     timer_ms: Derived[int | None] = None
     place: Derived[tuple[int, int, GangId] | None] = None
+
+    @property
+    def outcome(self) -> str:
+        """The verdict of the last try, followed by what the autoscaler says."""
+        if self.verdict and self.provisioning_note:
+            return f"{self.verdict} {self.provisioning_note}"
+        return self.verdict
+
+
+@dataclass(slots=True, eq=False)
+class Provisioning:
+    """A gang's request to the cluster autoscaler: `name`, `phase` and `message` of the one that the
+    cluster has (`uid` empty: none).
+
+    `error`: why it was not written. `sent_ms`: when its creation or deletion was sent to binding
+    and not seen yet; 0: not. `failures`: requests in a row that failed; none is made before
+    `until_ms`. `is_outdated`: it is for the group as it was.
+    """
+
+    key: str
+    gang: GangId = NO_GANG
+    uid: str = ""
+    name: str = ""
+    phase: str = ""
+    message: str = ""
+    error: str = ""
+    sent_ms: int = 0
+    failures: int = 0
+    until_ms: int = 0
+    is_outdated: bool = False
 
 
 @dataclass(slots=True, eq=False)
@@ -339,6 +372,7 @@ class QueueingState(MachineState):
     last_events: dict[str, AttemptId] = field(default_factory=dict)
     # Those of them that are tried again, and for what.
     woken_by_event: dict[PodId, str] = field(default_factory=dict)
+    provisioning: dict[str, Provisioning] = field(default_factory=dict)  # by the gang's key
     looks_from_ms: int = 0  # the next steps that refresh or flush
     flush_from_ms: int = 0
 
@@ -375,6 +409,7 @@ class QueueingState(MachineState):
     shown_due: Derived[dict[GangId, None]] = field(default_factory=dict)
     gang_message_heap: Derived[list[tuple[int, GangId]]] = field(default_factory=list)
     gang_asks: Derived[dict[GangId, None]] = field(default_factory=dict)  # want to ask, or did
+    provisioning_due: Derived[dict[str, int]] = field(default_factory=dict)  # key -> when, ms
     gangs_in_flight: Derived[dict[GangId, None]] = field(
         default_factory=dict
     )  # with an open attempt

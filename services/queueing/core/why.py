@@ -123,6 +123,6 @@ def _gang(state: QueueingState, number: GangId) -> str:
     gang = state.gangs[number]
     start = f"gang {gang.key or number}: "
     message = gang_message(gang)
-    failed = f" (failed {gang.failures} times)" if message and message == gang.verdict else ""
+    failed = f" (failed {gang.failures} times)" if message and message == gang.outcome else ""
     text = message.removeprefix(start) or "waits for its turn by priority and age"
     return f"{start}{text}{failed}"

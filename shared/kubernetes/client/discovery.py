@@ -14,13 +14,14 @@ import msgspec
 
 from shared.adapters.structured_gather import gather_all
 from shared.kubernetes.client.client import ApiError, KubeClient
-from shared.kubernetes.client.kinds import Kind
+from shared.kubernetes.client.kinds import REQUESTS, Kind
 from shared.kubernetes.objects.cluster_objects import POD_GROUP_VERSIONS, WORKLOAD_VERSION
 from shared.kubernetes.objects.other_groups import OTHER_KINDS as OTHER_GROUPS
 from shared.kubernetes.objects.other_groups import GroupKind
+from shared.kubernetes.objects.provisioning import VERSION
 
 GROUP = "/apis/scheduling.k8s.io"
-NOT_FOUND = 404
+FORBIDDEN, NOT_FOUND = 403, 404
 WORKLOADS, POD_GROUPS = "workloads", "podgroups"
 READ = (
     *((version.rpartition("/")[2], POD_GROUPS) for version in POD_GROUP_VERSIONS),
@@ -94,6 +95,21 @@ async def served(client: KubeClient, kinds: Sequence[Kind]) -> list[Kind]:
     if missing:
         log.warning("not served, so left out: %s", ", ".join(missing))
     return [kind for kind, body in zip(kinds, bodies, strict=True) if body is not None]
+
+
+async def may_read_requests(client: KubeClient) -> bool:
+    """Return whether the server has requests to the cluster autoscaler, and we may read them; only
+    who wants to use them permits it. Raises ApiError, ConnectionError, TimeoutError.
+    """
+    if not await _has(client, f"/apis/{VERSION}", REQUESTS.resource):
+        return False
+    response = await client.request("GET", f"{REQUESTS.path}?limit=1", None)
+    if response.status == FORBIDDEN:
+        log.info("ProvisioningRequests are not used: there is no permission to read them")
+        return False
+    if not response.ok:
+        raise ApiError(response.status, response.message())
+    return True
 
 
 async def _has(client: KubeClient, version: str, resource: str) -> bool:

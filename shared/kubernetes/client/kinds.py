@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from shared.kubernetes.objects import volume_objects
+from shared.kubernetes.objects import provisioning, volume_objects
 from shared.kubernetes.objects.fields import Fields
 from shared.kubernetes.objects.volume_objects import INT32_MAX, identity, pairs, selector
 from shared.model import cluster_objects as model
@@ -26,6 +26,7 @@ class Kind(NamedTuple):
     resource: str
     item: Any
     read: Callable[[Fields], ClusterObject]
+    query: str = ""  # which of the objects are watched
 
     @property
     def path(self) -> str:
@@ -43,7 +44,12 @@ class Kind(NamedTuple):
 
 
 def _kind(
-    name: str, group: str, resource: str, read: Callable[[Fields], ClusterObject], *paths: str
+    name: str,
+    group: str,
+    resource: str,
+    read: Callable[[Fields], ClusterObject],
+    *paths: str,
+    query: str = "",
 ) -> Kind:
     """Make a kind; `paths` are the fields that are read besides the object's identity."""
     inner: dict[str, list[Any]] = {"metadata": list(IDENTITY)}
@@ -55,7 +61,7 @@ def _kind(
         part: Any = msgspec.defstruct(f"{name}_{outer}", value)
         fields.append((outer, part) if outer == "metadata" else (outer, part | None, None))
     fields.sort(key=len)  # a struct's fields without a default come first
-    return Kind(name, group, resource, msgspec.defstruct(name, fields), read)
+    return Kind(name, group, resource, msgspec.defstruct(name, fields), read, query)
 
 
 def _priority_class(document: Fields) -> ClusterObject:
@@ -145,3 +151,10 @@ OTHER_KINDS = (
         *("spec.attacher", "spec.nodeName", "spec.source"),
     ),
 )
+REQUESTS = _kind(
+    *("ProvisioningRequest", provisioning.API_GROUP, provisioning.RESOURCE),
+    *(provisioning.provisioning_request, "metadata.annotations"),
+    *("spec.provisioningClassName", "status.conditions"),
+    query=f"labelSelector={provisioning.MANAGED_BY.replace('/', '%2F')}%3D{provisioning.OWN}",
+)
+"""Our requests to the cluster autoscaler, where it is installed and we may read them."""

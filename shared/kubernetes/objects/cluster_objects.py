@@ -16,6 +16,7 @@ from shared.kubernetes.objects.pod_templates import (
     duration_ms,
     priority_of,
 )
+from shared.kubernetes.objects.provisioning import provisioning_class
 from shared.kubernetes.objects.requests import GPU_MILLI
 from shared.model.images import packed
 from shared.model.objects import GPU, PODS, Budget, Gang, Node, PartMinimum, Requirement
@@ -202,7 +203,7 @@ class PartRule(Struct, frozen=True):
 
 class Group(Struct, frozen=True):
     """A pod group. `min_count` 0 = basic policy, which gates nothing; with a topology, or as a
-    unit, its pods are a gang of at least one. `priority`, `is_unit`: see Gang.
+    unit, its pods are a gang of at least one. `priority`, `is_unit`, `provisioning`: see Gang.
     """
 
     min_count: int
@@ -212,6 +213,7 @@ class Group(Struct, frozen=True):
     priority: int | None = None
     parts: tuple[PartRule, ...] = ()
     is_unit: bool = False
+    provisioning: str = ""
 
     def part(self, labels: dict[str, str]) -> str:
         """Return the part that the first rule gives a pod; empty if none does."""
@@ -229,6 +231,7 @@ class Group(Struct, frozen=True):
             minimums=self.minimums,
             priority=self.priority,
             is_unit=self.is_unit,
+            provisioning=self.provisioning,
         )
 
 
@@ -240,6 +243,7 @@ def groups_of(metadata: Fields, document: Fields) -> dict[str, Group]:
     annotations = metadata.child("annotations")
     timeout_ms = duration_ms(annotations, GANG_TIMEOUT, GANG_TIMEOUT_MS)
     spec = document.child("spec")
+    provisioning = provisioning_class(annotations)
     spec.only(("controllerRef", "podGroups"))
     found: dict[str, Group] = {}
     for group in spec.children("podGroups"):
@@ -247,7 +251,8 @@ def groups_of(metadata: Fields, document: Fields) -> dict[str, Group]:
         name = group.required_text("name")
         if name in found:
             raise group.error("name", f"{shown(name)} is a duplicate")
-        found[name] = Group(_min_count(group.child("policy")), timeout_ms)
+        min_count = _min_count(group.child("policy"))
+        found[name] = Group(min_count, timeout_ms, provisioning=provisioning)
     if not 0 < len(found) <= POD_GROUPS_MAX:
         raise spec.error("podGroups", f"must hold 1..{POD_GROUPS_MAX} groups")
     return found
@@ -277,7 +282,12 @@ def group_of(
     is_unit = _is_unit(spec)
     least = max(1, min_count) if topology is not None or is_unit else min_count
     priority = priority_of(spec, classes, default).value
-    return Group(least, timeout_ms, topology, priority=priority, is_unit=is_unit)
+    return Group(
+        *(least, timeout_ms, topology),
+        priority=priority,
+        is_unit=is_unit,
+        provisioning=provisioning_class(annotations),
+    )
 
 
 def _is_unit(spec: Fields) -> bool:

@@ -72,6 +72,11 @@ class Fields:
             raise self.error(key, "must be one line")
         return found
 
+    def lines(self, key: str) -> str:
+        """Return a string that may have several lines."""
+        found: str = self._typed(key, str, "text", "")
+        return found
+
     def required_text(self, key: str) -> str:
         """Return a required string that is not empty."""
         found = self.text(key)
@@ -144,7 +149,7 @@ class Fields:
     def notes(self, key: str) -> dict[str, str]:
         """Return names and strings that may have several lines (annotations)."""
         inner = self.child(key)
-        return {name: inner._typed(name, str, "text", "") for name in inner.values}
+        return {name: inner.lines(name) for name in inner.values}
 
     def time_ms(self, key: str) -> int:
         """Return a time in milliseconds since the epoch; 0 where absent."""

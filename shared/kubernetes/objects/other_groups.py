@@ -17,6 +17,7 @@ from shared.kubernetes.objects.cluster_objects import (
 )
 from shared.kubernetes.objects.fields import Fields
 from shared.kubernetes.objects.pod_templates import SECONDS_MAX, WorkloadRef, duration_ms
+from shared.kubernetes.objects.provisioning import provisioning_class
 from shared.model.objects import PartMinimum
 
 COSCHEDULING, VOLCANO, KUEUE = "coscheduling", "volcano", "kueue"
@@ -60,15 +61,18 @@ class GroupKind(NamedTuple):
 
 def _coscheduling_group(metadata: Fields, spec: Fields) -> Group:
     spec.only(("minMember", "minResources", "scheduleTimeoutSeconds"))
-    timeout_ms = duration_ms(metadata.child("annotations"), GANG_TIMEOUT, GANG_TIMEOUT_MS)
+    annotations = metadata.child("annotations")
+    timeout_ms = duration_ms(annotations, GANG_TIMEOUT, GANG_TIMEOUT_MS)
     if spec.has("scheduleTimeoutSeconds"):
         timeout_ms = spec.integer("scheduleTimeoutSeconds", 0, 1, SECONDS_MAX) * 1000
-    return Group(spec.integer("minMember", 1, 1, COUNT_MAX), timeout_ms)
+    min_count = spec.integer("minMember", 1, 1, COUNT_MAX)
+    return Group(min_count, timeout_ms, provisioning=provisioning_class(annotations))
 
 
 def _volcano_group(metadata: Fields, spec: Fields) -> Group:
     spec.only((*VOLCANO_READ, *VOLCANO_PASSED_OVER))
-    timeout_ms = duration_ms(metadata.child("annotations"), GANG_TIMEOUT, GANG_TIMEOUT_MS)
+    annotations = metadata.child("annotations")
+    timeout_ms = duration_ms(annotations, GANG_TIMEOUT, GANG_TIMEOUT_MS)
     min_count = spec.integer("minMember", 0, 0, COUNT_MAX)
     tasks = spec.child("minTaskMember")
     counts = {task: tasks.integer(task, 0, 0, COUNT_MAX) for task in sorted(tasks.values)}
@@ -80,7 +84,11 @@ def _volcano_group(metadata: Fields, spec: Fields) -> Group:
         minimums = ()
     minimums += tuple(least for _rule, least in rules if least.parts)
     return Group(
-        min_count, timeout_ms, minimums=minimums, parts=tuple(rule for rule, _least in rules)
+        min_count,
+        timeout_ms,
+        minimums=minimums,
+        parts=tuple(rule for rule, _least in rules),
+        provisioning=provisioning_class(annotations),
     )
 
 

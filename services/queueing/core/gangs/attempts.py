@@ -4,7 +4,7 @@ A gang is one entry in the order of priority and age. Its members are single pod
 committed. Queueing does not know their nodes.
 """
 
-from services.queueing.core.gangs import minimums, preemption
+from services.queueing.core.gangs import minimums, preemption, provisioning
 from services.queueing.core.gangs.members import (
     drop,
     end_index,
@@ -42,13 +42,15 @@ from shared.model.ids import NO_ATTEMPT, AttemptId
 def on_gang_set(state: QueueingState, event: GangSet) -> None:
     """Add or change a group; a changed one may be tried at once."""
     gang = ensure_gang(state, event.gang, event.key)
-    if event.version > gang.version:
+    is_changed = event.version > gang.version
+    if is_changed:
         gang.failures, gang.verdict, gang.shortage, gang.is_error = 0, "", "", False
         preemption.recall(state, gang)
     gang.exists, gang.version = True, event.version
     gang.min_count, gang.timeout_ms = event.min_count, event.timeout_ms
     gang.topology, gang.minimums, gang.lacking = event.topology, event.minimums, ""
-    gang.group_priority = event.priority
+    gang.group_priority, gang.provisioning = event.priority, event.provisioning
+    provisioning.note_group(state, gang, is_changed)
     update_workload(state, gang)
     touch(state, gang)
 

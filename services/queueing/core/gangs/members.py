@@ -17,7 +17,7 @@ from services.queueing.core.config import (
     MEMBERS_KEPT_MIN,
     backoff_ms,
 )
-from services.queueing.core.gangs import minimums
+from services.queueing.core.gangs import minimums, request_timing
 from services.queueing.core.pods.table import Rows
 from services.queueing.core.state import Gang, QueueingState, by_number
 from services.queueing.core.transitions import Pod
@@ -74,12 +74,14 @@ def complete(gang: Gang) -> bool:
 
 
 def retry_ms(state: QueueingState, gang: Gang) -> int:
-    """Return when it may be tried, ms: after its backoff if a shard improved, else after the
-    longest backoff.
+    """Return when it may be tried, ms: after its backoff if a shard improved, or sooner if nodes
+    come that it asked for; else after the longest backoff.
     """
     if not gang.failures or gang.has_room:
         return 0
     if gang.improved:
+        if request_timing.is_provisioned(state, gang):
+            return min(gang.until_ms, gang.failed_ms + GANG_RETRY_MS_MIN)
         return gang.until_ms
     return gang.failed_ms + max(state.config.backoff_max_ms, GANG_RETRY_MS_MIN)
 
@@ -93,6 +95,7 @@ def touch(state: QueueingState, gang: Gang) -> None:
     """Update the indexes after any change of the gang."""
     if gang.minimums:
         gang.lacking = minimums.lacking(state, gang)
+    request_timing.update(state, gang.key)
     if gang_message(gang) != gang.message:
         state.messages_due[gang.gang] = None
     else:
@@ -347,6 +350,7 @@ def drop(state: QueueingState, gang: Gang) -> None:
     state.gangs_in_flight.pop(gang.gang, None)
     state.gang_asks.pop(gang.gang, None)
     state.gangs_refreshed.pop(gang.gang, None)
+    request_timing.update(state, gang.key)
 
 
 def ask_early_ms(gang: Gang) -> int:

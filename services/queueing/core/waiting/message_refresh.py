@@ -88,7 +88,7 @@ def refresh_gang_message(state: QueueingState, gang: Gang) -> None:
     """Confirm the gang's message after another failed try with the same result, if the message is
     old.
     """
-    is_same = gang.message and gang.message == gang.verdict
+    is_same = gang.message and gang.message == gang.outcome
     if state.config.confirm_ms and is_same and gang.refresh_ms <= state.now_ms:
         gang.is_refreshed = True
         state.gangs_refreshed[gang.gang] = None
@@ -100,7 +100,7 @@ def note_gang_message(state: QueueingState, gang: Gang, is_new: bool) -> None:
     """
     if is_new or gang.refresh_ms <= state.now_ms:
         gang.refresh_ms = state.now_ms + confirm_in_ms(state)
-    is_verdict = bool(gang.message) and gang.message == gang.verdict
+    is_verdict = bool(gang.message) and gang.message == gang.outcome
     if is_new and not gang.attempt and not is_verdict:
         gang.message_ms = gang.message_ms or state.now_ms + GANG_MESSAGE_AFTER_MS
     else:

@@ -124,7 +124,7 @@ def gang_message(gang: Gang) -> str:
         return no_group(gang)
     if gang.waiting + gang.running < gang.min_count:
         return TOO_FEW
-    return gang.lacking or gang.verdict
+    return gang.lacking or gang.outcome
 
 
 def group_condition(gang: Gang, config: Config) -> str | None:
@@ -135,7 +135,7 @@ def group_condition(gang: Gang, config: Config) -> str | None:
         return ""
     if gang.is_error and config.compatibility < V1_37:
         return gang.shown
-    return gang.verdict or gang.shown
+    return gang.outcome or gang.shown
 
 
 def is_pod_group(gang: Gang) -> bool:
@@ -168,7 +168,7 @@ def is_not_tried_message(gang: Gang) -> bool:
     """Return whether the message says why the gang is not tried or not finished yet; a verdict does
     not.
     """
-    return gang.message not in ("", gang.verdict)
+    return gang.message not in ("", gang.outcome)
 
 
 def members_message(gang: Gang, event: GangReleased) -> str:
