@@ -191,6 +191,18 @@ def test_extenders_let_shards_and_binding_read_pods_and_nodes(tmp_path: Path):
     assert permissions(roles["muster-binding"]) == needed("binding") | {"list nodes"}
 
 
+def test_groups_may_ask_for_nodes_where_that_is_enabled():
+    published = (ROOT / "deploy" / "rbac-provisioning.yaml").read_text(encoding="utf-8")
+    (role,) = [one for one in yaml.safe_load_all(published) if one["kind"] == "ClusterRole"]
+    enabled = "provisioningRequests.enabled=true"
+    whole = permissions(of_kind(rendered(enabled), "ClusterRole")["muster"])
+    assert whole - needed("ingest", "binding") == permissions(role)
+    parts = of_kind(rendered(*BROKER, enabled), "ClusterRole")
+    read = {f"{verb} provisioningrequests.autoscaling.x-k8s.io" for verb in ("list", "watch")}
+    assert permissions(parts["muster-ingest"]) - needed("ingest") == read
+    assert permissions(parts["muster-binding"]) - needed("binding") == permissions(role) - read
+
+
 def test_each_shard_and_each_other_service_has_a_stateful_set():
     names = {f"muster-{name}" for name in (*SERVICES, "placement-1", "placement-2")}
     manifests = rendered(*BROKER, "placements=3")

@@ -25,6 +25,7 @@ EVERYTHING = (
     "placements=3",
     "strimzi.enabled=true",
     "metrics.serviceMonitor.enabled=true",
+    "provisioningRequests.enabled=true",
     "volume.sharedClaim=snapshots",
 )
 Manifest = dict[str, Any]
