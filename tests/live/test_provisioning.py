@@ -34,7 +34,7 @@ ROLES = [ROOT / "deploy" / f"{name}.yaml" for name in ("rbac", "rbac-provisionin
 REQUESTS = "/apis/autoscaling.x-k8s.io/v1/namespaces/default/provisioningrequests"
 TEMPLATES = "/api/v1/namespaces/default/podtemplates"
 CLASS = "best-effort-atomic-scale-up.autoscaling.x-k8s.io"
-SERVED = 200
+SERVED, ALONE = 200, "--no-leader-elect"
 MERGE = "application/merge-patch+json"
 
 
@@ -57,7 +57,7 @@ def kubeconfig(servers: KubeServers, tmp_path: Path) -> Path:
 @pytest.fixture
 def muster(servers: KubeServers, case: Case, kubeconfig: Path, tmp_path: Path) -> Iterator[Running]:
     """Run Muster; check the run and delete all pods and further nodes afterwards."""
-    with muster_run(kubeconfig, tmp_path) as running:
+    with muster_run(kubeconfig, tmp_path, ALONE) as running:
         yield running
     case.check(tmp_path / "run")
     delete_pods(servers.api)
@@ -155,13 +155,13 @@ def test_a_killed_process_leaves_one_request_which_the_next_one_follows(
     servers: KubeServers, case: Case, kubeconfig: Path, tmp_path: Path
 ):
     api = servers.api
-    with muster_run(kubeconfig, tmp_path) as first:
+    with muster_run(kubeconfig, tmp_path, ALONE) as first:
         create_gang(servers, "killed")
         until("nodes are asked for", lambda: bool(requests(api)))
         first.kill()
     (uid,) = requests(api)
     answer(api, "killed", "Accepted", "Failed", message="no quota")
-    with muster_run(kubeconfig, tmp_path):
+    with muster_run(kubeconfig, tmp_path, ALONE):
         text = "ProvisioningRequest default/killed: Failed: no quota"
         until("the members say so", lambda: says(api, "killed-0", text))
         assert list(requests(api)) == [uid]
