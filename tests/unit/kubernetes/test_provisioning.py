@@ -74,6 +74,8 @@ class Server:
         if method == "POST":
             made = json.loads(body or b"")
             path = f"{path}/{made['metadata']['name']}"
+            if path in self.objects:
+                return Response(409, b"{}")
             made["metadata"]["uid"] = f"uid-{made['metadata']['name']}"
             self.objects[path] = made
         if path not in self.objects:
@@ -123,8 +125,12 @@ async def test_what_a_crash_left_is_replaced_by_the_repeat(lost: str, answer: An
     assert await server.writer().write(WANTED) == ""
     assert f"{REQUEST}/train" not in server.objects
     server.faults.clear()
+    changed = {"metadata": POD["metadata"], "spec": {**SPEC, "hostNetwork": True}}
+    server.objects[f"{PODS}/a"] = changed
     assert await server.writer().write(WANTED) == ""
     assert len(server.written()) == 3
+    left = server.objects[f"{TEMPLATES}/train-0"]
+    assert left["template"]["spec"] == changed["spec"]
 
 
 async def test_a_request_is_deleted_after_its_templates():
@@ -175,6 +181,13 @@ async def test_a_refused_deletion_is_logged(caplog):
     server.faults = {"DELETE": Response(403, b'{"message": "not allowed"}')}
     await server.writer().write(DELETED)
     assert "ProvisioningRequest team/train was not deleted: not allowed" in caplog.text
+
+
+async def test_a_pod_that_took_a_members_name_is_no_sample():
+    server = Server()
+    server.objects[f"{PODS}/a"] = {**POD, "metadata": {**POD["metadata"], "uid": "uid-later"}}
+    assert await server.writer().write(WANTED) == ""
+    assert server.written() == {}
 
 
 @pytest.mark.parametrize("gone", [GROUP, f"{PODS}/a"])

@@ -124,6 +124,7 @@ def test_a_request_that_ended_is_shown_and_made_anew_after_a_while(phase: str):
     events = steps.when(seen(phase, "no quota"), at_ms=10_000)
     assert messages(events) == [f"{FULL} ProvisioningRequest {NAME}: {phase}: no quota"]
     assert withdrawn(events) == []
+    steps.when(seen(phase, "still no quota"), at_ms=10_500)
     steps.reload()
     again_ms = 10_000 + PROVISIONING_RETRY_MS
     assert withdrawn(_settle(steps, again_ms - 1)) == []
@@ -190,6 +191,12 @@ def test_a_changed_gang_asks_anew_for_what_it_needs_then():
     steps.when(released(gang_tries(events)[0]), at_ms=3_100)
     (request,) = asked(steps.when(ProvisioningGone("u-1"), at_ms=3_200))
     assert request.counts == (1,)
+
+
+def test_a_request_that_is_seen_after_its_gang_changed_is_withdrawn():
+    steps = without_room()
+    steps.when(replace(group(2), min_count=1), at_ms=1_100)
+    assert withdrawn(steps.when(seen(), at_ms=1_200)) == ["u-1"]
 
 
 def test_a_request_without_a_gang_is_deleted():

@@ -350,7 +350,6 @@ def drop(state: QueueingState, gang: Gang) -> None:
     state.gangs_in_flight.pop(gang.gang, None)
     state.gang_asks.pop(gang.gang, None)
     state.gangs_refreshed.pop(gang.gang, None)
-    request_timing.update(state, gang.key)
 
 
 def ask_early_ms(gang: Gang) -> int:

@@ -33,7 +33,7 @@ def note_group(state: QueueingState, gang: Gang, is_changed: bool) -> None:
     one.gang = gang.gang
     if is_changed:
         one.failures, one.until_ms, one.error = 0, 0, ""
-        one.is_outdated = bool(one.uid)
+        one.is_outdated = bool(one.uid or one.sent_ms)
 
 
 def on_provisioning_set(state: QueueingState, event: ProvisioningSet) -> None:
@@ -47,7 +47,7 @@ def on_provisioning_set(state: QueueingState, event: ProvisioningSet) -> None:
 def _note_request(state: QueueingState, one: Provisioning, request: ProvisioningRequest) -> None:
     before = one.phase if one.uid == request.uid else ""
     if one.uid != request.uid:
-        one.sent_ms, one.is_outdated = 0, False
+        one.sent_ms, one.is_outdated = 0, one.is_outdated and not one.uid
     one.uid, one.name = request.uid, f"{request.namespace}/{request.name}"
     one.phase, one.message, one.error = request.phase, request.message, ""
     gang = state.gangs.get(one.gang)
@@ -100,8 +100,9 @@ def _touch(state: QueueingState, one: Provisioning) -> None:
 
 def on_provisioning_asked(state: QueueingState, event: ProvisioningAsked) -> None:
     """Note that the request is being written."""
-    state.provisioning[event.request.key].sent_ms = state.now_ms
-    request_timing.update(state, event.request.key)
+    one = state.provisioning[event.request.key]
+    one.sent_ms, one.is_outdated = state.now_ms, False
+    request_timing.update(state, one.key)
 
 
 def on_provisioning_withdrawn(state: QueueingState, event: ProvisioningWithdrawn) -> None:
