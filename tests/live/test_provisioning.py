@@ -117,7 +117,7 @@ def condition_of(api: KubeApi, name: str) -> dict[str, Any]:
 
 
 def says(api: KubeApi, name: str, text: str) -> bool:
-    return condition_of(api, name).get("message", "").endswith(text)
+    return str(condition_of(api, name).get("message", "")).endswith(text)
 
 
 def count(api: KubeApi, group: str) -> int:

@@ -28,12 +28,12 @@ TEMPLATES, PODS = "/api/v1/namespaces/team/podtemplates", "/api/v1/namespaces/te
 GROUP = "/apis/scheduling.k8s.io/v1beta1/namespaces/team/podgroups/train"
 CLASS = "check-capacity.autoscaling.x-k8s.io"
 OWNER = {"apiVersion": "scheduling.k8s.io/v1beta1", "kind": "PodGroup", "name": "train"}
-SPEC = {
+SPEC: dict[str, Any] = {
     "schedulerName": "muster",
     "containers": [{"name": "c", "resources": {"requests": {"cpu": "2"}}}],
     "tolerations": [{"key": "gpu"}],
 }
-POD = {
+POD: dict[str, Any] = {
     "metadata": {"name": "a", "uid": "uid-a", "labels": {"app": "x"}, "annotations": {"n": "1"}},
     "spec": {
         **SPEC,
