@@ -12,7 +12,15 @@ from typing import Any
 import msgspec
 
 from shared.events.base import Event
-from shared.events.ingest import BudgetSet, GangSet, NodesGone, NodesSet, PodsNamed, PodsPending
+from shared.events.ingest import (
+    BudgetSet,
+    GangSet,
+    NodesGone,
+    NodesSet,
+    PodsNamed,
+    PodsPending,
+    ProvisioningSet,
+)
 from shared.events.observed import GangsSeen, InputRejected, NodesDeletedSeen, NodesSeen, PodsSeen
 from shared.events.placement import CandidatesFound, PlacesFound
 from shared.events.preemption import DryRunAsked, GangNominateAsked, NominateAsked
@@ -177,6 +185,8 @@ def concerns(event: Event, subject: Subject, names: Names) -> bool:
         return _concerns_node(event, subject)
     if isinstance(event, GangsSeen):
         return any(gang.key in subject.uids for gang in event.gangs)
+    if isinstance(event, ProvisioningSet):
+        return any(one.gang in subject.uids for one in event.objects)
     if isinstance(event, PodsSeen):
         return event.gang in subject.uids
     return getattr(event, "gang", 0) in subject.ids

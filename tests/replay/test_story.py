@@ -13,6 +13,7 @@ from shared.events.describe import TABLE, View, describe
 from shared.events.ingest import (
     NodesSet,
     PodsNamed,
+    ProvisioningSet,
     SignatureDefined,
     SignatureRetired,
     SignaturesQueued,
@@ -23,6 +24,7 @@ from shared.events.queueing import GangWaits, LaneTaken
 from shared.machine.core import Cursor
 from shared.machine.reader import Reader
 from shared.machine.record import own_events
+from shared.model.cluster_objects import ProvisioningRequest
 from shared.model.columns import pack, size, unpack
 from shared.model.ids import GangId, PodId
 from shared.model.objects import Node
@@ -71,6 +73,15 @@ def test_an_event_without_a_line_is_described_by_its_fields():
     said = "signature 3, default/web-1, pod 2, default/huge, node 5, reason no room, again"
     assert describe(event, View(names)) == f"pods stuck: {said}"
     assert describe(PodsStuck(3, b""), View(names)) == "pods stuck: signature 3"
+
+
+def test_the_story_of_a_gang_has_what_the_autoscaler_says():
+    request = ProvisioningRequest(uid="u", name="train", gang="default/train", phase="Accepted")
+    event = ProvisioningSet((request,))
+    for key in ("default/train", "default/other"):
+        gang = Subject("gang", key, frozenset([4]), frozenset([key]))
+        assert concerns(event, gang, Names()) == (key == request.gang)
+    assert describe(event, View(Names())) == "ProvisioningRequest train: Accepted"
 
 
 def test_no_line_is_left_of_an_event_that_was_removed():
