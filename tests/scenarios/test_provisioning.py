@@ -1,9 +1,13 @@
 """Gangs that ask the cluster autoscaler for nodes, whose part the story plays."""
 
+from collections.abc import Sequence
+
 import pytest
 from msgspec.structs import replace
 
 from shared.model.cluster_objects import ProvisioningRequest
+from shared.ports.cluster import NodesRequest
+from shared.simulated.cluster import SimCluster
 from tests.scenarios.scene import Scene, node, play
 
 MESHES = [
@@ -67,5 +71,53 @@ def test_a_failed_request_is_followed_by_another(mesh):
         await scene.settle(60)
         (second,) = requests(scene)
         assert second.uid != first.uid
+
+    play(story, node("node-0", 4_000), **mesh)
+
+
+@anywhere
+def test_a_request_that_is_lost_is_sent_once_more(mesh, monkeypatch):
+    lost: list[str] = []
+    write = SimCluster.request_nodes
+
+    async def lose_first(cluster: SimCluster, asked: Sequence[NodesRequest]) -> list[str]:
+        """Lose the first creation and the first deletion."""
+        what = "deletion" if asked[0].uid else "creation"
+        if what in lost:
+            return await write(cluster, asked)
+        lost.append(what)
+        raise ConnectionError("lost")
+
+    monkeypatch.setattr(SimCluster, "request_nodes", lose_first)
+
+    async def story(scene: Scene):
+        create(scene)
+        await scene.settle(25)
+        assert (lost, requests(scene)) == (["creation"], [])
+        await scene.settle(20)
+        assert len(requests(scene)) == 1
+        for number in (1, 2):
+            scene.cluster.set_node(node(f"node-{number}", 4_000))
+        await scene.settle(25)
+        assert scene.running(*MEMBERS) == 3
+        assert (lost, len(requests(scene))) == (["creation", "deletion"], 1)
+        await scene.settle(20)
+        assert requests(scene) == []
+
+    play(story, node("node-0", 4_000), **mesh)
+
+
+@anywhere
+def test_members_say_why_no_request_was_written(mesh, monkeypatch):
+    async def refuse(_cluster: SimCluster, asked: Sequence[NodesRequest]) -> list[str]:
+        return ["may not create"] * len(asked)
+
+    monkeypatch.setattr(SimCluster, "request_nodes", refuse)
+
+    async def story(scene: Scene):
+        create(scene)
+        await scene.settle()
+        text = "ProvisioningRequest default/train was not written: may not create"
+        assert (await scene.said("a0")).endswith(text)
 
     play(story, node("node-0", 4_000), **mesh)
