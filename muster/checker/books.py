@@ -19,6 +19,7 @@ from shared.events.placement import ShardDigest
 from shared.events.preemption import DryRunAsked, GangDryRunAsked
 from shared.model.objects import Node, PodSpec
 from shared.model.release import DEFAULT_OPTIONS
+from shared.model.topology import REST
 
 
 @dataclass
@@ -70,6 +71,8 @@ def names_within(standing: Iterable[Standing], within: Within | None) -> set[str
 
 def is_within(node: Node, levels: tuple[str, ...], path: tuple[str, ...]) -> bool:
     """Return whether a node is in the topology domain."""
+    if path == REST:
+        return domain_of(node.labels, levels, len(levels)) is None
     return domain_of(node.labels, levels, len(path)) == path
 
 

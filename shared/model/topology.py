@@ -1,7 +1,7 @@
 """Topology of gangs: domains of nodes by the values of labels, and which domain a gang gets.
 
 A domain is named by a path: the values of the labels of one level and of all broader ones. The
-empty path is the whole cluster. A node without one of the labels is in no domain.
+empty path is the whole cluster. A node without one of the labels is in no other domain.
 """
 
 from collections.abc import Sequence
@@ -10,6 +10,8 @@ from msgspec import Struct
 
 Path = tuple[str, ...]
 """Values of labels, the broadest level first; empty: the whole cluster."""
+REST: Path = ("*",)
+"""The nodes of no domain, which the whole cluster has, too. No label has this value."""
 Amounts = tuple[int, ...]
 """Amounts of the scored resources, in base units."""
 
@@ -24,6 +26,16 @@ class Topology(Struct, frozen=True, omit_defaults=True, gc=False):
     levels: tuple[str, ...]
     lowest: int = 0
     highest: int = 0
+
+
+class NetworkTopology(Struct, frozen=True, omit_defaults=True, gc=False):
+    """A gang's place among the HyperNodes of Volcano: in one HyperNode at most of a tier, by number
+    or by name (neither: of any tier), or, if not `is_hard`, in as low a one as has room.
+    """
+
+    is_hard: bool = True
+    highest_tier: int | None = None
+    highest_tier_name: str = ""
 
 
 class DomainOffer(Struct, frozen=True, gc=False, array_like=True):

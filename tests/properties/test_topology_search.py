@@ -207,7 +207,9 @@ class Play:
 
 
 def path_of(where: Node, topology: Topology, depth: int) -> tuple[str, ...] | None:
-    """Return the domain of a node; None if it lacks a label."""
+    """Return the domain of a node; None if it lacks a label, which only the whole cluster takes."""
+    if not depth:
+        return ()
     values = [where.labels.get(key) for key in topology.levels]
     return None if None in values else tuple(map(str, values[:depth]))
 

@@ -45,7 +45,11 @@ class _World:
 
 
 def domain_of(labels: Mapping[str, str], levels: Iterable[str], depth: int) -> Path | None:
-    """Return the domain at a depth; None for a node without one of the labels, which is in none."""
+    """Return the domain at a depth, at 0 the whole cluster; None for a node without one of the
+    labels, which is in no other.
+    """
+    if not depth:
+        return ()
     found = [labels.get(key) for key in levels]
     path = tuple(value for value in found if value is not None)
     return path[:depth] if len(path) == len(found) else None

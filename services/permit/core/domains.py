@@ -14,6 +14,7 @@ from services.permit.core.plan import Group, as_members, make_plan
 from services.permit.core.state import Attempt
 from shared.events.queueing import Members
 from shared.model.topology import (
+    REST,
     Amounts,
     Candidate,
     DomainOffer,
@@ -143,12 +144,15 @@ class _Rooms:
 
     def paths(self, depth: int) -> list[Path]:
         """Return the domains of a level, ascending."""
-        return sorted(path for path in self._parts if len(path) == depth)
+        return sorted(path for path in self._parts if len(path) == depth and path != REST)
 
     def below(self, path: Path) -> list[Path]:
-        """Return the domains of the next narrower level inside a domain, ascending."""
+        """Return the domains of the next narrower level inside a domain, ascending; inside the
+        whole cluster also the rest.
+        """
         inside = self.paths(len(path) + 1)
-        return [one for one in inside if one[: len(path)] == path]
+        rest = [REST] if REST in self._parts and not path else []
+        return [one for one in inside if one[: len(path)] == path] + rest
 
     def parts(self, path: Path) -> list[DomainOffer]:
         """Return the offers that make up a domain."""
@@ -179,7 +183,7 @@ def _filled(
 
 def _fill(rooms: _Rooms, path: Path, count: int, depth: int) -> Iterator[tuple[Path, int]]:
     """Yield narrowest domains inside a domain, with how many of `count` members each gets."""
-    if len(path) == depth:
+    if len(path) == depth or path == REST:
         yield path, min(count, rooms.room(path))
         return
     room = {child: rooms.room(child) for child in rooms.below(path)}

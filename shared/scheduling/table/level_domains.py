@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from shared.model.topology import Path
+from shared.model.topology import REST, Path
 from shared.scheduling.table.labels import LabelColumn
 from shared.scheduling.table.layout import I64, Mask
 
@@ -15,7 +15,7 @@ NO_ROWS = np.zeros(0, np.int64)
 
 class LevelDomains:
     """The domains of the narrowest level, by path, and sums over them. Nodes without one of the
-    labels are in none.
+    labels are in none; the whole cluster and the rest have them.
     """
 
     def __init__(self, columns: Sequence[LabelColumn], nodes: int) -> None:
@@ -38,7 +38,7 @@ class LevelDomains:
         self._rows = rows[place[inverse].argsort(kind="stable")]
         counts = np.bincount(place[inverse], minlength=len(distinct))
         self._starts = np.cumsum(counts) - counts
-        self._masks: dict[Path, Mask] = {}
+        self._masks: dict[Path, Mask] = {(): np.ones(nodes, np.bool_), REST: self._of < 0}
 
     def sums(self, column: I64) -> I64:
         """Return the sum over each domain, parallel to `paths`."""
@@ -51,7 +51,7 @@ class LevelDomains:
         return list(dict.fromkeys(path[:depth] for path in self.paths)) if depth else [()]
 
     def within(self, path: Path) -> Mask:
-        """Return the nodes of a domain of any level; for the empty path those of all domains."""
+        """Return the nodes of a domain of any level; of the empty path all nodes."""
         found = self._masks.get(path)
         if found is None:
             chosen = np.array([one[: len(path)] == path for one in self.paths] + [False], np.bool_)

@@ -162,8 +162,8 @@ def test_room_counts_in_one_domain_that_holds_all_homes():
     assert cluster.domain_with_room(RACK, pod(), 2, ()) == "s"
     assert cluster.domain_with_room(RACK, pod(), 3, ()) is None
     assert cluster.domain_with_room(RACK, pod(), 2, {"n1"}) is None
-    assert cluster.domain_with_room(Topology(("rack",), 0, -1), pod(), 3, ()) == "the whole cluster"
-    assert cluster.domain_with_room(Topology(("rack",), 0, -1), pod(), 4, ()) is None
+    assert cluster.domain_with_room(Topology(("rack",), 0, -1), pod(), 4, ()) == "the whole cluster"
+    assert cluster.domain_with_room(Topology(("rack",), 0, -1), pod(), 5, ()) is None
 
 
 def test_a_spread_counts_the_domain_only():

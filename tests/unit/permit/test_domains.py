@@ -4,7 +4,7 @@ from services.permit.core.domains import choose, for_preemption, most_placed, pl
 from services.permit.core.state import Attempt, ShardOffer
 from services.permit.core.transitions import Phase
 from shared.model.columns import unpack
-from shared.model.topology import DomainOffer, Path, Scoring, Topology
+from shared.model.topology import REST, DomainOffer, Path, Scoring, Topology
 
 RACKS = Topology(("block", "rack"), lowest=1, highest=1)
 UPWARDS = Topology(("block", "rack"), lowest=1, highest=-1)
@@ -109,3 +109,15 @@ def test_a_domain_counted_as_a_whole_is_not_the_sum_of_narrower_ones():
     made = attempt(UPWARDS, {"x/1": 3, "x/2": 3, "x": 4})
     assert choose(made, [], {}) == ("x",)
     assert held(made, ("x",)) == {0: [(("x",), [1, 2, 3, 4])]}
+
+
+def test_nodes_of_no_domain_count_for_the_whole_cluster_only():
+    anywhere = Topology(("rack",), lowest=0, highest=-1)
+    made = attempt(anywhere, {"1": 3, "*": 8})
+    assert choose(made, [], {}) == ()
+    assert held(made, ()) == {0: [(REST, [1, 2, 3, 4])]}
+    both = attempt(anywhere, {"1": 3, "*": 2})
+    assert held(both, ()) == {0: [(("1",), [1, 2, 3]), (REST, [4])]}
+    below = attempt(UPWARDS, {"x/1": 3, "*": 2})
+    assert choose(below, [], {}) == ()
+    assert held(below, ()) == {0: [(("x", "1"), [1, 2, 3]), (REST, [4])]}

@@ -3,6 +3,7 @@
 import numpy as np
 
 from shared.model.ids import NodeId
+from shared.model.topology import REST
 from shared.scheduling.table.table import NodeTable
 from tests.support.builders import model_node
 
@@ -34,7 +35,8 @@ def test_domains_are_sorted_and_nodes_without_a_label_are_in_none():
     assert found.paths == [("x", "1"), ("x", "2"), ("y", "1")]
     assert nodes_of(made, found.within(("x", "1"))) == {1, 3}
     assert nodes_of(made, found.within(("x",))) == {0, 1, 3}
-    assert nodes_of(made, found.within(())) == {0, 1, 2, 3}
+    assert nodes_of(made, found.within(())) == {0, 1, 2, 3, 4, 5}
+    assert nodes_of(made, found.within(REST)) == {4, 5}
     assert not found.within(("z",)).any()
     row = made.row_of(NodeId(4))
     assert row is not None
@@ -59,7 +61,7 @@ def test_labels_that_no_node_has():
     assert found.paths == []
     assert found.upto(1) == []
     assert len(found.sums(np.zeros(6, np.int64))) == 0
-    assert not found.within(()).any()
+    assert found.within(()).all()
 
 
 def test_domains_follow_changes_of_nodes():

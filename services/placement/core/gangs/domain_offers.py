@@ -24,7 +24,7 @@ from shared.events.permit import OfferAsked
 from shared.events.placement import GangOffered
 from shared.model.columns import I64, size, unpack
 from shared.model.ids import SignatureId
-from shared.model.topology import DomainOffer, Path, Scoring, Topology, added
+from shared.model.topology import REST, DomainOffer, Path, Scoring, Topology, added
 from shared.scheduling.plugins.resource_scores import Part
 from shared.scheduling.table.level_domains import LevelDomains
 
@@ -77,6 +77,12 @@ def _offers(
         for path, (count, *sums) in zip(found.paths, zip(*columns, strict=True), strict=True):
             middle = len(have)
             yield DomainOffer(path, (count,), tuple(sums[:middle]), tuple(sums[middle:]))
+        rest = found.within(REST)
+        if topology.highest < 0 and rest.any():
+            count, *sums = (
+                int(column[rest].sum(dtype=np.int64)) for column in (slots, *have, *used)
+            )
+            yield DomainOffer(REST, (count,), tuple(sums[: len(have)]), tuple(sums[len(have) :]))
         return
     for depth in range(topology.lowest + 1, topology.highest, -1):
         for path in found.upto(depth):
