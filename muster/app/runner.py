@@ -16,12 +16,13 @@ from muster.app.mesh import Mesh
 from muster.checker.brute_force import Final, Verdict, Waiting, confirm
 from muster.checker.filters.fits import Load
 from muster.checker.filters.inter_pod_rules import named
+from muster.checker.gangs.hyper_nodes import with_labels, with_topology
 from muster.cli.errors import Fault
 from muster.cli.profiles import hard_by_default
 from muster.explain.tally import Tally
 from shared.events.observed import PodsSeen
 from shared.machine.runtime import HEARTBEAT_MS
-from shared.model.cluster_objects import Namespace
+from shared.model.cluster_objects import HyperNode, Namespace
 from shared.model.columns import split
 from shared.model.objects import PodSpec
 from shared.model.pod_rules.default_spread import Spreader, Spreaders
@@ -218,9 +219,10 @@ class Runner:
     def final(self, tally: Tally) -> Final:
         """Return the present cluster with the messages and devices from the journals."""
         numbers = tally.by_uid()
+        trees = [one for one in self.world.objects if isinstance(one, HyperNode)]
         final = Final(
-            sorted(self.cluster.nodes.values(), key=lambda node: node.name),
-            gangs={gang.key: gang for gang in self.world.gangs},
+            with_labels(sorted(self.cluster.nodes.values(), key=lambda node: node.name), trees),
+            gangs={gang.key: with_topology(gang, trees) for gang in self.world.gangs},
             namespaces={
                 one.name: one.labels for one in self.world.objects if isinstance(one, Namespace)
             },

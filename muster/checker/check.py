@@ -19,7 +19,7 @@ from muster.checker import (
 )
 from muster.checker.books import Ledger
 from muster.checker.filters import volumes
-from muster.checker.gangs import attempts, domains
+from muster.checker.gangs import attempts, domains, hyper_nodes
 from muster.checker.inputs.facts import Facts, gather
 from muster.checker.inputs.history import ClusterHistory
 from muster.checker.inputs.journals import Journal, Problem, read_all
@@ -142,6 +142,7 @@ def _at_rest(report: Report, history: ClusterHistory, epoch: int) -> list[Proble
         *report.of_books(),
         *volumes.at_end(history),
         *identity.check(facts, history),
+        *hyper_nodes.check(facts, history),
         *truth.check(report.binds, report.gangs, facts, history, epoch),
         *waiting.check(queue, facts, history, end, report.gangs.committed),
     ]

@@ -19,6 +19,7 @@ from muster.checker.filters.inter_pod_rules import (
     Pairs,
 )
 from muster.checker.gangs.domains import domains_of
+from muster.checker.gangs.hyper_nodes import with_published
 from muster.checker.inputs.facts import Facts
 from muster.checker.inputs.history import ClusterHistory, PodTruth
 from muster.checker.inputs.journals import Journal, Problem
@@ -210,7 +211,8 @@ def cluster_at_end(
             row = facts.id_of.get(uid, -len(loads[pod.node].pods) - 1_000_000)
             loads[pod.node].add(row, pod.spec, devices.get(row, 0))
     is_ruled = any(pod.spec.has_rules for pod in history.pods.values())
-    return Cluster(history.nodes, loads, history.namespaces, is_ruled, version)
+    nodes = with_published(history.nodes, facts)
+    return Cluster(nodes, loads, history.namespaces, is_ruled, version)
 
 
 def is_advised(journal: Journal) -> bool:

@@ -20,15 +20,17 @@ from shared.kubernetes.client.client import KubeClient
 from shared.kubernetes.client.discovery import (
     POD_GROUPS,
     WORKLOADS,
+    has_hyper_nodes,
     may_read_requests,
     other_groups,
     pod_groups,
     served,
 )
-from shared.kubernetes.client.kinds import OTHER_KINDS, REQUESTS, Kind
+from shared.kubernetes.client.kinds import HYPER_NODES, OTHER_KINDS, REQUESTS, Kind
 from shared.kubernetes.objects.other_groups import VOLCANO, GroupKind
 from shared.kubernetes.objects.structs import ListMeta, Meta, RawGroupOfJob
 from shared.kubernetes.watching.disrupted_pods import DisruptedPods
+from shared.kubernetes.watching.hyper_nodes import HyperNodeReader, HyperNodes
 from shared.kubernetes.watching.left_out import LeftOut, NotingReader
 from shared.kubernetes.watching.lists import list_into
 from shared.kubernetes.watching.merged_watch import LOOK_S, MergedWatch
@@ -128,10 +130,12 @@ class KubeCluster:
         # The sources of groups that are served, with the kind of another scheduler's.
         self._group_kinds: dict[str, GroupKind | None] = {}
         self._other_groups: list[GroupKind] | None = None
+        self._has_hyper_nodes: bool | None = None
         self._refusals = Refusals(self._say)
         # Set when the first watch has delivered everything that existed when it began.
         self.caught_up = asyncio.Event()
         self.left_out = LeftOut()
+        self._hyper_nodes = HyperNodes(self.left_out)
         self._watches: dict[str, ResourceWatch] = {}
         self._merged: MergedWatch | None = None
         self._catching_up = asyncio.Lock()
@@ -197,6 +201,8 @@ class KubeCluster:
         if kind in self._group_kinds:
             of = self._group_kinds[kind]
             self._groups.forget(of.name if of else "")
+        elif kind == HYPER_NODES.resource:
+            self._hyper_nodes.forget()
         source, reader = self._sources[kind], self._reader(kind)
         self.left_out.forget(reader.kind)
         revision = await list_into(self._client, source.path, source.query, reader, at)
@@ -206,10 +212,10 @@ class KubeCluster:
     async def watch(self, since: int, marks: Marks = NO_MARKS) -> AsyncIterator[Watched]:
         """See the port. Raises Gone, Restored, ConnectionError."""
         await self._discover()
-        for kind in self._group_kinds:
-            # A pod's gang is known only with its group, and another process may have watched
-            # before: list the groups as of the revision at which their watch resumes, so that none
-            # is older.
+        # A pod's gang is known only with its group, and a tree only with all of its HyperNodes.
+        # Another process may have watched before: list them as of the revision at which their watch
+        # resumes, so that none is older.
+        for kind in (*self._group_kinds, *({HYPER_NODES.resource} & self._others.keys())):
             listed = await self._list(kind, max(since, marks.get(kind, 0)))
             if kind not in marks:
                 yield Watched(since, listed.events)
@@ -273,6 +279,8 @@ class KubeCluster:
                 return GroupReader("PodGroup", self._groups.pod_group, self._groups.workload_gone)
             case "gangs":
                 return GroupReader("Workload", self._groups.workload, self._groups.workload_gone)
+            case HYPER_NODES.resource:
+                return HyperNodeReader(self._hyper_nodes)
             case _ if kind in self._others:
                 return object_reader(self._others[kind])
             case _:
@@ -295,6 +303,8 @@ class KubeCluster:
             self._others = {kind.resource: kind for kind in await served(self._client, OTHER_KINDS)}
             if await may_read_requests(self._client):
                 self._others[REQUESTS.resource] = REQUESTS
+            if await self.has_hyper_nodes():
+                self._others[HYPER_NODES.resource] = HYPER_NODES
             for kind in self._others.values():
                 self._sources[kind.resource] = Source(kind.path, kind.query, QUIET_S)
             self._is_discovered = True
@@ -310,6 +320,14 @@ class KubeCluster:
                 self._sources[kind.source] = Source(path, timeout_s=QUIET_S)
                 self._group_kinds[kind.source] = self._groups.others[kind.name] = kind
         return self._other_groups
+
+    async def has_hyper_nodes(self) -> bool:
+        """Return whether HyperNodes are read; it takes no permission to find out. Raises
+        ConnectionError, TimeoutError.
+        """
+        if self._has_hyper_nodes is None:
+            self._has_hyper_nodes = await has_hyper_nodes(self._client)
+        return self._has_hyper_nodes
 
     async def groups_as(self) -> str:
         """Return the resource that pod groups are read from; it takes no permission to find out.

@@ -175,6 +175,27 @@ class ProvisioningRequest(Known, frozen=True, kw_only=True):
     message: str = ""
 
 
+class HyperNodeMember(Struct, frozen=True, omit_defaults=True, gc=False):
+    """What one entry of a HyperNode's members selects: the HyperNode or the node of a name, or the
+    nodes whose name contains a pattern, or whose labels match.
+    """
+
+    hyper_node: str = ""
+    node: str = ""
+    pattern: str = ""
+    selector: LabelSelector | None = None
+
+
+class HyperNode(Known, frozen=True, kw_only=True):
+    """A HyperNode of Volcano: nodes that are near to each other in the network, the nearer the
+    lower its tier. `tier_name`: another name of the tier.
+    """
+
+    tier: int
+    tier_name: str = ""
+    members: tuple[HyperNodeMember, ...] = ()
+
+
 StorageObject = (
     PersistentVolume
     | PersistentVolumeClaim
@@ -193,5 +214,6 @@ ClusterObject = (
     | ReplicaSet
     | StatefulSet
     | ProvisioningRequest
+    | HyperNode
     | StorageObject
 )

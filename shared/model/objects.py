@@ -8,7 +8,7 @@ from typing import Literal
 
 from msgspec import Struct, structs
 
-from shared.model.topology import Topology
+from shared.model.topology import NetworkTopology, Topology
 from shared.model.volumes import PodVolume
 
 CPU = "cpu"
@@ -242,7 +242,8 @@ class Gang(Struct, frozen=True, kw_only=True, omit_defaults=True):
     they must run together. `of_pods`: it has no object and exists while pods name it. `minimums`
     are those of its parts. `priority`: that of a PodGroup of scheduling.k8s.io, which its members
     must have. `is_unit`: its pods are evicted together (disruptionMode all). `provisioning`: the
-    class with which the autoscaler is asked for nodes; empty: never.
+    class with which the autoscaler is asked for nodes; empty: never. `network`: its topology
+    follows from the HyperNodes of Volcano.
     """
 
     key: str
@@ -255,3 +256,4 @@ class Gang(Struct, frozen=True, kw_only=True, omit_defaults=True):
     priority: int | None = None
     is_unit: bool = False
     provisioning: str = ""
+    network: NetworkTopology | None = None

@@ -25,10 +25,17 @@ from shared.kubernetes.objects.cluster_objects import (
 from shared.kubernetes.objects.default_spread import DEPLOYMENT, SPREADING, spreader_of
 from shared.kubernetes.objects.errors import shown
 from shared.kubernetes.objects.fields import Fields
+from shared.kubernetes.objects.hyper_nodes import HYPER_NODES_VERSION, hyper_node
 from shared.kubernetes.objects.other_groups import BY_VERSION, name_with_kind
 from shared.kubernetes.objects.pod_templates import PriorityClass
-from shared.kubernetes.objects.volume_objects import READERS, TIMES, storage_object
-from shared.model.cluster_objects import ClusterObject, Namespace, PersistentVolumeClaim
+from shared.kubernetes.objects.volume_objects import READERS, TIMES, identified, storage_object
+from shared.model.cluster_objects import (
+    ClusterObject,
+    HyperNode,
+    Namespace,
+    PersistentVolumeClaim,
+)
+from shared.model.hyper_nodes import Trees
 from shared.model.objects import Budget, Gang, Node, PodSpec
 from shared.model.release import DEFAULT_RELEASE, Release
 from shared.model.text import did_you_mean, quoted
@@ -41,6 +48,7 @@ from shared.worlds.controllers import METADATA_FIELDS, POD_KINDS, Expansion, pod
 from shared.worlds.documents import STDIN, manifest_files, read_objects
 from shared.worlds.known_images import KnownImages
 
+HYPER_NODE = "HyperNode"
 API_VERSIONS = {
     "Node": "v1",
     "Pod": "v1",
@@ -60,6 +68,7 @@ API_VERSIONS = {
     "PersistentVolumeClaim": "v1",
     **dict.fromkeys(("StorageClass", "CSINode", "CSIDriver"), "storage.k8s.io/v1"),
     **dict.fromkeys(("CSIStorageCapacity", "VolumeAttachment"), "storage.k8s.io/v1"),
+    HYPER_NODE: HYPER_NODES_VERSION,
 }
 DECIDES_NOTHING = "objects of this kind do not affect scheduling"
 IGNORED = {"CronJob": "schedules are not played; give the Jobs that they would make"}
@@ -67,7 +76,7 @@ ALIKE = 0.8
 """How like a known kind an unknown one must be for a suggestion: ServiceAccount is no Service."""
 NAME_LABEL = "kubernetes.io/metadata.name"
 CLUSTER_KINDS = (
-    *("Node", "PriorityClass", "Namespace"),
+    *("Node", "PriorityClass", "Namespace", HYPER_NODE),
     *(kind for kind, (_, is_namespaced) in READERS.items() if not is_namespaced),
 )
 _NAME = re.compile(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?")
@@ -184,6 +193,19 @@ def _objects(reading: _Reading) -> Iterator[ClusterObject]:
         yield spreader_of(found.document, found.metadata, found.namespace)
     yield from (storage_object(found.document) for found in reading.of(*READERS))
     yield from _claims_of_sets(reading)
+    yield from _hyper_nodes(reading)
+
+
+def _hyper_nodes(reading: _Reading) -> list[HyperNode]:
+    """Return the HyperNodes; those that are no part of a tree are named, too."""
+    given = reading.of(HYPER_NODE)
+    read = [hyper_node(identified(found.document, is_namespaced=False)) for found in given]
+    faults = Trees(read).faults
+    for found in given:
+        if found.name in faults:
+            field, rule = faults[found.name]
+            reading.rejected.append(Rejection(found.document.what, field, f"is left out: {rule}"))
+    return read
 
 
 def _claims_of_sets(reading: _Reading) -> Iterator[PersistentVolumeClaim]:

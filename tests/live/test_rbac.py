@@ -23,7 +23,7 @@ from shared.kubernetes.client.access import missing_permissions
 from shared.kubernetes.client.client import ApiError, KubeClient
 from shared.kubernetes.client.credentials import Credentials
 from shared.kubernetes.client.discovery import POD_GROUPS, WORKLOADS
-from shared.kubernetes.client.kinds import OTHER_KINDS, Kind
+from shared.kubernetes.client.kinds import HYPER_NODES, OTHER_KINDS, Kind
 from shared.kubernetes.client.lease import Elector
 from shared.kubernetes.cluster import KubeCluster
 from shared.kubernetes.objects.other_groups import OTHER_KINDS as OTHER_GROUPS
@@ -231,6 +231,13 @@ def other(kind: Kind) -> Callable[[World], object]:
     return lambda world: create(world.servers.api, kind, f"other-{next(numbers)}")
 
 
+def hyper_node(world: World) -> None:
+    name = f"hyper-node-{next(numbers)}"
+    meta = {"apiVersion": f"{HYPER_NODES.group}/{HYPER_NODES.version}", "kind": HYPER_NODES.name}
+    body = {**meta, "metadata": {"name": name}, "spec": {"tier": 1}}
+    world.servers.api.create(HYPER_NODES.path, body).ok()
+
+
 def full_name(kind: Kind) -> str:
     return f"{kind.resource}{'.' + kind.group if kind.group else ''}"
 
@@ -373,6 +380,8 @@ SCENARIOS: dict[str, Scenario] = {
     "get jobs.batch.volcano.sh": enqueue,
     **{f"list {full_name(kind)}": lists("objects") for kind in OTHER_KINDS},
     **{f"watch {full_name(kind)}": sees(ObjectsSeen, other(kind)) for kind in OTHER_KINDS},
+    "list hypernodes.topology.volcano.sh": lists("objects"),
+    "watch hypernodes.topology.volcano.sh": sees(ObjectsSeen, hyper_node),
     "get namespaces": identity,
     "get pods": read,
     "delete pods": evict,
@@ -399,7 +408,7 @@ def at_once(monkeypatch):
 async def missing(world: World) -> list[str]:
     groups = WORKLOADS if world.servers.options.version == V1_35 else POD_GROUPS
     return await missing_permissions(
-        world.cluster.client, groups, ELECTION, other_groups=OTHER_GROUPS
+        world.cluster.client, groups, ELECTION, other_groups=OTHER_GROUPS, hyper_nodes=True
     )
 
 

@@ -27,6 +27,7 @@ from shared.machine.core import Cursor
 from shared.machine.reader import Reader
 from shared.machine.record import own_events
 from shared.machine.runtime import Host
+from shared.model.cluster_objects import ClusterObject
 from shared.model.columns import join, split, unpack
 from shared.model.ids import INGEST, QUEUEING, JournalName, placement
 from shared.model.objects import CPU, Budget, Gang, Node, PodSpec
@@ -177,11 +178,12 @@ def play(
     extenders: Sequence[Extender] = (),
     binders: Binders | None = None,
     extender_calls: ExtenderCalls | None = None,
+    objects: Sequence[ClusterObject] = (),
 ) -> None:
     """Play the scenario to the mesh; nothing is random, and an hour passes at once."""
 
     async def told() -> None:
-        world = World(name="scene", nodes=nodes, arrivals=())
+        world = World(name="scene", nodes=nodes, arrivals=(), objects=tuple(objects))
         cluster, log = SimCluster(world, SimConfig(seed=1, grace_ms=grace_ms)), MemoryLog()
         loop = asyncio.get_running_loop()
         numbers = iter(range(1_000))

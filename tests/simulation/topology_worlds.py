@@ -7,6 +7,7 @@ from msgspec.structs import replace
 
 from muster.simulation.worlds import ARRIVALS_MS, GIB, make_spec, make_world
 from shared.events.observed import PodsSeen
+from shared.model.cluster_objects import HyperNode, HyperNodeMember, LabelSelector
 from shared.model.objects import (
     Gang,
     GpuRequest,
@@ -17,7 +18,7 @@ from shared.model.objects import (
     Requirement,
     SpreadConstraint,
 )
-from shared.model.topology import Topology
+from shared.model.topology import NetworkTopology, Topology
 from shared.model.world import Arrival, World
 from tests.simulation.ruled_worlds import HOST, ZONE, make_ruled_world
 
@@ -49,6 +50,43 @@ def make_topology_world(seed: int) -> World:
     arrivals.sort(key=lambda one: one.at_ms)
     name = f"topology-{seed}"
     return replace(base, name=name, nodes=nodes, arrivals=tuple(arrivals), gangs=tuple(gangs))
+
+
+def make_hyper_node_world(seed: int) -> World:
+    """Return the same world with HyperNodes in place of the topologies of gangs."""
+    base = make_topology_world(seed)
+    blocks = {block: f"b{block}" for block in range(2)}
+    hyper_nodes = [_labelled(f"r{rack}", 1, "rack") for rack in range(RACKS)]
+    for block, name in blocks.items():
+        racks = [f"r{rack}" for rack in range(RACKS) if rack % 2 == block]
+        inside = tuple(HyperNodeMember(hyper_node=rack) for rack in racks)
+        hyper_nodes.append(_labelled(name, 2, "block", inside))
+    gangs = tuple(_by_hyper_nodes(gang) for gang in base.gangs)
+    objects = (*base.objects, *hyper_nodes)
+    return replace(base, name=f"hyper-nodes-{seed}", gangs=gangs, objects=objects)
+
+
+def _labelled(
+    name: str, tier: int, label: str, members: tuple[HyperNodeMember, ...] = ()
+) -> HyperNode:
+    own = HyperNodeMember(selector=LabelSelector(((label, name),)))
+    return HyperNode(
+        uid=f"{name}-uid", name=name, tier=tier, tier_name=label, members=(*members, own)
+    )
+
+
+def _by_hyper_nodes(gang: Gang) -> Gang:
+    """Return a gang with a networkTopology like its topology."""
+    topology = gang.topology
+    if topology is None:
+        return gang
+    if topology.highest < 0:
+        network = NetworkTopology(is_hard=False)
+    elif topology.levels[topology.highest] == "rack":
+        network = NetworkTopology(highest_tier=1)
+    else:
+        network = NetworkTopology(highest_tier_name="block")
+    return replace(gang, topology=None, network=network)
 
 
 def _in_a_rack(node: Node, number: int, rng: random.Random) -> Node:

@@ -88,7 +88,10 @@ async def open_kube(
         await cluster.open()
         groups_as = await cluster.groups_as()
         others = await cluster.other_groups()
-        missing = await missing_permissions(cluster.client, groups_as, election, services, others)
+        trees = await cluster.has_hyper_nodes()
+        missing = await missing_permissions(
+            cluster.client, groups_as, election, services, others, trees
+        )
     except KubeconfigError as error:
         raise UsageFault(f"--kubeconfig {error}") from error
     except (OSError, TimeoutError) as error:

@@ -5,6 +5,7 @@ step.
 import numpy as np
 
 from services.ingest.core.images import check_images
+from services.ingest.core.other_objects import index_hyper_nodes
 from services.ingest.core.pods.default_spread import check_spread, replace_spreader
 from services.ingest.core.queue_plugins import choose_plugins
 from services.ingest.core.signatures import index_labels
@@ -23,6 +24,7 @@ def derive(state: IngestState) -> IngestState:
     state.gang_keys = {known.id: key for key, known in state.gangs.items()}
     for one in state.objects.values():
         replace_spreader(state, None, one)
+    index_hyper_nodes(state, [(None, one) for one in state.objects.values()])
     return state
 
 

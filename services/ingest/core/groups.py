@@ -3,7 +3,7 @@
 import numpy as np
 
 from services.ingest.core.signatures import acquire_gang, covers, release_gang
-from services.ingest.core.state import BudgetRecord, IngestState
+from services.ingest.core.state import BudgetRecord, GangRecord, IngestState
 from shared.events.ingest import (
     BudgetCovers,
     BudgetGone,
@@ -13,6 +13,7 @@ from shared.events.ingest import (
     UnitJoined,
 )
 from shared.model.columns import pack
+from shared.model.hyper_nodes import Trees
 from shared.model.ids import GangId
 from shared.model.objects import Budget, Gang
 
@@ -90,15 +91,7 @@ def update_gangs(state: IngestState, gangs: tuple[Gang, ...]) -> None:
         record = state.gangs[gang.key]
         record.gang = gang
         record.version = max(record.version + 1, gang.version)
-        state.outbox.append(
-            GangSet(
-                *(record.id, gang.key, gang.min_count, gang.timeout_ms, record.version),
-                topology=gang.topology,
-                minimums=gang.minimums,
-                priority=gang.priority,
-                provisioning=gang.provisioning,
-            )
-        )
+        _publish_gang(state, record, gang)
         if gang.is_unit:
             slots = state.pods.live()
             members = slots[state.pods.gangs[slots] == record.id]
@@ -110,6 +103,35 @@ def publish_unit(state: IngestState, gang: GangId, ids: bytes) -> None:
     known = state.gangs[state.gang_keys[gang]].gang if gang else None
     if known is not None and known.is_unit and ids:
         state.outbox.append(UnitJoined(gang, known.priority or 0, ids))
+
+
+def _publish_gang(state: IngestState, record: GangRecord, gang: Gang) -> None:
+    topology = gang.topology
+    if gang.network is not None:
+        topology = state.hyper_nodes.trees.topology(gang.network)
+    state.outbox.append(
+        GangSet(
+            *(record.id, gang.key, gang.min_count, gang.timeout_ms, record.version),
+            topology=topology,
+            minimums=gang.minimums,
+            priority=gang.priority,
+            provisioning=gang.provisioning,
+        )
+    )
+
+
+def follow_tiers(state: IngestState, before: Trees) -> None:
+    """Publish the gangs whose topology changed with the tiers of the HyperNodes."""
+    trees = state.hyper_nodes.trees
+    if (before.tiers, before.names) == (trees.tiers, trees.names):
+        return
+    for _key, record in sorted(state.gangs.items()):
+        gang = record.gang
+        if gang is None or gang.network is None:
+            continue
+        if before.topology(gang.network) != trees.topology(gang.network):
+            record.version += 1
+            _publish_gang(state, record, gang)
 
 
 def add_gang_of_pods(state: IngestState, key: str, min_count: int) -> None:

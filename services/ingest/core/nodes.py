@@ -5,6 +5,7 @@ node created again under its name goes to the same shard: only that shard knows 
 node, which name it by name and may land on the new one.
 """
 
+from collections.abc import Iterable
 from hashlib import blake2b
 
 import numpy as np
@@ -30,11 +31,13 @@ def update_nodes(state: IngestState, nodes: list[Node]) -> None:
     """Add and change nodes; unchanged ones are not published again."""
     fresh = [node for node in nodes if node.uid not in state.nodes]
     _replace(state, fresh)
-    published: dict[int, list[NodeRecord]] = {}
+    changed: list[NodeRecord] = []
     added: list[NodeRecord] = []
     images: list[int] = []
     for node in nodes:
         known = state.nodes.get(node.uid)
+        if known is None or known.node.labels != node.labels:
+            state.hyper_nodes.put(node)
         if known is None:
             known = _add(state, node)
             added.append(known)
@@ -48,19 +51,33 @@ def update_nodes(state: IngestState, nodes: list[Node]) -> None:
             if state.config.wakes:
                 note(state, *node_changes(known.node, node))
             known.node = node
-        published.setdefault(known.shard, []).append(known)
+        changed.append(known)
     if state.images and (images or added):
         publish_counts(state, images)
-    for shard in sorted(published):
-        for start in range(0, len(published[shard]), NODES_PER_EVENT):
-            part = published[shard][start : start + NODES_PER_EVENT]
-            ids = pack([known.id for known in part])
-            state.outbox.append(NodesSet(shard, ids, tuple(known.node for known in part)))
+    _publish(state, changed)
     if state.waiting and added:
         for known in added:
             _adopt(state, known)
         if "" in state.waiting:
             ask(state, "pods")
+
+
+def _publish(state: IngestState, changed: Iterable[NodeRecord]) -> None:
+    """Publish nodes with the labels of their HyperNodes."""
+    by_shard: dict[int, list[NodeRecord]] = {}
+    for known in changed:
+        by_shard.setdefault(known.shard, []).append(known)
+    for shard, found in sorted(by_shard.items()):
+        for start in range(0, len(found), NODES_PER_EVENT):
+            part = found[start : start + NODES_PER_EVENT]
+            nodes = tuple(state.hyper_nodes.labelled(known.node) for known in part)
+            state.outbox.append(NodesSet(shard, pack([known.id for known in part]), nodes))
+
+
+def relabel(state: IngestState, names: Iterable[str]) -> None:
+    """Publish nodes whose HyperNodes changed."""
+    ids = (NodeId(state.node_names[name] >> SHARD_BITS) for name in names)
+    _publish(state, (state.node_by_id[one] for one in ids))
 
 
 def _replace(state: IngestState, fresh: list[Node]) -> None:
@@ -86,6 +103,7 @@ def remove_nodes(state: IngestState, uids: list[str]) -> None:
         state.shard_nodes[known.shard] -= 1
         if state.node_names[known.node.name] >> SHARD_BITS == known.id:
             del state.node_names[known.node.name]
+            state.hyper_nodes.drop(known.node.name)
         published.setdefault(known.shard, []).append(known.id)
         images += count(state, known.node, -1)
         lost.append(known)

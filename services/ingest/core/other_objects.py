@@ -3,6 +3,9 @@
 from collections.abc import Sequence
 
 from services.ingest.core.cluster_events import note_object
+from services.ingest.core.groups import follow_tiers
+from services.ingest.core.hyper_nodes import Change
+from services.ingest.core.nodes import relabel
 from services.ingest.core.pods.default_spread import follow
 from services.ingest.core.pods.identity import publish_namespaces
 from services.ingest.core.state import IngestState
@@ -16,6 +19,7 @@ from shared.events.ingest import (
 )
 from shared.model.cluster_objects import (
     ClusterObject,
+    HyperNode,
     Namespace,
     ProvisioningRequest,
     StorageObject,
@@ -27,7 +31,7 @@ STORAGE_PER_EVENT = 2_000
 
 def update_objects(state: IngestState, objects: tuple[ClusterObject, ...]) -> None:
     """Add and change objects; unchanged ones are not published again."""
-    changes = []
+    changes: list[Change] = []
     for one in objects:
         before = state.objects.get(one.uid)
         if before != one:
@@ -35,7 +39,7 @@ def update_objects(state: IngestState, objects: tuple[ClusterObject, ...]) -> No
             changes.append((before, one))
             note_object(state, one, "Add" if before is None else "Update")
     if changes:
-        others, storage, requests = _parted(state, [one for _before, one in changes])
+        others, storage, requests = _parted(state, [one for _before, one in changes if one])
         if others:
             state.outbox.append(ObjectsSet(tuple(others)))
         if storage:
@@ -44,6 +48,7 @@ def update_objects(state: IngestState, objects: tuple[ClusterObject, ...]) -> No
             state.outbox.append(ProvisioningSet(tuple(requests)))
         publish_namespaces(state, [one.name for one in others if isinstance(one, Namespace)])
         follow(state, changes)
+        publish_relabelled(state, changes)
 
 
 def remove_objects(state: IngestState, uids: list[str]) -> None:
@@ -60,7 +65,24 @@ def remove_objects(state: IngestState, uids: list[str]) -> None:
         if requests:
             state.outbox.append(ProvisioningGone(join(one.uid for one in requests)))
         publish_namespaces(state, [one.name for one in others if isinstance(one, Namespace)])
-        follow(state, [(one, None) for one in removed])
+        changes: list[Change] = [(one, None) for one in removed]
+        follow(state, changes)
+        publish_relabelled(state, changes)
+
+
+def index_hyper_nodes(state: IngestState, changes: Sequence[Change]) -> list[str]:
+    """Change HyperNodes; return the names of the nodes with other labels since."""
+    found = [pair for pair in changes if any(isinstance(one, HyperNode) for one in pair)]
+    if not found:
+        return []
+    return state.hyper_nodes.change(found, (known.node for known in state.node_by_id.values()))
+
+
+def publish_relabelled(state: IngestState, changes: Sequence[Change]) -> None:
+    """Publish the nodes and the gangs that changed HyperNodes concern."""
+    before = state.hyper_nodes.trees
+    relabel(state, index_hyper_nodes(state, changes))
+    follow_tiers(state, before)
 
 
 def _parted(

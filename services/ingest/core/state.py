@@ -6,6 +6,7 @@ from dataclasses import InitVar, dataclass, field
 from msgspec import Struct
 
 from services.ingest.core.config import Config
+from services.ingest.core.hyper_nodes import HyperNodes
 from services.ingest.core.pods.table import PodTable
 from shared.events import Fact
 from shared.events.ingest import ListAsked
@@ -59,7 +60,7 @@ class LabelSet(Struct):
 
 
 class NodeRecord(Struct):
-    """A live node and the shard it was routed to."""
+    """A live node, as it was observed, and the shard it was routed to."""
 
     id: NodeId
     shard: int
@@ -166,6 +167,7 @@ class IngestState(MachineState):
     shard_nodes: Derived[list[int]] = field(default_factory=list)
     gang_keys: Derived[dict[GangId, str]] = field(default_factory=dict)
     spreaders: Derived[Spreaders] = field(default_factory=Spreaders)  # of the objects
+    hyper_nodes: Derived[HyperNodes] = field(default_factory=HyperNodes)  # of the objects
 
     def __post_init__(self, placements: int) -> None:
         super().__init__(())

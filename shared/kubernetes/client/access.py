@@ -11,7 +11,7 @@ import msgspec
 from shared.adapters.structured_gather import gather_all
 from shared.kubernetes.client.client import ApiError, KubeClient, Response
 from shared.kubernetes.client.discovery import POD_GROUPS, WORKLOADS
-from shared.kubernetes.client.kinds import OTHER_KINDS
+from shared.kubernetes.client.kinds import HYPER_NODES, OTHER_KINDS
 from shared.kubernetes.objects.other_groups import OTHER_KINDS as OTHER_GROUPS
 from shared.kubernetes.objects.other_groups import GroupKind
 from shared.model.election import Election
@@ -75,7 +75,7 @@ _WATCHED = (
     ),
     *(
         Permission(verb, kind.group, kind.resource)
-        for kind in OTHER_KINDS
+        for kind in (*OTHER_KINDS, HYPER_NODES)
         for verb in ("list", "watch")
     ),
 )
@@ -129,21 +129,25 @@ async def missing_permissions(
     election: Election | None = None,
     services: Iterable[str] = NEEDED,
     other_groups: Sequence[GroupKind] = (),
+    hyper_nodes: bool = False,
 ) -> list[str]:
     """Return the missing permissions of these services in words, such as `create pods/binding`,
-    with those for the election if there is one. Groups that the server lacks need none. A busy
-    server is asked again. Raises ApiError, ConnectionError, TimeoutError.
+    with those for the election if there is one. Groups and `hyper_nodes` that the server lacks need
+    none. A busy server is asked again. Raises ApiError, ConnectionError, TimeoutError.
     """
-    with_groups = {kind.api_group for kind in other_groups}
+    are_served = {kind.api_group for kind in other_groups}
     if groups_as == POD_GROUPS:
-        with_groups.add("scheduling.k8s.io")
-    if VOLCANO_GROUPS in with_groups:
-        with_groups.add(VOLCANO_JOBS)
+        are_served.add("scheduling.k8s.io")
+    if VOLCANO_GROUPS in are_served:
+        are_served.add(VOLCANO_JOBS)
+    if hyper_nodes:
+        are_served.add(HYPER_NODES.group)
     needed = dict.fromkeys(
         one
         for service in services
         for one in NEEDED[service]
-        if one.group in with_groups or not (one.resource == POD_GROUPS or one.group == VOLCANO_JOBS)
+        if one.group in are_served
+        or not (one.resource == POD_GROUPS or one.group in (VOLCANO_JOBS, HYPER_NODES.group))
     )
     asked = [one._replace(resource=groups_as) if one.resource == GROUPS else one for one in needed]
     asked += [] if election is None else of_election(election)

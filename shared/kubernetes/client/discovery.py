@@ -14,7 +14,7 @@ import msgspec
 
 from shared.adapters.structured_gather import gather_all
 from shared.kubernetes.client.client import ApiError, KubeClient
-from shared.kubernetes.client.kinds import REQUESTS, Kind
+from shared.kubernetes.client.kinds import HYPER_NODES, REQUESTS, Kind
 from shared.kubernetes.objects.cluster_objects import POD_GROUP_VERSIONS, WORKLOAD_VERSION
 from shared.kubernetes.objects.other_groups import OTHER_KINDS as OTHER_GROUPS
 from shared.kubernetes.objects.other_groups import GroupKind
@@ -86,6 +86,13 @@ async def other_groups(client: KubeClient) -> list[GroupKind]:
         *(_has(client, f"/apis/{kind.version}", POD_GROUPS) for kind in OTHER_GROUPS)
     )
     return [kind for kind, is_served in zip(OTHER_GROUPS, found, strict=True) if is_served]
+
+
+async def has_hyper_nodes(client: KubeClient) -> bool:
+    """Return whether HyperNodes of Volcano are served. Raises ApiError, ConnectionError,
+    TimeoutError.
+    """
+    return await _has(client, HYPER_NODES.root, HYPER_NODES.resource)
 
 
 async def served(client: KubeClient, kinds: Sequence[Kind]) -> list[Kind]:

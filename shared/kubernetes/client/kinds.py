@@ -11,6 +11,7 @@ import msgspec
 
 from shared.kubernetes.objects import provisioning, volume_objects
 from shared.kubernetes.objects.fields import Fields
+from shared.kubernetes.objects.hyper_nodes import HYPER_NODES_VERSION, hyper_node
 from shared.kubernetes.objects.volume_objects import INT32_MAX, identity, pairs, selector
 from shared.model import cluster_objects as model
 from shared.model.cluster_objects import ClusterObject
@@ -27,13 +28,17 @@ class Kind(NamedTuple):
     item: Any
     read: Callable[[Fields], ClusterObject]
     query: str = ""  # which of the objects are watched
+    version: str = "v1"
+
+    @property
+    def root(self) -> str:
+        """Return the path of its API version."""
+        return f"/apis/{self.group}/{self.version}" if self.group else "/api/v1"
 
     @property
     def path(self) -> str:
         """Return the path of the objects of all namespaces."""
-        return (
-            f"/apis/{self.group}/v1/{self.resource}" if self.group else f"/api/v1/{self.resource}"
-        )
+        return f"{self.root}/{self.resource}"
 
     def value(self, item: msgspec.Struct) -> ClusterObject:
         """Return the value of an object. Raises WorldError."""
@@ -50,6 +55,7 @@ def _kind(
     read: Callable[[Fields], ClusterObject],
     *paths: str,
     query: str = "",
+    version: str = "v1",
 ) -> Kind:
     """Make a kind; `paths` are the fields that are read besides the object's identity."""
     inner: dict[str, list[Any]] = {"metadata": list(IDENTITY)}
@@ -61,7 +67,7 @@ def _kind(
         part: Any = msgspec.defstruct(f"{name}_{outer}", value)
         fields.append((outer, part) if outer == "metadata" else (outer, part | None, None))
     fields.sort(key=len)  # a struct's fields without a default come first
-    return Kind(name, group, resource, msgspec.defstruct(name, fields), read, query)
+    return Kind(name, group, resource, msgspec.defstruct(name, fields), read, query, version)
 
 
 def _priority_class(document: Fields) -> ClusterObject:
@@ -158,3 +164,9 @@ REQUESTS = _kind(
     query=f"labelSelector={provisioning.MANAGED_BY.replace('/', '%2F')}%3D{provisioning.OWN}",
 )
 """Our requests to the cluster autoscaler, where it is installed and we may read them."""
+HYPER_NODES = _kind(
+    *("HyperNode", HYPER_NODES_VERSION.partition("/")[0], "hypernodes", hyper_node),
+    *("spec.tier", "spec.tierName", "spec.members"),
+    version=HYPER_NODES_VERSION.partition("/")[2],
+)
+"""A custom resource, which most servers lack."""

@@ -20,7 +20,7 @@ from shared.kubernetes.objects.provisioning import provisioning_class
 from shared.kubernetes.objects.requests import GPU_MILLI
 from shared.model.images import packed
 from shared.model.objects import GPU, PODS, Budget, Gang, Node, PartMinimum, Requirement
-from shared.model.topology import Topology
+from shared.model.topology import NetworkTopology, Topology
 
 GPU_MODEL_LABEL = "nvidia.com/gpu.product"
 GANG_TIMEOUT = "muster.io/gang-timeout"
@@ -203,7 +203,8 @@ class PartRule(Struct, frozen=True):
 
 class Group(Struct, frozen=True):
     """A pod group. `min_count` 0 = basic policy, which gates nothing; with a topology, or as a
-    unit, its pods are a gang of at least one. `priority`, `is_unit`, `provisioning`: see Gang.
+    unit, its pods are a gang of at least one. `priority`, `is_unit`, `provisioning`, `network`: see
+    Gang.
     """
 
     min_count: int
@@ -214,6 +215,7 @@ class Group(Struct, frozen=True):
     parts: tuple[PartRule, ...] = ()
     is_unit: bool = False
     provisioning: str = ""
+    network: NetworkTopology | None = None
 
     def part(self, labels: dict[str, str]) -> str:
         """Return the part that the first rule gives a pod; empty if none does."""
@@ -232,6 +234,7 @@ class Group(Struct, frozen=True):
             priority=self.priority,
             is_unit=self.is_unit,
             provisioning=self.provisioning,
+            network=self.network,
         )
 
 

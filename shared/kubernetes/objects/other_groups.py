@@ -19,6 +19,7 @@ from shared.kubernetes.objects.fields import Fields
 from shared.kubernetes.objects.pod_templates import SECONDS_MAX, WorkloadRef, duration_ms
 from shared.kubernetes.objects.provisioning import provisioning_class
 from shared.model.objects import PartMinimum
+from shared.model.topology import NetworkTopology
 
 COSCHEDULING, VOLCANO, KUEUE = "coscheduling", "volcano", "kueue"
 COSCHEDULING_LABELS = ("scheduling.x-k8s.io/pod-group", "pod-group.scheduling.sigs.k8s.io")
@@ -36,8 +37,8 @@ LABELS = (*COSCHEDULING_LABELS, KUEUE_NAME)
 IN_ANNOTATIONS = b"group-name"
 """Is part of each annotation that names a group."""
 VOLCANO_TASK = "volcano.sh/task-spec"
-VOLCANO_READ = ("minMember", "minTaskMember", "subGroupPolicy")
-VOLCANO_PASSED_OVER = ("networkTopology", "queue", "priorityClassName", "minResources")
+VOLCANO_READ = ("minMember", "minTaskMember", "subGroupPolicy", "networkTopology")
+VOLCANO_PASSED_OVER = ("queue", "priorityClassName", "minResources")
 VOLCANO_PART_READ = ("name", "labelSelector", "matchLabelKeys", "subGroupSize", "minSubGroups")
 
 
@@ -83,13 +84,28 @@ def _volcano_group(metadata: Fields, spec: Fields) -> Group:
     if min_count < sum(counts.values()) or any(rule.name not in counts for rule, _least in rules):
         minimums = ()
     minimums += tuple(least for _rule, least in rules if least.parts)
+    network = _network(spec) if spec.has("networkTopology") else None
     return Group(
-        min_count,
+        max(1, min_count) if network is not None else min_count,
         timeout_ms,
         minimums=minimums,
         parts=tuple(rule for rule, _least in rules),
         provisioning=provisioning_class(annotations),
+        network=network,
     )
+
+
+def _network(spec: Fields) -> NetworkTopology:
+    topology = spec.child("networkTopology")
+    topology.only(("mode", "highestTierAllowed", "highestTierName"))
+    is_hard = topology.one_of("mode", ("hard", "soft"), "hard") == "hard"
+    tier = None
+    if topology.has("highestTierAllowed"):
+        tier = topology.integer("highestTierAllowed", 0, 0, COUNT_MAX)
+    name = topology.text("highestTierName")
+    if tier is not None and name:
+        raise topology.error("highestTierName", "excludes highestTierAllowed")
+    return NetworkTopology(is_hard, tier, name)
 
 
 def _part_rule(policy: Fields) -> tuple[PartRule, PartMinimum]:

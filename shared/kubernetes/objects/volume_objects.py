@@ -187,9 +187,14 @@ READERS: dict[str, tuple[Callable[[Fields], StorageObject], bool]] = {
 
 
 def storage_object(document: Fields) -> StorageObject:
-    """Return an object of one of these kinds from a file; without a uid its name identifies it."""
+    """Return an object of one of these kinds from a file."""
+    read, is_namespaced = READERS[document.text("kind")]
+    return read(identified(document, is_namespaced))
+
+
+def identified(document: Fields, is_namespaced: bool) -> Fields:
+    """Return an object from a file with its whole identity; without a uid its name is that."""
     kind, metadata = document.text("kind"), document.child("metadata")
-    read, is_namespaced = READERS[kind]
     name = metadata.required_text("name")
     for key in TIMES:
         metadata.time_ms(key)
@@ -197,4 +202,4 @@ def storage_object(document: Fields) -> StorageObject:
     meta = {"uid": f"{kind}.{namespace}.{name}"}
     given = {key: value for key, value in metadata.values.items() if value}
     metadata_of = meta | given | {"namespace": namespace}
-    return read(Fields(document.what, "", {**document.values, "metadata": metadata_of}))
+    return Fields(document.what, "", {**document.values, "metadata": metadata_of})

@@ -5,9 +5,10 @@ from typing import Any
 
 import pytest
 
-from shared.events.observed import GangsDeletedSeen, GangsSeen, PodsSeen
+from shared.events.observed import GangsDeletedSeen, GangsSeen, InputRejected, PodsSeen
 from shared.kubernetes.cluster import KubeCluster
 from shared.model.objects import Gang, PartMinimum
+from shared.model.topology import NetworkTopology
 from shared.ports.cluster import Watched
 from tests.unit.kubernetes.fake_api import FakeApi
 from tests.unit.kubernetes.watch import Watch
@@ -106,7 +107,8 @@ async def test_groups_of_volcano_are_gangs(cluster: KubeCluster, api: FakeApi):
     topology = {"mode": "hard", "highestTierAllowed": 2}
     api.put("volcano", "g", spec={"minMember": 3, "queue": "q", "networkTopology": topology})
     api.put("volcano", "loose", spec={"minTaskMember": {}})
-    assert gangs_in(await cluster.list_all("gangs")) == [Gang(key="default/g@volcano", min_count=3)]
+    wanted = Gang(key="default/g@volcano", min_count=3, network=NetworkTopology(highest_tier=2))
+    assert gangs_in(await cluster.list_all("gangs")) == [wanted]
     for number, name in enumerate(("scheduling.k8s.io", "scheduling.volcano.sh")):
         member(api, f"a{number}", annotations={f"{name}/group-name": "g"})
     member(api, "b", annotations={"scheduling.k8s.io/group-name": "loose"})
@@ -213,3 +215,40 @@ async def test_sub_groups_that_are_no_tasks_count_without_the_tasks(
     api.put("volcano", "g", spec=spec)
     (gang,) = gangs_in(await cluster.list_all("gangs"))
     assert gang.minimums == (PartMinimum("rack", 1, parts=2),)
+
+
+@pytest.mark.parametrize(
+    ("written", "network"),
+    [
+        ({}, NetworkTopology()),
+        ({"mode": "hard", "highestTierAllowed": 0}, NetworkTopology(highest_tier=0)),
+        ({"highestTierName": "rack"}, NetworkTopology(highest_tier_name="rack")),
+        ({"mode": "soft"}, NetworkTopology(is_hard=False)),
+    ],
+)
+async def test_groups_of_volcano_have_a_network_topology(
+    cluster: KubeCluster, api: FakeApi, written: dict[str, Any], network: NetworkTopology
+):
+    api.install(*VOLCANO)
+    api.put("volcano", "g", spec={"networkTopology": written})
+    (gang,) = gangs_in(await cluster.list_all("gangs"))
+    assert (gang.min_count, gang.network) == (1, network)
+
+
+@pytest.mark.parametrize(
+    ("written", "field"),
+    [
+        ({"mode": "firm"}, "mode"),
+        ({"highestTierAllowed": -1}, "highestTierAllowed"),
+        ({"highestTierAllowed": 1, "highestTierName": "rack"}, "highestTierName"),
+        ({"highestTier": 1}, "highestTier"),
+    ],
+)
+async def test_a_wrong_network_topology_is_named(
+    cluster: KubeCluster, api: FakeApi, written: dict[str, Any], field: str
+):
+    api.install(*VOLCANO)
+    api.put("volcano", "g", spec={"minMember": 1, "networkTopology": written})
+    events = (await cluster.list_all("gangs")).events
+    (rejected,) = (one for one in events if isinstance(one, InputRejected))
+    assert rejected.field == f"spec.networkTopology.{field}"

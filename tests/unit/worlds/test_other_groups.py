@@ -8,6 +8,7 @@ import pytest
 import yaml
 
 from shared.kubernetes.objects.errors import WorldError
+from shared.model.cluster_objects import HyperNode
 from shared.model.objects import PartMinimum
 from shared.model.world import World
 from shared.worlds.manifests import manifests_world
@@ -110,3 +111,41 @@ def test_pods_of_a_sub_group_of_volcano_are_a_part(read):
     world = read(made, NODE, one)
     assert world.gangs[0].minimums == (PartMinimum("rack", 2, parts=1),)
     assert world.arrivals[0].pods.spec.part == "rack/r1"
+
+
+def hyper_node(name: str, tier: int, **members: str) -> dict[str, Any]:
+    """Return a HyperNode; `members`: their names by type."""
+    given = [
+        {"type": kind, "selector": {"exactMatch": {"name": one}}}
+        for kind, names in members.items()
+        for one in names.split()
+    ]
+    return {
+        "apiVersion": "topology.volcano.sh/v1alpha1",
+        "kind": "HyperNode",
+        "metadata": {"name": name},
+        "spec": {"tier": tier, "members": given},
+    }
+
+
+def test_hyper_nodes_are_objects_of_the_world(read):
+    world = read(NODE, hyper_node("s0", 1, Node="a"), hyper_node("s4", 2, HyperNode="s0"))
+    found = [one for one in world.objects if isinstance(one, HyperNode)]
+    assert [(one.name, one.uid, one.tier) for one in found] == [
+        ("s0", "HyperNode..s0", 1),
+        ("s4", "HyperNode..s4", 2),
+    ]
+
+
+def test_a_hyper_node_that_is_no_part_of_a_tree_is_named(read):
+    world = read(NODE, hyper_node("s0", 1, Node="a"), hyper_node("s1", 1, Node="a"))
+    (rejected,) = world.rejected
+    assert rejected.what.endswith("HyperNode s1")
+    assert rejected.field == "spec.members[0].selector.exactMatch.name"
+    assert rejected.rule == "is left out: node a is a member of HyperNode s0 already"
+
+
+def test_a_wrong_field_of_a_hyper_node_is_named(read):
+    made = hyper_node("s0", 1, Rack="a")
+    with pytest.raises(WorldError, match=r"HyperNode s0: spec\.members\[0\]\.type: 'Rack' is not"):
+        read(NODE, made)
