@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from rich.progress import Progress as Bar
 
     from muster.flood.player import Progress as FloodProgress
+    from muster.mix.player import Progress as MixProgress
 
 EVERY_S = 3.0
 WORLD_S_SHOWN = 60.0
@@ -112,6 +113,29 @@ class FloodDisplay(Lines):
             self._bar.update(self._task, completed=progress.bound, total=progress.total, rest=rest)
         elif not self._quiet and progress.seconds >= self._next_s:
             self._print(progress.seconds, f"{progress.bound:,} of {progress.total:,} bound, {rest}")
+
+
+class MixDisplay(Lines):
+    """The progress of a mix of workloads on virtual time."""
+
+    def __init__(self, out: TextIO, title: str, quiet: bool = False) -> None:
+        """`quiet` shows nothing (for output that programs read)."""
+        self._quiet, self._began_s = quiet, time.monotonic()
+        self._bar = _bar(out, "s of the mix") if out.isatty() and not quiet else None
+        if self._bar is not None:
+            self._task = self._bar.add_task(title, total=None, rest="")
+        super().__init__(out, self._bar)
+        self._next_s = EVERY_S
+
+    def show(self, progress: "MixProgress") -> None:
+        """Show how far it is."""
+        seconds, horizon_s = time.monotonic() - self._began_s, progress.horizon_ms / 1000
+        now_s = progress.now_ms / 1000
+        rest = f"{progress.running:,} pods run, {progress.waiting:,} wait"
+        if self._bar is not None:
+            self._bar.update(self._task, completed=int(now_s), total=int(horizon_s), rest=rest)
+        elif not self._quiet and seconds >= self._next_s:
+            self._print(seconds, f"{duration(now_s)} of {duration(horizon_s)}, {rest}")
 
 
 def _bar(out: TextIO, done: str = "bound or gone") -> "Bar":

@@ -35,6 +35,8 @@ EXAMPLES = {
         # Again with the same faults, delays and crashes
         muster simulate --seed 7
         muster simulate examples/manifests --placements 2
+        # A day of jobs, Deployments and failures, without faults
+        muster simulate --workloads examples/mixes/day.yaml --html day.html
     """,
     "muster flood": """
         muster flood examples/floods/deployments.yaml --html flood.html

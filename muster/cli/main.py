@@ -21,6 +21,7 @@ from muster.cli.flood_command import flood
 from muster.cli.help import Commands
 from muster.cli.options import shared as options
 from muster.cli.options.shared import FILE, OUTPUTS
+from muster.cli.simulate_command import simulate
 from shared.model.text import one_line
 
 if TYPE_CHECKING:
@@ -290,35 +291,7 @@ def cluster(
     serve_cluster(list(world), Choice(plain, speed, seed), listen, history, list(settings))
 
 
-@app.command()
-@click.argument(
-    "world",
-    nargs=-1,
-    metavar="[WORLD...]",
-    help="A world as for muster run; default: made from the seed.",
-)
-@click.option(
-    "--seed",
-    type=click.IntRange(0),
-    default=1,
-    show_default=True,
-    metavar="N",
-    help="Seed of every fault, delay and crash.",
-)
-@options.placements("Placement shards.", default=3)
-@options.plain
-@options.speed
-def simulate(
-    world: Sequence[str], seed: int, placements: int, plain: bool, speed: str | None
-) -> int:
-    """Run the mesh in virtual time under seeded faults, and check what it did."""
-    from muster.simulation.command import simulate_world
-    from shared.worlds.settings import Choice, load_world
-
-    chosen = load_world(list(world), Choice(plain, speed, seed)).world if world else None
-    return simulate_world(chosen, seed, placements)
-
-
+app.add_command(simulate)
 app.add_command(flood)
 app.add_command(extender)
 

@@ -2,7 +2,7 @@
 
 import random
 from collections.abc import Iterator
-from itertools import islice
+from itertools import count, islice
 from math import cos, pi
 
 from muster.flood.workload import Arrivals
@@ -11,14 +11,20 @@ STEPS_MAX = 60
 """Halvings of an interval of time: more than a float can tell apart."""
 
 
-def times_ms(arrivals: Arrivals, count: int, chance: random.Random) -> list[int]:
-    """Return `count` times in ms since the step began, in order."""
+def times_ms(arrivals: Arrivals, number: int, chance: random.Random) -> list[int]:
+    """Return this many times in ms since the step began, in order."""
+    if arrivals.process == "burst" and not arrivals.size:
+        return [0] * number
+    return list(islice(endless_ms(arrivals, chance), number))
+
+
+def endless_ms(arrivals: Arrivals, chance: random.Random) -> Iterator[int]:
+    """Yield times in ms since the step began, in order, for ever. A burst has a size."""
     if arrivals.process == "burst":
-        size = arrivals.size or count
-        return [number // size * arrivals.every_ms for number in range(count)]
+        return (place // arrivals.size * arrivals.every_ms for place in count())
     if arrivals.process == "even":
-        return [int(number * 1000 / arrivals.per_second) for number in range(count)]
-    return [int(1000 * second) for second in islice(_by_chance(arrivals, chance), count)]
+        return (int(place * 1000 / arrivals.per_second) for place in count())
+    return (int(1000 * second) for second in _by_chance(arrivals, chance))
 
 
 def _by_chance(arrivals: Arrivals, chance: random.Random) -> Iterator[float]:

@@ -13,13 +13,14 @@ Times = NDArray[np.float64]
 
 @dataclass
 class Seen:
-    """What a target has seen since the last look: pods with a node and since when (ms since the
-    flood began), and pods that are gone.
+    """What a target has seen since the last look: pods with a node, since when (ms since the flood
+    began) and which one, and pods that are gone.
     """
 
     bound: Sequence[int] = ()
     bound_ms: Sequence[float] = ()
     gone: Sequence[int] = ()
+    nodes: Sequence[str] = ()
 
 
 @dataclass

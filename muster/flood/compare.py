@@ -1,6 +1,8 @@
-"""Two floods side by side."""
+"""Figures of two runs side by side."""
 
+from collections.abc import Mapping
 from pathlib import Path
+from typing import TypeVar
 
 import msgspec
 from msgspec import Struct
@@ -9,6 +11,8 @@ from msgspec.structs import asdict
 from muster.cli.errors import UsageFault
 from muster.flood.summary import Batches, FloodSummary, Latencies
 
+Figures = Mapping[str, float | None]
+T = TypeVar("T", bound=Struct)
 FIGURES = (
     *("pods", "bound", "gone", "waiting", "measured_bound", "seconds", "pods_per_second"),
     *("processor_us_per_pod", "api_writes_per_pod", "shard_imbalance"),
@@ -16,7 +20,7 @@ FIGURES = (
 
 
 class Compared(Struct):
-    """One figure of two floods; null where a flood has none, `ratio` also where `first` is 0."""
+    """One figure of two runs; null where a run has none, `ratio` also where `first` is 0."""
 
     figure: str
     first: float | None
@@ -24,22 +28,21 @@ class Compared(Struct):
     ratio: float | None
 
 
-def read_summary(path: Path) -> FloodSummary:
-    """Return what `muster flood -o json` wrote. Raises UsageFault."""
+def read_summary(path: Path, kind: type[T], what: str) -> T:
+    """Return a summary that a command wrote with -o json; `what` it is of. Raises UsageFault."""
     try:
-        return msgspec.json.decode(path.read_bytes(), type=FloodSummary)
+        return msgspec.json.decode(path.read_bytes(), type=kind)
     except OSError as error:
         raise UsageFault(f"{path}: cannot be read: {error.strerror}") from error
     except msgspec.DecodeError as error:
-        raise UsageFault(f"{path}: is no summary of a flood: {error}") from error
+        raise UsageFault(f"{path}: is no summary of a {what}: {error}") from error
 
 
-def compared(first: FloodSummary, second: FloodSummary) -> list[Compared]:
-    """Return the figures of both."""
-    ones, others = _figures(first), _figures(second)
+def compared(ones: Figures, others: Figures) -> list[Compared]:
+    """Return all figures of both."""
     return [
-        Compared(figure, one, others[figure], _ratio(one, others[figure]))
-        for figure, one in ones.items()
+        Compared(name, ones.get(name), others.get(name), _ratio(ones.get(name), others.get(name)))
+        for name in dict.fromkeys((*ones, *others))
     ]
 
 
@@ -47,7 +50,8 @@ def _ratio(one: float | None, other: float | None) -> float | None:
     return round(other / one, 3) if one and other is not None else None
 
 
-def _figures(flood: FloodSummary) -> dict[str, float | None]:
+def figures_of(flood: FloodSummary) -> Figures:
+    """Return the figures of a flood by name."""
     latency = dict.fromkeys(Latencies.__struct_fields__)
     batches = dict.fromkeys(Batches.__struct_fields__)
     latency |= asdict(flood.latency_ms) if flood.latency_ms else {}

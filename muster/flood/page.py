@@ -40,7 +40,12 @@ def require_plots() -> None:
 
 def page(floods: dict[str, FloodSummary]) -> str:
     """Return the page of one flood, or of several by the names that their lines have."""
-    found: str = _figure(floods).to_html(
+    return html_of(_figure(floods))
+
+
+def html_of(figure: "Figure") -> str:
+    """Return a page that opens without a network."""
+    found: str = figure.to_html(
         include_plotlyjs=True, full_html=True, config={"displaylogo": False, "responsive": True}
     )
     return found
@@ -57,9 +62,9 @@ def _figure(floods: dict[str, FloodSummary]) -> "Figure":
         vertical_spacing=0.06,
         subplot_titles=TITLES,
     )
-    plots.add_trace(_table(floods), 1, 1)
+    plots.add_trace(table_of({name: rows(flood) for name, flood in floods.items()}), 1, 1)
     for (name, flood), colour in zip(floods.items(), cycle(COLOURS), strict=False):
-        _Lines(plots, escape(name), flood, colour).draw()
+        _Lines(plots, flood, colour, Legend(escape(name))).draw()
     ticks = [_place(percent) for percent in SHOWN]
     texts = [f"p{percent:g}" for percent in SHOWN]
     plots.update_xaxes(row=2, col=2, type="log", tickvals=ticks, ticktext=texts)
@@ -74,26 +79,39 @@ def _figure(floods: dict[str, FloodSummary]) -> "Figure":
     return plots
 
 
-def _table(floods: dict[str, FloodSummary]) -> Any:
+def table_of(columns: dict[str, list[tuple[str, str]]]) -> Any:
+    """Return a table with a column of (title, value) for each name."""
     from plotly.graph_objects import Table
 
-    by_flood = [dict(rows(flood)) for flood in floods.values()]
-    titles = list(dict.fromkeys(title for found in by_flood for title in found))
-    columns = [[escape(found.get(title, "")) for title in titles] for found in by_flood]
+    found = [dict(column) for column in columns.values()]
+    titles = list(dict.fromkeys(title for column in found for title in column))
+    values = [[escape(column.get(title, "")) for title in titles] for column in found]
     return Table(
-        header={"values": ["", *map(escape, floods)], "align": "left"},
-        cells={"values": [titles, *columns], "align": "left"},
-        columnwidth=[1, *[4] * len(columns)],
+        header={"values": ["", *map(escape, columns)], "align": "left"},
+        cells={"values": [list(map(escape, titles)), *values], "align": "left"},
+        columnwidth=[1, *[4] * len(values)],
     )
 
 
-class _Lines:
-    """The lines of one flood, in one colour; the legend shows or hides all of them."""
+class Legend:
+    """Joins all lines of one name: the legend shows or hides them together."""
 
-    def __init__(self, plots: "Figure", name: str, flood: FloodSummary, colour: str) -> None:
-        self._plots, self._name, self._flood, self._colour = plots, name, flood, colour
+    def __init__(self, name: str) -> None:
+        """The first line that asks is in the legend."""
+        self._name, self._is_named = name, False
+
+    def __call__(self) -> dict[str, Any]:
+        """Return what joins a line to the others."""
+        is_first, self._is_named = not self._is_named, True
+        return {"name": self._name, "legendgroup": self._name, "showlegend": is_first}
+
+
+class _Lines:
+    """The lines of one flood, in one colour."""
+
+    def __init__(self, plots: "Figure", flood: FloodSummary, colour: str, legend: Legend) -> None:
+        self._plots, self._flood, self._colour, self._legend = plots, flood, colour, legend
         self._a_second = 1000 / flood.series.interval_ms
-        self._is_named = False
 
     def draw(self) -> None:
         series, a_second = self._flood.series, self._a_second
@@ -130,11 +148,6 @@ class _Lines:
     ) -> None:
         style = {"line": {"color": self._colour, "width": 1.5}, "marker": {"size": 4}}
         self._plots.add_scatter(x=x, y=y, row=row, col=col, mode=mode, **style, **self._legend())
-
-    def _legend(self) -> dict[str, Any]:
-        """Return what joins a line to the others; the first one is in the legend."""
-        is_first, self._is_named = not self._is_named, True
-        return {"name": self._name, "legendgroup": self._name, "showlegend": is_first}
 
 
 def _place(percent: float) -> float:

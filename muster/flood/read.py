@@ -31,7 +31,7 @@ from shared.kubernetes.objects.fields import Fields
 from shared.kubernetes.objects.pod_templates import duration_ms, template_of
 from shared.kubernetes.objects.volume_objects import READERS, storage_object
 from shared.model.cluster_objects import ClusterObject, Namespace
-from shared.model.objects import PodSpec
+from shared.model.objects import Node, PodSpec
 from shared.model.text import did_you_mean
 from shared.worlds.api_rules import check_node, check_requests
 from shared.worlds.documents import name_of, read_documents
@@ -62,13 +62,10 @@ ARRIVAL_FIELDS: dict[Process, tuple[str, ...]] = {
 
 def read_workload(path: Path, seed: int | None = None) -> Workload:
     """Return the workload of a file; `seed` replaces its own."""
-    found = read_documents(path)
-    if len(found) != 1:
-        raise WorldError(name_of(path), "", "must hold one document")
-    root = Fields.root(name_of(path), found[0])
+    root = only_document(path)
     root.only(("name", "seed", "podTemplates", "steps"))
     own = root.integer("seed", 1, 0, 1 << 62)
-    templates = dict(_templates(root))
+    templates = dict(templates_of(root))
     steps = tuple(
         step
         for fields in root.children("steps")
@@ -80,7 +77,16 @@ def read_workload(path: Path, seed: int | None = None) -> Workload:
     return Workload(name, own if seed is None else seed, steps)
 
 
-def _templates(root: Fields) -> Iterator[tuple[str, Template]]:
+def only_document(path: Path) -> Fields:
+    """Return the fields of a file's one document."""
+    found = read_documents(path)
+    if len(found) != 1:
+        raise WorldError(name_of(path), "", "must hold one document")
+    return Fields.root(name_of(path), found[0])
+
+
+def templates_of(root: Fields) -> Iterator[tuple[str, Template]]:
+    """Yield the templates of pods by name."""
     written = root.child("podTemplates")
     for name in {PLAIN: BUILT_IN} | written.values:
         at = written.at(name)
@@ -140,7 +146,7 @@ def _count(step: Fields, key: str = "count") -> int:
     return step.integer(key, 1, 1, COUNT_MAX)
 
 
-def _arrivals(step: Fields) -> Arrivals:
+def arrivals_of(step: Fields) -> Arrivals:
     """Return when the things of a step come; without `arrival` all at once."""
     if not step.has("arrival"):
         return Arrivals()
@@ -168,6 +174,13 @@ def _arrivals(step: Fields) -> Arrivals:
 
 def _create_nodes(step: Fields, _templates: Mapping[str, Template]) -> Step:
     prefix = step.text("prefix", "node")
+    arrivals, runs_for_ms = arrivals_of(step), duration_ms(step, "runsFor", 0)
+    zones, made = step.texts("zones"), node_made(step, prefix)
+    return CreateNodes(prefix, _count(step), made, zones, arrivals, runs_for_ms)
+
+
+def node_made(step: Fields, prefix: str) -> Node:
+    """Return the node of a step's template, or the usual one, with a name to be replaced."""
     values = step.child("template").values if step.has("template") else NODE
     template = Fields(step.what, step.at("template"), values)
     template.only(("metadata", "spec", "status"))
@@ -177,13 +190,11 @@ def _create_nodes(step: Fields, _templates: Mapping[str, Template]) -> Step:
     named = {"kind": "Node", "apiVersion": "v1", **values}
     named["metadata"] = {**metadata.values, "name": prefix}
     document = Fields(step.what, step.at("template"), named)
-    made = node_as_registered(node_of(document.child("metadata"), document))
-    arrivals, runs_for_ms = _arrivals(step), duration_ms(step, "runsFor", 0)
-    return CreateNodes(prefix, _count(step), made, step.texts("zones"), arrivals, runs_for_ms)
+    return node_as_registered(node_of(document.child("metadata"), document))
 
 
 def _delete_nodes(step: Fields, _templates: Mapping[str, Template]) -> Step:
-    return DeleteNodes(step.text("prefix", "node"), _count(step), _arrivals(step))
+    return DeleteNodes(step.text("prefix", "node"), _count(step), arrivals_of(step))
 
 
 def _mix(step: Fields, templates: Mapping[str, Template]) -> tuple[tuple[Template, int], ...]:
@@ -209,7 +220,7 @@ def _pods(step: Fields, templates: Mapping[str, Template]) -> CreatePods:
         _count(step),
         _mix(step, templates),
         step.text("namespace", "default"),
-        _arrivals(step),
+        arrivals_of(step),
         is_measured=step.flag("collectMetrics", True),
         stays=step.flag("skipWaitToCompletion"),
         runs_for_ms=duration_ms(step, "runsFor", 0),
@@ -234,7 +245,7 @@ def _create_gangs(step: Fields, templates: Mapping[str, Template]) -> Step:
 
 def _delete_pods(step: Fields, _templates: Mapping[str, Template]) -> Step:
     count = step.integer("count", 0, 1, COUNT_MAX)
-    return DeletePods(step.text("namespace", "default"), count, _arrivals(step))
+    return DeletePods(step.text("namespace", "default"), count, arrivals_of(step))
 
 
 def _create_namespaces(step: Fields, _templates: Mapping[str, Template]) -> Step:

@@ -21,6 +21,7 @@ from muster.explain.run_summary import RunSummary
 from muster.explain.why.answers import Answer, GangAnswer, OneNodeAnswer
 from muster.flood.compare import Compared
 from muster.flood.summary import FloodSummary
+from muster.mix.summary import MixSummary
 from shared.events import EVENTS, Observation
 from shared.machine.record import Record
 
@@ -36,6 +37,7 @@ OUTPUTS: dict[str, Any] = {
     "run": RunSummary,
     "run-live": LiveSummary,
     "score": Scored,
+    "simulate": MixSummary,
     "story": list[RecordText],
     "why-gang": GangAnswer,
     "why-node": OneNodeAnswer,

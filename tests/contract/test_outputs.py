@@ -44,6 +44,11 @@ steps: [
   {opcode: barrier},
 ]
 """
+MIX = """
+horizon: 10m
+nodes: [{count: 2, domains: {rack: 1}}]
+training: [{name: llm, arrival: {process: even, perHour: 60}, size: 2, duration: 1m}]
+"""
 WORDS = {
     "run": "run world.yaml --run-dir runs/one",
     "flood": "flood flood.yaml --run-dir flood",
@@ -54,6 +59,7 @@ WORDS = {
     "get-runs": "get runs",
     "replay": "replay --processes 1",
     "score": f"score {EXAMPLES / 'case.json'}",
+    "simulate": "simulate --workloads mix.yaml --run-dir mix",
     "story": "story urgent",
     "why-gang": "why gang/train/w",
     "why-node": "why node/a",
@@ -86,6 +92,7 @@ def said(tmp_path_factory) -> dict[str, str]:
     folder = tmp_path_factory.mktemp("outputs")
     (folder / "world.yaml").write_text(WORLD)
     (folder / "flood.yaml").write_text(FLOOD)
+    (folder / "mix.yaml").write_text(MIX)
     done = subprocess.run(
         [sys.executable, "-c", CHILD, json.dumps(WORDS)],
         cwd=folder,
@@ -146,6 +153,7 @@ def test_every_output_of_the_run_has_something_in_it(said):
     assert [one["run"] for one in json.loads(said["get-runs"])] == ["runs/one"]
     assert json.loads(said["run"])["latency_ms"]["max"] >= 0
     assert json.loads(said["flood"])["latency_ms"]["max"] >= 0
+    assert json.loads(said["simulate"])["classes"][0]["sizes"][0]["wait_s"]["count"] == 10
     assert all(len(json.loads(said[f"get-{kind}"])) for kind in ("pods", "gangs", "nodes"))
 
 

@@ -5,7 +5,9 @@ import sys
 import time
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
+
+from msgspec import Struct
 
 from muster.app.event_loop import loop_factory
 from muster.cli.addresses.bus import parse_bus
@@ -17,7 +19,7 @@ from muster.cli.profiles import with_profiles
 from muster.cli.run_directory import FORMAT, SUMMARY, new_run, write_json
 from muster.cli.table import table
 from muster.cli.terminal import print_lines
-from muster.flood.compare import Compared, compared, read_summary
+from muster.flood.compare import Compared, Figures, compared, figures_of, read_summary
 from muster.flood.figures import About, summarise
 from muster.flood.journals import told
 from muster.flood.page import page, require_plots
@@ -30,6 +32,7 @@ from muster.flood.text import lines_of
 from shared.adapters.run_files import writing
 from shared.model.text import counted
 
+T = TypeVar("T", bound=Struct)
 IN_PROCESS, KAFKA = "in-process", "kafka"
 LOCAL_BROKER = "kafka://127.0.0.1:9092"
 MUSTER = "muster"
@@ -106,19 +109,26 @@ def check_html(html: Path | None) -> None:
 def compare(first: Path, second: Path, output: str, html: Path | None) -> None:
     """Print the figures of two floods beside each other. Raises UsageFault."""
     check_html(html)
-    names = [str(first), str(second)] if first != second else [f"{first} (1)", f"{first} (2)"]
-    floods = dict(zip(names, map(read_summary, (first, second)), strict=True))
+    floods = read_both(first, second, FloodSummary, "flood")
     if html is not None:
-        _write_page(html, floods)
-    _show_compared(floods, output == "json")
+        write_page(html, page(floods))
+    show_compared({name: figures_of(flood) for name, flood in floods.items()}, output == "json")
 
 
-def _show_compared(floods: dict[str, FloodSummary], is_json: bool) -> None:
-    found = compared(*floods.values())
+def read_both(first: Path, second: Path, kind: type[T], what: str) -> dict[str, T]:
+    """Return two summaries of a kind by the names that they have beside each other."""
+    names = [str(first), str(second)] if first != second else [f"{first} (1)", f"{first} (2)"]
+    found = (read_summary(path, kind, what) for path in (first, second))
+    return dict(zip(names, found, strict=True))
+
+
+def show_compared(runs: dict[str, Figures], is_json: bool) -> None:
+    """Print the figures of two runs, by name, beside each other."""
+    found = compared(*runs.values())
     if is_json:
         print_json(found)
     else:
-        print_lines(table([_cells(one, list(floods)) for one in found]))
+        print_lines(table([_cells(one, list(runs)) for one in found]))
 
 
 def _cells(one: Compared, names: list[str]) -> dict[str, str]:
@@ -128,9 +138,10 @@ def _cells(one: Compared, names: list[str]) -> dict[str, str]:
     return {"FIGURE": one.figure, **cells, "RATIO": ratio}
 
 
-def _write_page(html: Path, floods: dict[str, FloodSummary]) -> None:
+def write_page(html: Path, content: str) -> None:
+    """Write a page, replacing the file."""
     with writing(html):
-        html.write_text(page(floods), encoding="utf-8")
+        html.write_text(content, encoding="utf-8")
 
 
 def flood(options: Options, output: str) -> None:
@@ -148,9 +159,9 @@ def flood(options: Options, output: str) -> None:
         with writing(options.folder / file):
             write_json(options.folder / file, results[scheduler])
     if options.html is not None:
-        _write_page(options.html, results)
+        write_page(options.html, page(results))
     if options.rival:
-        _show_compared(results, is_json)
+        show_compared({name: figures_of(one) for name, one in results.items()}, is_json)
     elif is_json:
         print_json(results[MUSTER])
     else:

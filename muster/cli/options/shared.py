@@ -14,15 +14,15 @@ from shared.model.ids import SHARDS_MAX
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 FILE: click.Path = click.Path(path_type=Path)
 OUTPUTS = ("text", "json")
+SHARDS = click.IntRange(1, SHARDS_MAX)
 
 
 def placements(text: str, default: int = 1) -> Decorator:
     """Return the option for the number of shards, with its help."""
-    shards = click.IntRange(1, SHARDS_MAX)
     return click.option(
         "--placements",
         "-p",
-        type=shards,
+        type=SHARDS,
         default=default,
         show_default=True,
         metavar="N",

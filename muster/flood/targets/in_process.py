@@ -10,9 +10,11 @@ from typing import Any
 from muster.app.embedded_bus import embedded_bus
 from muster.app.journals import all_journals
 from muster.app.mesh import Mesh
+from muster.app.pacing import ONE_PROCESS, VIRTUAL
 from muster.app.runner import check_mesh
 from muster.flood.plan import Plan
 from muster.flood.targets.simulated import Simulated
+from shared.machine.runtime import Host
 from shared.machine.snapshots import SnapshotPolicy
 from shared.model.world import World
 from shared.simulated.cluster import SimCluster
@@ -25,19 +27,29 @@ SNAPSHOT_MS = 5_000
 
 @asynccontextmanager
 async def in_process(
-    plan: Plan, folder: Path, placements: int, config: dict[str, Any], sim: SimConfig
+    plan: Plan,
+    folder: Path,
+    placements: int,
+    config: dict[str, Any],
+    sim: SimConfig,
+    snapshot_ms: int = SNAPSHOT_MS,
+    host: Host | None = None,
 ) -> AsyncIterator[Simulated]:
-    """Yield a target on fresh journals in `folder`, when every service knows the nodes."""
+    """Yield a target on fresh journals in `folder`, when every service knows the nodes. With a host
+    on virtual time the journals are not synced to the disk.
+    """
     world = World(name=plan.name, nodes=plan.nodes, arrivals=(), objects=plan.objects)
     cluster = SimCluster(world, sim)
-    with embedded_bus("sqlite", folder / "journals.db") as client:
+    with embedded_bus("sqlite", folder / "journals.db", host is None) as client:
         mesh = Mesh(
             client,
             DirectorySnapshots(folder / "snapshots"),
             cluster,
             placements=placements,
             config=config,
-            policy=SnapshotPolicy(every_ms=SNAPSHOT_MS),
+            policy=SnapshotPolicy(every_ms=snapshot_ms),
+            pace=ONE_PROCESS if host is None else VIRTUAL,
+            host=host,
         )
         journals = all_journals(placements)
         serving = asyncio.create_task(mesh.serve(journals))

@@ -78,6 +78,7 @@ class Live:
         self._tasks: list[asyncio.Task[None]] = []
         self._bound: list[int] = []
         self._bound_ms: list[float] = []
+        self._nodes: list[str] = []
         self._gone: list[int] = []
         self._known: set[int] = set()
         self._writes: int | None = None
@@ -111,8 +112,8 @@ class Live:
         for task in self._tasks:
             if task.done():
                 task.result()
-        found = Seen(self._bound, self._bound_ms, self._gone)
-        self._bound, self._bound_ms, self._gone = [], [], []
+        found = Seen(self._bound, self._bound_ms, self._gone, self._nodes)
+        self._bound, self._bound_ms, self._gone, self._nodes = [], [], [], []
         return found
 
     def act(self, action: Action) -> None:
@@ -243,6 +244,7 @@ class Live:
             self._known.add(number)
             self._bound.append(number)
             self._bound_ms.append(self.now_ms())
+            self._nodes.append(change.object.spec.nodeName)
             _, step = self._plan.steps[bisect_right(self._starts, number) - 1]
             if step.runs_for_ms:
                 loop = asyncio.get_running_loop()

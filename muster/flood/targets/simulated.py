@@ -40,6 +40,7 @@ class Simulated:
         self._cluster, self.reader, self._check, self._used_s = cluster, reader, check, used_s
         self._read = len(cluster.history)
         self._writes = 0
+        self._nodes = {node.name: node.uid for node in cluster.nodes.values()}
         self.started_ms = 0
         """When the flood began, in ms since the epoch."""
 
@@ -66,17 +67,19 @@ class Simulated:
         history = self._cluster.history
         bound: list[int] = []
         bound_ms: list[float] = []
+        nodes: list[str] = []
         gone: list[int] = []
         for line in history[self._read :]:
             kind = line.kind
             if kind in BINDS:
                 bound.append(int(line.uid[len(UID) :]))
                 bound_ms.append(line.time_ms)
+                nodes.append(line.node)
             elif kind == "delete":
                 gone.append(int(line.uid[len(UID) :]))
             self._writes += kind in WRITES
         self._read = len(history)
-        return Seen(bound, bound_ms, gone)
+        return Seen(bound, bound_ms, gone, nodes)
 
     async def settle(self) -> None:
         """See the port."""
@@ -93,12 +96,13 @@ class Simulated:
             cluster.delete([f"{UID}{number}" for number in action.numbers])
         elif isinstance(action, AddNodes):
             for node in action.nodes:
+                self._nodes[node.name] = node.uid
                 cluster.set_node(node)
         else:
             assert isinstance(action, FailNodes)
-            for uid in (f"node.{name}" for name in action.names):
-                if uid in cluster.nodes:  # else it is still to come
-                    cluster.remove_node(uid)
+            for name in action.names:
+                if name in self._nodes:  # else it is still to come
+                    cluster.remove_node(self._nodes.pop(name))
 
 
 def _arrivals(action: AddPods, now_ms: int) -> list[Arrival]:

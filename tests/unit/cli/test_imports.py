@@ -52,7 +52,9 @@ def loaded(*words: str) -> tuple[int, set[str], set[str]]:
         ("flood nowhere", JOURNALS | WORLDS | WIRE, ANY),
         ("serve ingest --bus nowhere", JOURNALS | WORLDS | WIRE, ANY),
         ("cluster nowhere --listen nowhere", WORLDS, ""),
+        ("simulate --help", ALWAYS, ""),
         ("simulate nowhere", JOURNALS | WORLDS, ANY),
+        ("simulate --workloads nowhere", JOURNALS | WORLDS | WIRE, ANY),
     ],
 )
 def test_a_command_that_needs_no_server_loads_no_more_than_it_runs(words, libraries, services):

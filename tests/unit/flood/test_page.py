@@ -8,7 +8,7 @@ import pytest
 
 from muster.cli.errors import UsageFault
 from muster.flood.book import Book, Sample, Seen
-from muster.flood.compare import Compared, compared, read_summary
+from muster.flood.compare import Compared, compared, figures_of, read_summary
 from muster.flood.figures import About, summarise
 from muster.flood.journals import Told
 from muster.flood.page import page
@@ -60,7 +60,7 @@ def test_names_are_text_and_no_markup():
 
 
 def test_two_floods_are_compared_figure_by_figure():
-    found = {one.figure: one for one in compared(flood(20.0), flood(40.0))}
+    found = {one.figure: one for one in compared(figures_of(flood(20.0)), figures_of(flood(40.0)))}
     assert found["bound"] == Compared("bound", 10, 10, 1.0)
     assert found["latency_ms.p50"].ratio == pytest.approx(2.0, rel=0.01)
     assert found["waiting"] == Compared("waiting", 0, 0, None)
@@ -71,9 +71,9 @@ def test_two_floods_are_compared_figure_by_figure():
 def test_what_is_no_summary_is_refused_by_name(tmp_path):
     good, bad = tmp_path / "good.json", tmp_path / "bad.json"
     good.write_bytes(msgspec.json.encode(flood()))
-    assert read_summary(good) == flood()
+    assert read_summary(good, FloodSummary, "flood") == flood()
     bad.write_text("{}")
     with pytest.raises(UsageFault, match=r"bad.json: is no summary of a flood: .*workload"):
-        read_summary(bad)
+        read_summary(bad, FloodSummary, "flood")
     with pytest.raises(UsageFault, match=r"none.json: cannot be read: No such file"):
-        read_summary(tmp_path / "none.json")
+        read_summary(tmp_path / "none.json", FloodSummary, "flood")

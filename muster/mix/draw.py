@@ -1,0 +1,86 @@
+"""Everything random about a mix, drawn from its seed before it is played: when jobs come and how
+long they run, and when nodes fail and are back. Each class and each domain has chance of its own,
+so that another class or another failure changes nothing else.
+"""
+
+import random
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import takewhile
+
+from msgspec import structs
+
+from muster.flood.arrivals import endless_ms
+from muster.mix.mix import Failures, Jobs, Mix, Nodes
+from shared.kubernetes.objects.labels import HOSTNAME_LABEL
+from shared.model.objects import Node
+
+
+@dataclass(frozen=True)
+class Coming:
+    """A job that comes at `at_ms`. `durations_ms`: one for all pods of a gang, else one for each
+    pod.
+    """
+
+    at_ms: int
+    of: Jobs
+    size: int
+    durations_ms: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Outage:
+    """Nodes that are gone within these times, by name. `is_back`: they return within the run."""
+
+    from_ms: int
+    to_ms: int
+    names: tuple[str, ...]
+
+
+def nodes_of(mix: Mix) -> tuple[Node, ...]:
+    """Return all nodes with their labels."""
+    return tuple(_node(group, number) for group in mix.nodes for number in range(group.count))
+
+
+def _node(group: Nodes, number: int) -> Node:
+    name = f"{group.prefix}-{number}"
+    domains = {key: f"{group.prefix}-{number // size}" for key, size in group.domains}
+    labels = dict(sorted((group.made.labels | {HOSTNAME_LABEL: name} | domains).items()))
+    return structs.replace(group.made, name=name, uid=f"node.{name}", labels=labels)
+
+
+def jobs_of(mix: Mix) -> list[Coming]:
+    """Return all jobs in the order in which they come."""
+    found = [coming for jobs in mix.jobs for coming in _jobs(mix, jobs)]
+    return sorted(found, key=lambda coming: coming.at_ms)
+
+
+def _jobs(mix: Mix, jobs: Jobs) -> Iterator[Coming]:
+    chance = random.Random(f"mix-{mix.seed}-{jobs.name}")
+    times = random.Random(f"mix-{mix.seed}-{jobs.name}-times")
+    sizes, weights = zip(*jobs.sizes, strict=True)
+    for at_ms in takewhile(lambda ms: ms < mix.horizon_ms, endless_ms(jobs.arrivals, times)):
+        (size,) = chance.choices(sizes, weights)
+        count = 1 if jobs.is_gang else size
+        durations = tuple(jobs.durations.draw(chance) for _ in range(count))
+        yield Coming(at_ms, jobs, size, durations)
+
+
+def outages_of(mix: Mix, nodes: tuple[Node, ...]) -> list[Outage]:
+    """Return when which nodes fail, in order of time."""
+    found = [outage for one in mix.failures for outage in _outages(mix, one, nodes)]
+    return sorted(found, key=lambda outage: (outage.from_ms, outage.names))
+
+
+def _outages(mix: Mix, failures: Failures, nodes: tuple[Node, ...]) -> Iterator[Outage]:
+    domains: dict[str, list[str]] = {}
+    for node in nodes:
+        if failures.domain in node.labels:
+            domains.setdefault(node.labels[failures.domain], []).append(node.name)
+    for value, names in domains.items():
+        chance = random.Random(f"mix-{mix.seed}-{failures.domain}-{value}")
+        at_ms = 0.0
+        while (at_ms := at_ms + chance.expovariate(1 / failures.mean_ms)) < mix.horizon_ms:
+            back_ms = at_ms + failures.repairs.draw(chance)
+            yield Outage(int(at_ms), int(back_ms), tuple(names))
+            at_ms = back_ms

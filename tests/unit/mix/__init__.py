@@ -1,0 +1,1 @@
+"""Mixes of workloads: reading, drawing, controllers and figures."""
