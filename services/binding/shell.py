@@ -414,11 +414,11 @@ class BindingShell:
     async def _request_nodes(self, effect_id: EffectId, effect: RequestsAsked) -> None:
         state = self._state()
         requests = [_nodes_request(state, one) for one in effect.requests]
+        messages = [""] * len(requests)
         try:
             messages = await self._cluster.request_nodes(requests)
         except Exception as error:
             log.warning("the cluster autoscaler was not asked for nodes: %r", error)
-            messages = [""] * len(requests)
         self._submit(RequestAnswers(effect_id, tuple(messages)))
 
     async def _evict(self, effect_id: EffectId, effect: EvictionsAsked, pods: I64) -> None:
@@ -523,10 +523,13 @@ def _why(state: BindingState, effect: EffectId, pods: list[PodId]) -> tuple[list
 
 
 def _nodes_request(state: BindingState, write: ProvisioningWrite) -> NodesRequest:
-    """Return the request with the names of its samples; one that is deleted has no uid."""
+    """Return the request with the names of its samples; one whose name is not known has no uid."""
     namespace, _, name = write.name.partition("/")
     rows = [state.table.find(pod) for pod in write.samples]
-    samples = tuple(ref_at(state, row) if row >= 0 else PodRef("") for row in rows)
+    samples = tuple(
+        ref_at(state, row) if row >= 0 and state.table.flags.item(row) & NAMED else PodRef("")
+        for row in rows
+    )
     of = write.key, write.class_name
     return NodesRequest(namespace, name, *of, samples, write.counts, write.uid)
 

@@ -7,16 +7,17 @@ import pytest
 
 from services.binding.shell import BindingShell, PodSemaphore
 from shared.events.base import Configured, Event
-from shared.events.binding import Bound, Evicted, EvictionsAsked
+from shared.events.binding import Bound, Evicted, EvictionsAsked, ProvisioningRefused
 from shared.events.ingest import NodesSet, PodsNamed
 from shared.events.observed import PodsSeen
 from shared.events.preemption import EvictAsked
-from shared.events.queueing import Parked, TryFailed
+from shared.events.queueing import Parked, ProvisioningAsked, TryFailed
 from shared.model.api_outcome import Answer
 from shared.model.columns import join, pack, unpack
 from shared.model.objects import Node, PodSpec
+from shared.model.provisioning import ProvisioningWrite
 from shared.model.world import Arrival, World
-from shared.ports.cluster import BindRequest, PodRead
+from shared.ports.cluster import BindRequest, NodesRequest, PodRead
 from shared.simulated.cluster import SimCluster
 from shared.simulated.config import SimConfig
 from tests.support.steps import Steps
@@ -283,4 +284,30 @@ async def test_a_shell_does_not_change_the_state():
     await asyncio.sleep(0.005)
     assert owner.waiting, "the evictions were answered"
     assert owner.steps.core.dump(owner.state) == before
+    await owner.shell.stop()
+
+
+@pytest.mark.parametrize("error", [None, ConnectionError("lost")])
+async def test_a_request_for_nodes_has_the_names_of_its_samples(monkeypatch, error):
+    asked: list[NodesRequest] = []
+
+    async def request_nodes(requests: list[NodesRequest]) -> list[str]:
+        asked.extend(requests)
+        if error is not None:
+            raise error
+        return ["may not create"]
+
+    owner = owner_of(1)
+    monkeypatch.setattr(owner.cluster, "request_nodes", request_nodes)
+    # The second is reserved before its name is known, and the third is deleted.
+    write = ProvisioningWrite("team/g", "team/g", "class", (1, 2, 3), (4, 5, 6))
+    owner.turn(reserved({2: 1}), ProvisioningAsked(1, write))
+    await asyncio.sleep(0.01)
+    owner.turn()
+    (request,) = asked
+    assert (request.namespace, request.name, request.counts) == ("team", "g", (4, 5, 6))
+    assert [sample.name for sample in request.samples] == ["pod-1", "", ""]
+    refused = [] if error else [ProvisioningRefused(("team/g",), ("may not create",))]
+    assert [one for one in owner.decided if isinstance(one, ProvisioningRefused)] == refused
+    assert not owner.state.effects
     await owner.shell.stop()
