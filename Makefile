@@ -60,7 +60,7 @@ parity: $(DEV_STAMP) ## Compare 10,000 cases with each release of kube-scheduler
 			$(BIN)/python -m tests.parity.comparison.go_coverage "$$each" $(if $(ARGS),,--at-least $$least); \
 		done
 
-seeds: $(DEV_STAMP) ## Simulate 510 seeds of faults (the tests sample 260), 510 with batching on and off, and plant all bugs
+seeds: $(DEV_STAMP) ## Simulate 510 seeds of faults (the tests sample 180), 510 with batching on and off, and plant all bugs
 	@MUSTER_SEEDS=510 $(MAKE) test T="tests/simulation tests/parity tests/properties"
 
 lint: $(DEV_STAMP) ## Everything of `check` except the tests

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from tests.support import worker_reports
 
 KIND = "simulation"
-JUDGED_FROM = 250
+JUDGED_FROM = 170
 """With fewer seeds a zero may be chance."""
 
 

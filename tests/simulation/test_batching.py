@@ -36,7 +36,7 @@ from tests.parity.planted.patching import planted
 from tests.simulation.mixed_worlds import Changes, make_mixed_world
 from tests.simulation.planted import Bug
 
-WORLDS = int(os.environ.get("MUSTER_SEEDS", "24"))
+WORLDS = int(os.environ.get("MUSTER_SEEDS", "12"))
 CHUNK = 6
 LASTS_S = 45.0
 PLENTY = 10**9
@@ -175,18 +175,13 @@ PAIRS = pytest.mark.parametrize("pair", [whole_mesh, three_shards], ids=lambda o
 @PAIRS
 @pytest.mark.parametrize("chunk", range(-(-WORLDS // CHUNK)))
 def test_batch_on_equals_batch_off_decision_by_decision(chunk, pair):
+    seen: Counter[str] = Counter()
     for seed in range(chunk * CHUNK, (chunk + 1) * CHUNK):
         on, off = pair(seed)
         assert differences(on, off) == [], f"seed {seed}"
         assert sum(map(len, on.decisions)) > PODS_MIN
-
-
-@pytest.mark.parametrize("placements", [1, 3])
-def test_the_worlds_have_all_that_may_differ(placements):
-    seen: Counter[str] = Counter()
-    for seed in range(CHUNK):
-        seen += play(seed, placements, {}, {}).seen
-    assert seen.keys() >= KINDS, KINDS - seen.keys()
+        seen += on.seen
+    assert chunk or seen.keys() >= KINDS, f"never occurred: {KINDS - seen.keys()}"
 
 
 BUGS = (

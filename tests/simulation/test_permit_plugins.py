@@ -17,7 +17,7 @@ from shared.model.objects import PodSpec
 from shared.ports.bind_plugin import BindPlugin, BoundPod
 from shared.scheduling.api.custom.plugin import PLUGINS, Registered
 from tests.parity.planted.patching import planted
-from tests.simulation.planted import Bug
+from tests.simulation.planted import IS_LONG, Bug
 
 pytestmark = [pytest.mark.simulation, pytest.mark.slow]
 
@@ -62,7 +62,7 @@ def run(seed: int) -> Result:
     return simulate(replace(scenario, config=config, deadline_s=DEADLINE_S), seed % 2 == 0)
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(6 if IS_LONG else len(KINDS)))
 def test_every_seed_is_safe_and_comes_to_rest(seed: int) -> None:
     result = run(seed)
     assert not result.problems, f"seed {seed}\n" + "\n".join(result.lines)
@@ -101,5 +101,4 @@ BUGS = (
 @pytest.mark.parametrize("bug", BUGS, ids=lambda bug: bug.name)
 def test_a_change_is_noticed(bug: Bug) -> None:
     with planted(bug):
-        problems = [problem for seed in bug.first for problem in run(seed).problems]
-    assert problems
+        assert any(run(seed).problems for seed in bug.first)

@@ -57,6 +57,7 @@ max(1, event.min_count - 1), groups)
 """,
         ),
         by=("budget",),
+        first=(8,),
     ),
     Bug(
         "stale-answer-ends-nothing",

@@ -96,6 +96,7 @@ BUGS = (
 """,
         ),
         by=("victims asked for twice",),
+        first=(38,),
     ),
     Bug(
         "nominated-preemptor-forgotten",
