@@ -24,7 +24,7 @@ from tests.live.support.objects import (
 )
 from tests.live.test_releases import GANGS_OF, create_group, member_of
 from tests.support.kube_api import KubeApi
-from tests.support.kube_credentials import MUSTER
+from tests.support.kube_credentials import MUSTER, User
 from tests.support.kube_options import KubeOptions
 from tests.support.kube_server import KubeServers
 
@@ -34,13 +34,15 @@ ROLES = [ROOT / "deploy" / f"{name}.yaml" for name in ("rbac", "rbac-provisionin
 REQUESTS = "/apis/autoscaling.x-k8s.io/v1/namespaces/default/provisioningrequests"
 TEMPLATES = "/api/v1/namespaces/default/podtemplates"
 CLASS = "best-effort-atomic-scale-up.autoscaling.x-k8s.io"
+PLAIN = User("plain")
 SERVED, ALONE = 200, "--no-leader-elect"
 MERGE = "application/merge-patch+json"
 
 
 @pytest.fixture(scope="module")
 def servers(new_cluster: NewCluster) -> KubeServers:
-    servers = new_cluster(KubeOptions(storage_json=True, authorization_mode="RBAC"))
+    options = KubeOptions(storage_json=True, authorization_mode="RBAC")
+    servers = new_cluster(options, users=[PLAIN])
     files = [word for path in (CRD, *ROLES) for word in ("-f", str(path))]
     servers.kubectl("apply", *files)
     servers.kubectl("wait", "--for=condition=Established", "crd", "--all")
@@ -173,6 +175,18 @@ def test_a_killed_process_leaves_one_request_which_the_next_one_follows(
         until("the request is deleted", lambda: not requests(api))
     case.check(tmp_path / "run")
     assert api.items(TEMPLATES) == []
+
+
+def test_members_say_which_permission_is_missing(servers: KubeServers, case: Case, tmp_path: Path):
+    words = ["create", "clusterrolebinding", PLAIN.name, "--clusterrole=muster"]
+    servers.kubectl(*words, f"--user={PLAIN.name}")
+    config = servers.write_kubeconfig(tmp_path / "kubeconfig", PLAIN)
+    with muster_run(config, tmp_path, ALONE):
+        create_gang(servers, "plain")
+        text = "ProvisioningRequest default/plain was not written: provisioningrequests"
+        until("it says so", lambda: text in condition_of(servers.api, "plain-0").get("message", ""))
+        delete_pods(servers.api)
+    case.check(tmp_path / "run")
 
 
 def test_a_single_pod_without_room_is_what_autoscalers_look_for(
