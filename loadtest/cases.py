@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from loadtest import journals_at_rest, kafka
+from loadtest import gangs, journals_at_rest, kafka
 from loadtest.one_process import Case, Run, measure
 from shared.worlds.flood import Flood, flood_world
 from shared.worlds.settings import data_root
@@ -137,6 +137,24 @@ def kafka_latency() -> Figures:
     return [figure(name, run.timing.percentile_ms(p), "ms", run.is_void) for name, p in parts]
 
 
+def topology() -> Figures:
+    """Return the speed and the decisions of gangs in one rack or one block, each beside those of
+    the same gangs anywhere. The p99 of so few gangs is that of the slowest.
+    """
+    found: Figures = []
+    for where, topology in (("one rack", gangs.RACK), ("anywhere", None)):
+        speed, void = gangs.racks_speed(topology)
+        found.append(figure(f"speed, {where}", speed, "pods/s", void))
+    for what, decide in (("decision", gangs.block_ms), ("evictions", gangs.preemption_ms)):
+        for where, topology in (("one block", gangs.BLOCK), ("anywhere", None)):
+            times_ms, void = decide(topology)
+            found += [
+                figure(f"{what} p50, {where}", times_ms[len(times_ms) // 2], "ms", void),
+                figure(f"{what} p99, {where}", times_ms[-1], "ms", void),
+            ]
+    return found
+
+
 CASES: dict[str, Bench] = {
     "identical": Bench(partial(speed, "identical"), {"speed": ("120,000", "300,000")}),
     "openb": Bench(partial(speed, "openb"), {"speed": ("50,000", "120,000")}),
@@ -145,6 +163,14 @@ CASES: dict[str, Bench] = {
     "latency": Bench(latency, {"p99": ("8", "3")}),
     "memory": Bench(memory, {"peak": ("1,024", "400")}),
     "recovery": Bench(recovery, {"fold placement/0": ("10", "2"), "fold queueing/0": ("10", "2")}),
+    "topology": Bench(
+        topology,
+        {
+            "speed, one rack": ("20,000", ""),
+            "decision p99, one block": ("50", ""),
+            "evictions p99, one block": ("500", ""),
+        },
+    ),
     "replay-batches": Bench(replay_batches, {"re-decided": ("200,000", "1,000,000")}),
     "replay-single": Bench(replay_single, {"re-decided": ("15,000", "40,000")}),
     "kafka-identical": Bench(

@@ -8,11 +8,13 @@ import numpy as np
 from shared.events.base import Event
 from shared.events.binding import Bound
 from shared.events.ingest import PodsPending
+from shared.events.permit import GangCommitted
+from shared.events.preemption import EvictAsked
 from shared.machine.core import Cursor
 from shared.machine.reader import Reader
 from shared.machine.record import own_events
 from shared.model.columns import I64, unpack
-from shared.model.ids import BINDING, INGEST, JournalName
+from shared.model.ids import BINDING, INGEST, PERMIT, PREEMPTION, JournalName
 from shared.ports.bus import Bus
 
 
@@ -57,6 +59,27 @@ async def timing(bus: Bus, started_ms: int) -> Timing:
     ]
     spans_s = ((last_ms - first_ms) / 1000, (last_ms - world_ms) / 1000)
     return Timing(len(bound), *spans_s, np.sort(np.array(waits, np.int64)))
+
+
+async def gang_decisions(bus: Bus, started_ms: int) -> tuple[dict[int, int], dict[int, int]]:
+    """Return the times from the intended arrival of gangs to the record that commits the last one,
+    and to the one that asks for the last eviction for one, ms; by the time of their arrival.
+    """
+    ordered: dict[int, int] = {}
+    async for _time_ms, event in _events(bus, INGEST):
+        if isinstance(event, PodsPending):
+            ordered.update(dict.fromkeys(unpack(event.ids).tolist(), event.ordered_ms))
+    committed: dict[int, int] = {}
+    async for time_ms, event in _events(bus, PERMIT):
+        if isinstance(event, GangCommitted):
+            at_ms = ordered[int(unpack(event.ids)[0])]
+            committed[at_ms] = time_ms - started_ms - at_ms
+    evicting: dict[int, int] = {}
+    async for time_ms, event in _events(bus, PREEMPTION):
+        if isinstance(event, EvictAsked):
+            at_ms = ordered[event.pod]
+            evicting[at_ms] = time_ms - started_ms - at_ms
+    return committed, evicting
 
 
 async def _events(bus: Bus, journal: JournalName) -> AsyncIterator[tuple[int, Event]]:

@@ -11,11 +11,12 @@ import gc
 import os
 import tempfile
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from loadtest.journals import Timing, timing
+from loadtest.journals import Timing, gang_decisions, timing
 from muster.app.journals import all_journals
 from muster.app.mesh import Mesh
 from muster.flood.targets.in_process import nodes_known
@@ -32,7 +33,9 @@ POLL_S = 0.005
 
 @dataclass
 class Case:
-    """A world and the settings of the mesh. `speed` 0 = everything arrives at once."""
+    """A world and the settings of the mesh. `speed` 0 = everything arrives at once. `is_over`: when
+    the run ends; by default when every pod was created and bound.
+    """
 
     world: World
     placements: int = 1
@@ -41,11 +44,14 @@ class Case:
     time_limit_s: float = 300
     snapshot_ms: int = 1_000
     seed: int = 1
+    is_over: Callable[[SimCluster], bool] | None = None
 
 
 @dataclass
 class Run:
-    """The result of one run. `resident_mib` is the process's memory with everything bound."""
+    """The result of one run. `resident_mib` is the process's memory with everything bound.
+    `committed_ms` and `evicting_ms` are those of gang_decisions.
+    """
 
     pods: int
     bound: int
@@ -53,6 +59,8 @@ class Run:
     records: int
     snapshots: int
     resident_mib: float
+    committed_ms: dict[int, int]
+    evicting_ms: dict[int, int]
 
     def pods_per_s(self, span_s: float) -> float:
         """Return the rate; 0 when the run is void."""
@@ -88,7 +96,8 @@ async def play(case: Case, folder: Path) -> Run:
         cluster.start()
         began_s = clock()
         lines = len(case.world.nodes) + 2 * pods  # each node; each pod created and bound
-        while len(cluster.history) < lines and clock() - began_s < case.time_limit_s:
+        is_over = case.is_over or (lambda cluster: len(cluster.history) >= lines)
+        while not is_over(cluster) and clock() - began_s < case.time_limit_s:
             await _look(serving)
         await asyncio.sleep(0.3)
         resident_mib = _resident_mib()
@@ -98,6 +107,7 @@ async def play(case: Case, folder: Path) -> Run:
         await asyncio.gather(serving, return_exceptions=True)
     reader = SqliteBus(log)
     told = await timing(reader, started_ms)
+    decisions = await gang_decisions(reader, started_ms)
     stats = [owner.stats for owner in mesh.owners()]
     log.close()
     return Run(
@@ -107,6 +117,7 @@ async def play(case: Case, folder: Path) -> Run:
         sum(each.records for each in stats),
         sum(each.snapshots for each in stats),
         resident_mib,
+        *decisions,
     )
 
 
