@@ -13,12 +13,21 @@ from muster.checker.inputs.journals import decode_events
 from muster.simulation.mesh import SimMesh
 from muster.simulation.network import Way
 from muster.simulation.process import Process
-from muster.simulation.scenario import SPREADERS, Crash, Jump, Mutation, Restore, Takeover
+from muster.simulation.scenario import (
+    SPREADERS,
+    TREES,
+    Crash,
+    Jump,
+    Mutation,
+    Restore,
+    Takeover,
+)
 from muster.simulation.worlds import BALLAST, make_node, make_spec
 from shared.events.observed import PodsSeen
 from shared.events.permit import HoldAsked
 from shared.machine.crash import CrashPoint
 from shared.machine.reset import renamed
+from shared.model.cluster_objects import HyperNode
 from shared.model.columns import split
 from shared.model.ids import BINDING, INGEST, PERMIT, START, JournalName, placement
 from shared.model.pod_rules.default_spread import Spreader
@@ -237,6 +246,7 @@ class Nemesis:
             "gang-version": self._gang_version,
             "node-remade": self._remake_node,
             SPREADERS: self._change_service,
+            TREES: self._change_hyper_node,
             "history-compacted": self._compact,
             "watches-broken": self._break_watches,
         }
@@ -396,6 +406,17 @@ class Nemesis:
             other = rng.choice([like for like in every if type(like) is type(one)])
             changed = msgspec.structs.replace(one, selector=other.selector)
             cluster.set_object(changed)
+        return True
+
+    def _change_hyper_node(self) -> bool:
+        """Delete or recreate a HyperNode, or give it a member less or another tier."""
+        rng, cluster = self.services_rng, self.cluster
+        one = rng.choice([one for one in cluster.world.objects if isinstance(one, HyperNode)])
+        change = rng.choice((None, {}, {"members": one.members[1:]}, {"tier": one.tier + 2}))
+        if change is not None:
+            cluster.set_object(msgspec.structs.replace(one, **change))
+        elif one.uid in cluster.objects:
+            cluster.remove_object(one.uid)
         return True
 
     def _compact(self) -> bool:

@@ -114,6 +114,8 @@ MUTATIONS = (
 
 SPREADERS = "services"
 """Mutations for worlds in which Services and controllers select pods."""
+TREES = "hyper-nodes"
+"""Mutations for worlds with HyperNodes."""
 REMADE = "node-remade"
 """The largest number of these, drawn from a separate stream."""
 REMADE_MAX = 3

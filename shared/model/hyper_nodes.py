@@ -66,7 +66,7 @@ def _alone_key(tier: int) -> str:
 class Trees:
     """The HyperNodes that count, with the parent of each. The others have faults, by name: in the
     order of tiers, then names, one is left out if a member is not below it, or already has another
-    parent.
+    parent, of nodes another one of the tier.
     """
 
     def __init__(self, hyper_nodes: Iterable[HyperNode]) -> None:
@@ -76,8 +76,9 @@ class Trees:
         self.faults: dict[str, Fault] = {}
         self.parents: dict[str, str] = {}
         self.used: list[HyperNode] = []
-        self._owners: dict[str, str] = {}  # node of an exact match -> HyperNode
-        self._labels: dict[str, tuple[dict[str, str], list[str]]] = {}  # by innermost HyperNode
+        # By tier and node of an exact match.
+        self._owners: dict[tuple[int, str], str] = {}
+        self._labels: dict[tuple[str, ...], tuple[dict[str, str], list[str]]] = {}  # by selected
         for one in sorted(self._all.values(), key=lambda one: (one.tier, one.name)):
             self._add(one)
 
@@ -91,11 +92,13 @@ class Trees:
         """Return the tiers by name; one name of several is that of the lowest."""
         return {one.tier_name: one.tier for one in reversed(self.used) if one.tier_name}
 
-    def labels(self, inner: str, node: str) -> dict[str, str]:
-        """Return the labels of a node whose innermost HyperNode is `inner`."""
-        found = self._labels.get(inner)
+    def labels(self, selected: tuple[str, ...], node: str) -> dict[str, str]:
+        """Return the labels of a node that these HyperNodes select: it is in them and in those that
+        they are in. Of several of a tier the first by name counts.
+        """
+        found = self._labels.get(selected)
         if found is None:
-            found = self._labels[inner] = self._labels_in(inner), self._without(inner)
+            found = self._labels[selected] = self._labels_of(selected)
         shared, alone = found
         return {**shared, **dict.fromkeys(alone, f"node/{node}")}
 
@@ -117,22 +120,23 @@ class Trees:
         below = tuple(map(_alone_key, reversed(allowed[:-1])))
         return Topology((tier_key(allowed[-1]), *below), lowest=len(below))
 
-    def _labels_in(self, inner: str) -> dict[str, str]:
-        """Return the labels that all nodes in a HyperNode have."""
-        found: dict[str, str] = {}
+    def _labels_of(self, selected: tuple[str, ...]) -> tuple[dict[str, str], list[str]]:
+        """Return the labels that all such nodes have, and those of the tiers at which each is
+        alone.
+        """
+        within = {one.name: one for name in selected for one in self._chain(name)}
+        of_tier = {one.tier: name for name, one in sorted(within.items(), reverse=True)}
+        shared: dict[str, str] = {}
+        highest = ""
         for tier in self.tiers:
-            below = [one.name for one in self._chain(inner) if one.tier <= tier]
-            if below:
-                found[tier_key(tier)] = found[_alone_key(tier)] = below[-1]
-        return found
+            highest = of_tier.get(tier, highest)
+            if highest:
+                shared[tier_key(tier)] = shared[_alone_key(tier)] = highest
+        return shared, [_alone_key(tier) for tier in self.tiers if tier_key(tier) not in shared]
 
-    def _without(self, inner: str) -> list[str]:
-        """Return the labels of the tiers at which a node is alone."""
-        return [_alone_key(tier) for tier in self.tiers if tier < self._all[inner].tier]
-
-    def _chain(self, inner: str) -> list[HyperNode]:
+    def _chain(self, name: str) -> list[HyperNode]:
         """Return a HyperNode and those that it is in, the lowest first."""
-        chain = [self._all[inner]]
+        chain = [self._all[name]]
         while chain[-1].name in self.parents:
             chain.append(self._all[self.parents[chain[-1].name]])
         return chain
@@ -147,10 +151,9 @@ class Trees:
             if member.hyper_node in self._all and member.hyper_node not in self.faults:
                 self.parents[member.hyper_node] = one.name
             if member.node:
-                self._owners.setdefault(member.node, one.name)
+                self._owners[one.tier, member.node] = one.name
 
     def _fault(self, one: HyperNode) -> Fault | None:
-        children = {member.hyper_node for member in one.members}
         for number, member in enumerate(one.members):
             where = f"spec.members[{number}].selector.exactMatch.name"
             child = self._all.get(member.hyper_node)
@@ -159,7 +162,7 @@ class Trees:
             if member.hyper_node in self.parents:
                 other = self.parents[member.hyper_node]
                 return where, f"{member.hyper_node} is a member of HyperNode {other} already"
-            owner = self._owners.get(member.node, "")
-            if owner and self._chain(owner)[-1].name not in children:
+            owner = self._owners.get((one.tier, member.node))
+            if owner is not None:
                 return where, f"node {member.node} is a member of HyperNode {owner} already"
         return None

@@ -10,7 +10,7 @@ from muster.simulation.scenario import make_scenario
 from tests.parity.planted.patching import planted
 from tests.simulation.bugs.topology import BY_THE_CHECKER
 from tests.simulation.planted import IS_LONG, Bug
-from tests.simulation.topology_worlds import make_hyper_node_world, make_topology_world
+from tests.simulation.topology_worlds import make_hyper_node_scenario, make_topology_world
 
 pytestmark = [pytest.mark.simulation, pytest.mark.slow]
 CHUNK = 12
@@ -35,8 +35,7 @@ def test_gangs_stay_in_their_domains_on_one_shard(seed: int) -> None:
 @pytest.mark.parametrize("seed", range(40 if IS_LONG else 4))
 def test_gangs_stay_in_their_hyper_nodes(seed: int) -> None:
     shards = 1 if seed % 4 == 3 else 3
-    scenario = make_scenario(seed, make_hyper_node_world(seed), shards)
-    result = simulate(scenario, redecide=seed % 4 == 0)
+    result = simulate(make_hyper_node_scenario(seed, shards), redecide=seed % 4 == 0)
     assert result.is_good, f"seed {seed}\n" + "\n".join(result.lines)
 
 

@@ -1,10 +1,12 @@
 """Worlds with gangs that have a topology: racks in blocks, and nodes outside of them."""
 
+import dataclasses
 import random
 from collections.abc import Iterator
 
 from msgspec.structs import replace
 
+from muster.simulation.scenario import TREES, Mutation, Scenario, make_scenario
 from muster.simulation.worlds import ARRIVALS_MS, GIB, make_spec, make_world
 from shared.events.observed import PodsSeen
 from shared.model.cluster_objects import HyperNode, HyperNodeMember, LabelSelector
@@ -64,6 +66,14 @@ def make_hyper_node_world(seed: int) -> World:
     gangs = tuple(_by_hyper_nodes(gang) for gang in base.gangs)
     objects = (*base.objects, *hyper_nodes)
     return replace(base, name=f"hyper-nodes-{seed}", gangs=gangs, objects=objects)
+
+
+def make_hyper_node_scenario(seed: int, placements: int) -> Scenario:
+    """Return the scenario of such a world; HyperNodes change meanwhile."""
+    rng = random.Random(f"{seed}/hyper-nodes")
+    changes = tuple(Mutation(rng.uniform(1, 20), TREES) for _ in range(rng.randint(0, 8)))
+    made = make_scenario(seed, make_hyper_node_world(seed), placements)
+    return dataclasses.replace(made, mutations=(*made.mutations, *changes))
 
 
 def _labelled(

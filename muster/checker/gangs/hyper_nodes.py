@@ -101,17 +101,15 @@ def _is_above_its_members(one: HyperNode, by_name: Mapping[str, HyperNode]) -> b
 
 
 def _are_trees(hyper_nodes: Sequence[HyperNode], within: Mapping[str, set[str]]) -> bool:
-    """Return whether each HyperNode is a member of one other at most, and no node of several that
-    are not inside each other.
+    """Return whether each HyperNode is a member of one other at most, and no node of two of a
+    tier.
     """
     parents = Counter(name for one in hyper_nodes for name in _members(one))
-    apart_or_inside = all(
-        within[one.name].isdisjoint(within[other.name])
-        or (one.tier < other.tier and within[one.name] <= within[other.name])
-        or (other.tier < one.tier and within[other.name] <= within[one.name])
+    are_apart = all(
+        one.tier != other.tier or within[one.name].isdisjoint(within[other.name])
         for one, other in combinations(hyper_nodes, 2)
     )
-    return apart_or_inside and max(parents.values(), default=1) == 1
+    return are_apart and max(parents.values(), default=1) == 1
 
 
 def _members(one: HyperNode) -> set[str]:

@@ -1,8 +1,7 @@
 """HyperNodes of Volcano: which nodes they have, as labels.
 
-A node is in the HyperNode of the lowest tier that selects it, of several the first by name, and in
-all above that one. Its labels are published with it (shared/model/hyper_nodes.py); the state keeps
-it as it was observed. A changed HyperNode is matched with all nodes, a changed node with all
+A node's labels are published with it (shared/model/hyper_nodes.py); the state keeps it as it was
+observed. A changed HyperNode is matched with all nodes, a changed node with all
 HyperNodes.
 """
 
@@ -44,6 +43,11 @@ class _Selector:
             for name, node in nodes.items():
                 if labels <= node.labels.items() and holds(expressions, node.labels):
                     yield name
+
+
+def with_labels(node: Node, labels: Mapping[str, str]) -> Node:
+    """Return a node with these labels, sorted by key as those of a loaded state are."""
+    return structs.replace(node, labels=dict(sorted(labels.items())))
 
 
 class HyperNodes:
@@ -92,15 +96,14 @@ class HyperNodes:
     def labelled(self, node: Node) -> Node:
         """Return a node with the labels of its HyperNodes."""
         labels = self._labels.get(node.name)
-        return structs.replace(node, labels=node.labels | labels) if labels else node
+        return with_labels(node, node.labels | labels) if labels else node
 
     def _label(self, node: str) -> bool:
         """Compute a node's labels; return whether they are others than before."""
         found = [self._by_uid[uid] for uid in self._selected[node]]
-        usable = [one for one in found if one.name not in self.trees.faults]
+        usable = sorted({one.name for one in found if one.name not in self.trees.faults})
         before = self._labels.pop(node, {})
         if not usable:
             return bool(before)
-        inner = min(usable, key=lambda one: (one.tier, one.name, one.uid))
-        labels = self._labels[node] = self.trees.labels(inner.name, node)
+        labels = self._labels[node] = self.trees.labels(tuple(usable), node)
         return labels != before

@@ -11,6 +11,7 @@ from hashlib import blake2b
 import numpy as np
 
 from services.ingest.core.cluster_events import note
+from services.ingest.core.hyper_nodes import with_labels
 from services.ingest.core.images import count, publish_counts
 from services.ingest.core.list_requests import ask
 from services.ingest.core.pods.start_times import publish_started
@@ -76,8 +77,10 @@ def _publish(state: IngestState, changed: Iterable[NodeRecord]) -> None:
 
 def relabel(state: IngestState, names: Iterable[str]) -> None:
     """Publish nodes whose HyperNodes changed."""
-    ids = (NodeId(state.node_names[name] >> SHARD_BITS) for name in names)
-    _publish(state, (state.node_by_id[one] for one in ids))
+    found = [state.node_by_id[NodeId(state.node_names[name] >> SHARD_BITS)] for name in names]
+    for known in found:
+        known.node = with_labels(known.node, known.node.labels)
+    _publish(state, found)
 
 
 def _replace(state: IngestState, fresh: list[Node]) -> None:

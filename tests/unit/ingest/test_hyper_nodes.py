@@ -67,14 +67,29 @@ def test_a_node_is_selected_by_its_name_or_its_labels():
     assert racks(steps.when(NodesSeen(moved))) == {"r": None, "t": "s2"}
 
 
-def test_of_two_hyper_nodes_that_select_a_node_the_lowest_counts_then_the_first():
+def test_a_node_is_in_all_hyper_nodes_that_select_it_one_of_a_tier():
     whole = (HyperNodeMember(pattern="."),)
     steps = ingest()
     steps.when(nodes("a"))
     steps.when(seen(hyper_node("x", 2, more=whole)))
     steps.when(seen(hyper_node("z", 1, more=whole), hyper_node("y", 1, more=whole)))
     held = steps.state.hyper_nodes.labelled(node("a"))
-    assert (held.labels["hypernode@1"], held.labels["hypernode@2"]) == ("y", "y")
+    assert (held.labels["hypernode@1"], held.labels["hypernode@2"]) == ("y", "x")
+
+
+def test_relabelled_nodes_are_recorded_alike_by_a_loaded_state():
+    """Its labels are sorted."""
+    made = NodesSeen((node("a", labels={"z": "1", "b": "2"}),))
+    plain, loaded = ingest(), ingest()
+    for steps in (plain, loaded):
+        steps.when(made, seen(hyper_node("s0", 1, nodes="a")))
+    loaded.reload()
+    for change in (seen(hyper_node("s0", 2, nodes="a")), ObjectsDeletedSeen("uid-s0")):
+        (one_set,), (other,) = (
+            [list(held.labels) for held in one(steps.when(change), NodesSet).nodes]
+            for steps in (plain, loaded)
+        )
+        assert one_set == other
 
 
 def test_changed_and_deleted_hyper_nodes_relabel_their_nodes_only():

@@ -24,13 +24,13 @@ def test_a_node_is_in_the_hyper_nodes_above_its_own():
     trees = Trees(RACKS_AND_BLOCK)
     assert trees.tiers == (1, 2, 3)
     both = ("hypernode", "hypernode-or-node")
-    assert trees.labels("s0", "a") == {
+    assert trees.labels(("s0",), "a") == {
         f"{key}@{tier}": name for key in both for tier, name in ((1, "s0"), (2, "s4"), (3, "s6"))
     }
 
 
 def test_a_node_without_a_hyper_node_of_a_tier_is_alone_there():
-    labels = Trees(RACKS_AND_BLOCK).labels("s5", "d")
+    labels = Trees(RACKS_AND_BLOCK).labels(("s5",), "d")
     assert labels["hypernode@2"] == labels["hypernode-or-node@2"] == "s5"
     assert labels["hypernode-or-node@1"] == "node/d"
     assert "hypernode@1" not in labels
@@ -38,7 +38,7 @@ def test_a_node_without_a_hyper_node_of_a_tier_is_alone_there():
 
 def test_at_a_tier_that_a_tree_lacks_the_one_below_counts():
     trees = Trees((*RACKS_AND_BLOCK, hyper_node("lone", 1, nodes="e")))
-    labels = trees.labels("lone", "e")
+    labels = trees.labels(("lone",), "e")
     assert {labels[f"hypernode@{tier}"] for tier in (1, 2, 3)} == {"lone"}
 
 
@@ -103,11 +103,22 @@ def test_what_is_left_out_has_no_members():
     assert trees.parents == {"s0": "x", "s1": "z"}
 
 
-def test_a_node_named_by_two_hyper_nodes_is_in_the_first():
+def test_a_node_named_by_two_hyper_nodes_of_a_tier_is_in_the_first():
     found = faults(hyper_node("s0", 1, nodes="a"), hyper_node("s1", 1, nodes="b a"))
     assert found == {"s1": "node a is a member of HyperNode s0 already"}
-    nested = (hyper_node("s0", 1, nodes="a"), hyper_node("s4", 2, inside="s0", nodes="a"))
-    assert faults(*nested) == {}
+
+
+def test_a_higher_hyper_node_may_select_the_nodes_itself():
+    flat = (hyper_node("s0", 1, nodes="a"), hyper_node("s4", 2, nodes="a b"))
+    trees = Trees((*flat, hyper_node("s6", 3, inside="s4")))
+    assert trees.faults == {}
+    labels = trees.labels(("s0", "s4"), "a")
+    assert [labels[f"hypernode@{tier}"] for tier in (1, 2, 3)] == ["s0", "s4", "s6"]
+
+
+def test_of_several_of_a_tier_the_first_by_name_counts():
+    trees = Trees((hyper_node("y", 1), hyper_node("x", 1)))
+    assert trees.labels(("x", "y"), "a")["hypernode@1"] == "x"
 
 
 def test_a_member_that_does_not_exist_is_no_fault():
