@@ -56,7 +56,7 @@ OPERATIONS = {
 def servers(new_cluster: NewCluster) -> KubeServers:
     servers = new_cluster(KubeOptions(authorization_mode="RBAC"))
     servers.kubectl("apply", "-f", str(CRDS))
-    servers.kubectl("wait", "--for=condition=Established", "crd", "--all")
+    servers.wait_for_crds()
     servers.kubectl("apply", "-k", str(KUSTOMIZE / "namespace"))
     create_nodes(servers.api, ["server-1", "server-2"])
     return servers

@@ -34,7 +34,7 @@ NODES = ("a-0", "a-1", "b-0", "b-1", "outside")
 def servers(new_cluster: NewCluster) -> KubeServers:
     servers = new_cluster(KubeOptions(storage_json=True))
     servers.kubectl("apply", "-f", str(CRDS))
-    servers.kubectl("wait", "--for=condition=Established", "crd", "--all")
+    servers.wait_for_crds()
     create_nodes(servers.api, list(NODES), cpu=1)
     create_hyper_node(servers.api, "a", 1, exactMatch={"name": "a-0"})
     create_hyper_node(servers.api, "b", 1, regexMatch={"pattern": r"^b-\d+$"})
@@ -86,6 +86,7 @@ def test_groups_follow_the_tree(servers: KubeServers, muster: Running):
     api.request("DELETE", f"{PODS}/soft-1?gracePeriodSeconds=0").ok()
     # Its node belongs to another one: it is left out, and said so.
     create_hyper_node(api, "wrong", 1, exactMatch={"name": "a-0"})
+    until("it is named", lambda: "HyperNode wrong is left out" in muster.said())
     member = {"type": "Node", "selector": {"labelMatch": {"matchLabels": {"rack": "a"}}}}
     labels = {"metadata": {"labels": {"rack": "a"}}}
     for node in ("a-0", "a-1"):
@@ -94,4 +95,3 @@ def test_groups_follow_the_tree(servers: KubeServers, muster: Running):
     path = f"{HYPER_NODES}/a"
     api.request("PATCH", path, patch, content_type="application/merge-patch+json").ok()
     until("it starts with the new member", lambda: where(api, "more") == {"a-0", "a-1"})
-    until("it is named", lambda: "HyperNode wrong is left out" in muster.said())

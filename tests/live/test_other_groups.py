@@ -37,7 +37,7 @@ Names = Callable[[str], dict[str, Any]]
 def servers(new_cluster: NewCluster) -> KubeServers:
     servers = new_cluster(KubeOptions(storage_json=True))
     servers.kubectl("apply", "-f", str(CRDS))
-    servers.kubectl("wait", "--for=condition=Established", "crd", "--all")
+    servers.wait_for_crds()
     create_nodes(servers.api, ["node-0", "node-1"], cpu=2)
     return servers
 

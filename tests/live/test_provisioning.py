@@ -45,7 +45,7 @@ def servers(new_cluster: NewCluster) -> KubeServers:
     servers = new_cluster(options, users=[PLAIN])
     files = [word for path in (CRD, *ROLES) for word in ("-f", str(path))]
     servers.kubectl("apply", *files)
-    servers.kubectl("wait", "--for=condition=Established", "crd", "--all")
+    servers.wait_for_crds()
     until("requests are served", lambda: servers.api.get(REQUESTS).status == SERVED)
     create_nodes(servers.api, ["node-0"], cpu=2)
     return servers

@@ -110,7 +110,7 @@ def with_users(new_cluster: NewCluster, version: str) -> KubeServers:
     options = KubeOptions(version=version, authorization_mode="RBAC")
     servers = new_cluster(options, users=list(USERS.values()))
     servers.kubectl("apply", "-f", str(RBAC), "-f", str(GROUP_CRDS))
-    servers.kubectl("wait", "--for=condition=Established", "crd", "--all")
+    servers.wait_for_crds()
     for name, user in USERS.items():
         give(servers, "ClusterRole", ROLES, user, without(name, WHOLE))
         give(servers, "Role", f"{ROLES}/namespaces/kube-system", user, without(name, PART))

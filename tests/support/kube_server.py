@@ -11,6 +11,7 @@ import json
 import shutil
 import subprocess
 import tempfile
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -27,6 +28,7 @@ from tests.support.server_process import ServerProcess, free_ports, servers_dir
 
 INSTALL_COMMAND = "make servers"
 KUBECTL_TIMEOUT_S = 300.0
+CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 _PROBE_TIMEOUT_S = 2.0
 
 
@@ -214,6 +216,15 @@ class KubeServers:
             raise RuntimeError(f"kubectl {' '.join(arguments)}: {done.stderr.strip()}")
         return done.stdout
 
+    def wait_for_crds(self) -> None:
+        """Wait until all custom resources are served; `kubectl wait` fails for one that is so new
+        that it has no conditions.
+        """
+        end_s = time.monotonic() + KUBECTL_TIMEOUT_S
+        while not all(map(_is_established, self.api.get(CRDS).ok()["items"])):
+            assert time.monotonic() < end_s, f"CRDs are not served after {KUBECTL_TIMEOUT_S:.0f} s"
+            time.sleep(0.1)
+
     def audit_events(self) -> list[Any]:
         """Return the events in the audit log so far, oldest first."""
         if not self.at.audit_log_path.exists():
@@ -259,3 +270,8 @@ def probe(url: str, ca_path: Path) -> Callable[[], bool]:
             connection.close()
 
     return serves
+
+
+def _is_established(crd: dict[str, Any]) -> bool:
+    conditions = crd.get("status", {}).get("conditions") or ()
+    return any(one["type"] == "Established" and one["status"] == "True" for one in conditions)

@@ -71,7 +71,7 @@ class Kueue:
 
     def __enter__(self) -> Self:
         self._servers.kubectl("apply", "--server-side", "-f", "-", stdin=self._manifests())
-        self._servers.kubectl("wait", "--for=condition=Established", "crd", "--all")
+        self._servers.wait_for_crds()
         try:
             self._server.start(wait=False)
             self._mount_certificates()
