@@ -1,4 +1,6 @@
-"""Fixtures of the live tests: a control plane for a module, or one with options of its own."""
+"""Fixtures of the live tests: a control plane that modules share one after the other, or one of a
+module's own.
+"""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
@@ -7,6 +9,7 @@ import pytest
 
 from shared.model.release import V1_37
 from tests.live.support.case import Case
+from tests.live.support.shared_cluster import SharedCluster
 from tests.support.etcd_history import EtcdHistory
 from tests.support.kube_credentials import User
 from tests.support.kube_options import KubeOptions
@@ -34,10 +37,21 @@ def new_cluster() -> Iterator[NewCluster]:
         yield start
 
 
+@pytest.fixture(scope="session")
+def shared_cluster() -> Iterator[SharedCluster]:
+    """The servers of `cluster`."""
+    require_kube()
+    shared = SharedCluster()
+    yield shared
+    shared.stop()
+
+
 @pytest.fixture(scope="module")
-def cluster(new_cluster: NewCluster) -> KubeServers:
-    """A cluster of etcd and the API server with the default options: one for the module."""
-    return new_cluster()
+def cluster(shared_cluster: SharedCluster) -> KubeServers:
+    """A cluster of etcd, which stores JSON, and the API server. It is empty when the module begins,
+    and no module may end or change these two: that takes a `new_cluster`.
+    """
+    return shared_cluster.emptied()
 
 
 @pytest.fixture(scope="module")

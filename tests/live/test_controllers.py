@@ -5,11 +5,9 @@ from typing import Any
 
 import pytest
 
-from tests.live.conftest import NewCluster
 from tests.live.support.case import Case
 from tests.live.support.objects import PODS, Running, muster_run, nodes_of, until
 from tests.support.kube_objects import deployment, job, node
-from tests.support.kube_options import KubeOptions
 from tests.support.kube_server import KubeServers
 
 pytestmark = [pytest.mark.kube, pytest.mark.slow, pytest.mark.xdist_group("kube")]
@@ -17,14 +15,13 @@ REPLICAS = 1000
 
 
 @pytest.fixture(scope="module")
-def servers(new_cluster: NewCluster) -> KubeServers:
+def servers(cluster: KubeServers) -> KubeServers:
     """Twenty nodes that KWOK plays the kubelets of."""
-    servers = new_cluster(KubeOptions(storage_json=True))
     for number in range(20):
-        servers.api.create("/api/v1/nodes", node(f"node-{number:02}", cpu="16")).ok()
-    servers.start_controller_manager()
-    servers.start_kwok()
-    return servers
+        cluster.api.create("/api/v1/nodes", node(f"node-{number:02}", cpu="16")).ok()
+    cluster.start_controller_manager()
+    cluster.start_kwok()
+    return cluster
 
 
 @pytest.fixture

@@ -6,10 +6,8 @@ from typing import Any
 import pytest
 
 from muster.explain.scoring import score_case
-from tests.live.conftest import NewCluster
 from tests.live.support.objects import PODS, create_nodes, muster_run, nodes_of, pod, until
 from tests.support.kube_objects import deployment
-from tests.support.kube_options import KubeOptions
 from tests.support.kube_server import KubeServers
 
 pytestmark = [pytest.mark.kube, pytest.mark.slow, pytest.mark.xdist_group("kube")]
@@ -23,18 +21,17 @@ KINDS = {
 FIRST = 6
 
 
-def world(servers: KubeServers) -> list[dict[str, Any]]:
+def world(cluster: KubeServers) -> list[dict[str, Any]]:
     """Return all objects that decide, as the API shows them now."""
     return [
         {"apiVersion": version, "kind": kind, **one}
         for path, (version, kind) in KINDS.items()
-        for one in servers.api.items(path)
+        for one in cluster.api.items(path)
     ]
 
 
-def test_a_deployment_is_spread_as_muster_score_says(new_cluster: NewCluster, tmp_path):
-    servers: KubeServers = new_cluster(KubeOptions())
-    api = servers.api
+def test_a_deployment_is_spread_as_muster_score_says(cluster: KubeServers, tmp_path):
+    api = cluster.api
     create_nodes(api, ["node-a", "node-b", "node-c"])
     # Without spreading none of six would go to this node: the others are always emptier.
     api.create(PODS, pod("ballast", cpu="1", nodeName="node-a")).ok()
@@ -44,7 +41,7 @@ def test_a_deployment_is_spread_as_muster_score_says(new_cluster: NewCluster, tm
         "/api/v1/namespaces/default/services",
         {**service, "spec": {"selector": {"app": "web"}, "ports": ports}},
     ).ok()
-    servers.start_controller_manager()
+    cluster.start_controller_manager()
 
     def placed() -> dict[str, str]:
         return {name: at for name, at in nodes_of(api).items() if name != "ballast"}
@@ -55,11 +52,11 @@ def test_a_deployment_is_spread_as_muster_score_says(new_cluster: NewCluster, tm
         )
 
     body = deployment("web", FIRST, cpu="100m", memory="32Mi", schedulerName="muster")
-    with muster_run(servers.kubeconfig, tmp_path, "-o", "json") as muster:
+    with muster_run(cluster.kubeconfig, tmp_path, "-o", "json") as muster:
         api.create(DEPLOYMENTS, body).ok()
         until_bound(FIRST)
         assert sorted(Counter(placed().values()).values()) == [2, 2, 2]
-        before = world(servers)
+        before = world(cluster)
         api.request("PATCH", f"{DEPLOYMENTS}/web", {"spec": {"replicas": FIRST + 1}}).ok()
         until_bound(FIRST + 1)
         muster.stop()

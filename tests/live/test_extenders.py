@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 
 from tests.live.checker import journals
-from tests.live.conftest import NewCluster
 from tests.live.support.case import Case
 from tests.live.support.objects import (
     PODS,
@@ -27,7 +26,6 @@ from tests.parity.oracle.extender_server import ExtenderServer
 from tests.support.kube_api import KubeApi
 from tests.support.kube_credentials import ADMIN
 from tests.support.kube_objects import binding
-from tests.support.kube_options import KubeOptions
 from tests.support.kube_server import KubeServers
 
 pytestmark = [pytest.mark.kube, pytest.mark.slow, pytest.mark.xdist_group("kube")]
@@ -56,10 +54,9 @@ class OneNode(ExtenderServer):
 
 
 @pytest.fixture(scope="module")
-def servers(new_cluster: NewCluster) -> KubeServers:
-    servers = new_cluster(KubeOptions(storage_json=True))
-    create_nodes(servers.api, NODES, cpu=64)
-    return servers
+def servers(cluster: KubeServers) -> KubeServers:
+    create_nodes(cluster.api, NODES, cpu=64)
+    return cluster
 
 
 @pytest.fixture

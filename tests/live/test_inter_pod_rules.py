@@ -5,10 +5,8 @@ from typing import Any
 
 import pytest
 
-from tests.live.conftest import NewCluster
 from tests.live.support.case import Case
 from tests.live.support.objects import PODS, create_nodes, muster_run, nodes_of, pod, until
-from tests.support.kube_options import KubeOptions
 from tests.support.kube_server import KubeServers
 
 pytestmark = [pytest.mark.kube, pytest.mark.slow, pytest.mark.xdist_group("kube")]
@@ -22,8 +20,8 @@ def role(name: str) -> dict[str, Any]:
 
 
 @pytest.fixture(scope="module")
-def servers(new_cluster: NewCluster) -> KubeServers:
-    return new_cluster(KubeOptions(storage_json=True))
+def servers(cluster: KubeServers) -> KubeServers:
+    return cluster
 
 
 def test_rules_between_pods_hold_on_a_real_api(servers: KubeServers, case: Case, tmp_path):

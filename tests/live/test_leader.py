@@ -13,7 +13,6 @@ import pytest
 
 from tests.live.checker import journals
 from tests.live.checker.deletes import wrong_deletes
-from tests.live.conftest import NewCluster
 from tests.live.support.case import Case
 from tests.live.support.objects import (
     LEASES,
@@ -29,7 +28,6 @@ from tests.live.support.objects import (
     until,
 )
 from tests.support.kube_api import KubeApi
-from tests.support.kube_options import KubeOptions
 from tests.support.kube_server import KubeServers
 from tests.support.server_process import free_ports
 
@@ -46,10 +44,9 @@ profiles: [{schedulerName: muster}]
 
 
 @pytest.fixture(scope="module")
-def servers(new_cluster: NewCluster) -> KubeServers:
-    servers = new_cluster(KubeOptions(storage_json=True))
-    create_nodes(servers.api, ["node-a", "node-b"], cpu=64)
-    return servers
+def servers(cluster: KubeServers) -> KubeServers:
+    create_nodes(cluster.api, ["node-a", "node-b"], cpu=64)
+    return cluster
 
 
 def lease(api: KubeApi) -> dict[str, Any]:

@@ -7,12 +7,10 @@ import pytest
 
 from tests.live.checker import journals
 from tests.live.checker.check import Verdict
-from tests.live.conftest import NewCluster
 from tests.live.support.case import Case
 from tests.live.support.objects import PODS, here, muster_run, nodes_of, pod, result_of, until
 from tests.support.kube_credentials import ADMIN
 from tests.support.kube_objects import node
-from tests.support.kube_options import KubeOptions
 from tests.support.kube_proxy import Fault, Kind
 from tests.support.kube_proxy_thread import proxy_thread
 from tests.support.kube_server import KubeServers
@@ -29,13 +27,12 @@ HOSTNAME = "kubernetes.io/hostname"
 
 
 @pytest.fixture(scope="module")
-def servers(new_cluster: NewCluster) -> KubeServers:
-    servers = new_cluster(KubeOptions(storage_json=True))
+def servers(cluster: KubeServers) -> KubeServers:
     for number in range(NODES):
         body = node(f"node-{number}", cpu=str(CORES), ready=True)
-        servers.api.create("/api/v1/nodes", body).ok()
-    servers.start_scheduler()
-    return servers
+        cluster.api.create("/api/v1/nodes", body).ok()
+    cluster.start_scheduler()
+    return cluster
 
 
 def test_room_that_the_other_takes_or_frees_is_counted(servers: KubeServers, case: Case, tmp_path):

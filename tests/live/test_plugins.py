@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 
 from tests.live.checker import journals
-from tests.live.conftest import NewCluster
 from tests.live.support.case import Case
 from tests.live.support.objects import (
     PODS,
@@ -23,7 +22,6 @@ from tests.live.support.objects import (
     until,
 )
 from tests.live.test_extenders import Binder, scheduled
-from tests.support.kube_options import KubeOptions
 from tests.support.kube_server import KubeServers
 
 pytestmark = [pytest.mark.kube, pytest.mark.slow, pytest.mark.xdist_group("kube")]
@@ -56,10 +54,9 @@ class Mine(BindPlugin):
 
 
 @pytest.fixture(scope="module")
-def servers(new_cluster: NewCluster) -> KubeServers:
-    servers = new_cluster(KubeOptions(storage_json=True))
-    create_nodes(servers.api, ["node-a", "node-b", "node-c"], cpu=64)
-    return servers
+def servers(cluster: KubeServers) -> KubeServers:
+    create_nodes(cluster.api, ["node-a", "node-b", "node-c"], cpu=64)
+    return cluster
 
 
 @pytest.fixture

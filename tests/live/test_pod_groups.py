@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from tests.live.conftest import NewCluster
 from tests.live.support.case import Case
 from tests.live.support.objects import (
     PODS,
@@ -18,7 +17,6 @@ from tests.live.support.objects import (
     pod,
     until,
 )
-from tests.support.kube_options import KubeOptions
 from tests.support.kube_server import KubeServers
 
 pytestmark = [pytest.mark.kube, pytest.mark.slow, pytest.mark.xdist_group("kube")]
@@ -27,10 +25,9 @@ GROUPS = "/apis/scheduling.k8s.io/v1beta1/namespaces/default/podgroups"
 
 
 @pytest.fixture(scope="module")
-def servers(new_cluster: NewCluster) -> KubeServers:
-    servers = new_cluster(KubeOptions(storage_json=True))
-    create_nodes(servers.api, ["node-0", "node-1"], cpu=2)
-    return servers
+def servers(cluster: KubeServers) -> KubeServers:
+    create_nodes(cluster.api, ["node-0", "node-1"], cpu=2)
+    return cluster
 
 
 @pytest.fixture

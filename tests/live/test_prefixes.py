@@ -38,8 +38,10 @@ def bus_of(broker: Secured) -> str:
     return f"kafka://{settings.bootstrap}/{PREFIX}?{urlencode(named)}"
 
 
-def test_a_prefix_belongs_to_one_cluster(new_cluster: NewCluster, broker: Secured, tmp_path: Path):
-    ours, other = new_cluster(), new_cluster()
+def test_a_prefix_belongs_to_one_cluster(
+    cluster: KubeServers, new_cluster: NewCluster, broker: Secured, tmp_path: Path
+):
+    ours, other = cluster, new_cluster()
 
     def words(servers: KubeServers, services: Sequence[str], owner: str) -> list[str]:
         reached = ["--bus", bus_of(broker), "--kubeconfig", str(servers.kubeconfig)]

@@ -12,7 +12,6 @@ import pytest
 
 from tests.live.checker import journals
 from tests.live.checker.audit import Post
-from tests.live.conftest import NewCluster
 from tests.live.support.case import Case
 from tests.live.support.objects import (
     PODS,
@@ -28,7 +27,6 @@ from tests.live.support.objects import (
 from tests.support.etcd_history import EtcdHistory
 from tests.support.kube_api import KubeApi
 from tests.support.kube_credentials import ADMIN
-from tests.support.kube_options import KubeOptions
 from tests.support.kube_proxy import Fault, Kind
 from tests.support.kube_proxy_thread import ProxyThread, proxy_thread
 from tests.support.kube_server import KubeServers
@@ -42,8 +40,8 @@ PATCH = "application/strategic-merge-patch+json"
 
 
 @pytest.fixture(scope="module")
-def servers(new_cluster: NewCluster) -> KubeServers:
-    return new_cluster(KubeOptions(storage_json=True))
+def servers(cluster: KubeServers) -> KubeServers:
+    return cluster
 
 
 @pytest.fixture(scope="module")

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from tests.live.conftest import NewCluster
 from tests.live.support.objects import PODS, ROOT, Running, create_nodes, nodes_of, pod, until
 from tests.support.kube_server import KubeServers
 
@@ -31,11 +30,10 @@ def command(begins: str) -> str:
 
 
 @pytest.fixture(scope="module")
-def servers(new_cluster: NewCluster) -> KubeServers:
-    servers = new_cluster()
-    create_nodes(servers.api, ["node-a", "node-b"])
-    servers.start_controller_manager()
-    return servers
+def servers(cluster: KubeServers) -> KubeServers:
+    create_nodes(cluster.api, ["node-a", "node-b"])
+    cluster.start_controller_manager()
+    return cluster
 
 
 @pytest.fixture

@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 
 from tests.live.checker import journals
-from tests.live.conftest import NewCluster
 from tests.live.support.case import Case
 from tests.live.support.objects import (
     PODS,
@@ -24,7 +23,6 @@ from tests.live.support.objects import (
     result_of,
     until,
 )
-from tests.support.kube_options import KubeOptions
 from tests.support.kube_server import KubeServers
 
 pytestmark = [pytest.mark.kube, pytest.mark.slow, pytest.mark.xdist_group("kube")]
@@ -34,10 +32,9 @@ NODES = [f"node-{number:02}" for number in range(50)]
 
 
 @pytest.fixture(scope="module")
-def servers(new_cluster: NewCluster) -> KubeServers:
-    servers = new_cluster(KubeOptions(storage_json=True))
-    create_nodes(servers.api, NODES, cpu=4)
-    return servers
+def servers(cluster: KubeServers) -> KubeServers:
+    create_nodes(cluster.api, NODES, cpu=4)
+    return cluster
 
 
 @pytest.fixture(autouse=True)

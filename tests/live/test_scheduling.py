@@ -5,7 +5,6 @@ from typing import Any
 
 import pytest
 
-from tests.live.conftest import NewCluster
 from tests.live.support.case import Case
 from tests.live.support.objects import (
     PODS,
@@ -17,7 +16,6 @@ from tests.live.support.objects import (
     pod,
     until,
 )
-from tests.support.kube_options import KubeOptions
 from tests.support.kube_server import KubeServers
 
 pytestmark = [pytest.mark.kube, pytest.mark.slow, pytest.mark.xdist_group("kube")]
@@ -26,15 +24,14 @@ CLASSES = "/apis/scheduling.k8s.io/v1/priorityclasses"
 
 
 @pytest.fixture(scope="module")
-def servers(new_cluster: NewCluster) -> KubeServers:
+def servers(cluster: KubeServers) -> KubeServers:
     """Four nodes, and a controller-manager that keeps disruption budgets."""
-    servers = new_cluster(KubeOptions(storage_json=True))
-    create_nodes(servers.api, [f"node-{number}" for number in range(4)], cpu=2)
+    create_nodes(cluster.api, [f"node-{number}" for number in range(4)], cpu=2)
     for name, value in (("low", 10), ("high", 1000)):
         body = {"metadata": {"name": name}, "value": value, "apiVersion": "scheduling.k8s.io/v1"}
-        servers.api.create(CLASSES, {**body, "kind": "PriorityClass"}).ok()
-    servers.start_controller_manager()
-    return servers
+        cluster.api.create(CLASSES, {**body, "kind": "PriorityClass"}).ok()
+    cluster.start_controller_manager()
+    return cluster
 
 
 @pytest.fixture

@@ -9,14 +9,13 @@ from typing import Any
 import pytest
 
 from tests.live.checker.journals import SERVICES, of_kafka
-from tests.live.conftest import NewCluster
 from tests.live.support.case import Case
 from tests.live.support.objects import PODS, Running, create_nodes, nodes_of, pod, until
 from tests.live.test_why import get, why
 from tests.support.etcd_history import EtcdHistory
 from tests.support.kafka_brokers import running_broker
 from tests.support.kafka_server import KafkaBroker
-from tests.support.kube_options import KubeOptions
+from tests.support.kube_server import KubeServers
 
 pytestmark = [pytest.mark.kube, pytest.mark.slow, pytest.mark.xdist_group("kube")]
 PODS_EACH = 60
@@ -29,21 +28,20 @@ def broker() -> Iterator[KafkaBroker]:
 
 
 def test_services_that_are_killed_lose_nothing(
-    new_cluster: NewCluster, broker: KafkaBroker, tmp_path: Path
+    cluster: KubeServers, broker: KafkaBroker, tmp_path: Path
 ):
     """Two at a time in the middle of a burst of pods, which ones and when drawn by chance."""
-    servers = new_cluster(KubeOptions(storage_json=True))
-    api, draw = servers.api, random.Random(SEED)
+    api, draw = cluster.api, random.Random(SEED)
     create_nodes(api, [f"server-{number}" for number in range(20)], cpu=4)
 
     def serve(service: str) -> Running:
         words = ["serve", service, "--bus", f"kafka://{broker.bootstrap}/live"]
-        paths = ["--kubeconfig", str(servers.kubeconfig), "--run-dir", str(tmp_path / "run")]
+        paths = ["--kubeconfig", str(cluster.kubeconfig), "--run-dir", str(tmp_path / "run")]
         return Running([*words, *paths, "--owner", service], tmp_path / f"log-{service}")
 
     running: dict[str, Running] = {}
-    with EtcdHistory(servers.at.etcd_url) as history:
-        case = Case(servers, history)
+    with EtcdHistory(cluster.at.etcd_url) as history:
+        case = Case(cluster, history)
         try:
             for service in SERVICES:
                 running[service] = serve(service)

@@ -11,14 +11,13 @@ from pathlib import Path
 import pytest
 
 from tests.live.checker.journals import SERVICES, of_kafka
-from tests.live.conftest import NewCluster
 from tests.live.support.case import Case
 from tests.live.support.objects import PODS, Running, create_nodes, nodes_of, pod, until
 from tests.live.test_extenders import CHOSEN, CLASSES, NODES, Binder, OneNode, Spares
 from tests.support.etcd_history import EtcdHistory
 from tests.support.kafka_brokers import running_broker
 from tests.support.kafka_server import KafkaBroker
-from tests.support.kube_options import KubeOptions
+from tests.support.kube_server import KubeServers
 
 pytestmark = [pytest.mark.kube, pytest.mark.slow, pytest.mark.xdist_group("kube")]
 PLUGIN = '''
@@ -49,10 +48,9 @@ def broker() -> Iterator[KafkaBroker]:
 
 
 def test_processes_ask_extenders_and_plugins_as_one_does(
-    new_cluster: NewCluster, broker: KafkaBroker, tmp_path: Path
+    cluster: KubeServers, broker: KafkaBroker, tmp_path: Path
 ):
-    servers = new_cluster(KubeOptions(storage_json=True))
-    api = servers.api
+    api = cluster.api
     create_nodes(api, NODES, cpu=64)
     for name, value in (("low", 2), ("urgent", 1_000)):
         api.create(CLASSES, {"metadata": {"name": name}, "value": value}).ok()
@@ -60,12 +58,12 @@ def test_processes_ask_extenders_and_plugins_as_one_does(
     with ExitStack() as stack:
         filters, spares = stack.enter_context(closing(OneNode())), Spares()
         stack.enter_context(closing(spares))
-        binder = stack.enter_context(closing(Binder(servers)))
-        case = Case(servers, stack.enter_context(EtcdHistory(servers.at.etcd_url)))
+        binder = stack.enter_context(closing(Binder(cluster)))
+        case = Case(cluster, stack.enter_context(EtcdHistory(cluster.at.etcd_url)))
         words = _words(tmp_path, notes, filters.url, spares.url, binder.url)
         bus = ["--bus", f"kafka://{broker.bootstrap}/extended"]
         for service in SERVICES:
-            asked = ["serve", service, *bus, "--kubeconfig", str(servers.kubeconfig), *words]
+            asked = ["serve", service, *bus, "--kubeconfig", str(cluster.kubeconfig), *words]
             stack.enter_context(Running(asked, tmp_path / f"log-{service}"))
 
         names = [f"pod-{number}" for number in range(5)]

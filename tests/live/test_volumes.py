@@ -4,11 +4,9 @@ from typing import Any
 
 import pytest
 
-from tests.live.conftest import NewCluster
 from tests.live.support.case import Case
 from tests.live.support.objects import PODS, create_nodes, muster_run, nodes_of, pod, until
 from tests.support.kube_api import KubeApi
-from tests.support.kube_options import KubeOptions
 from tests.support.kube_server import KubeServers
 
 pytestmark = [pytest.mark.kube, pytest.mark.slow, pytest.mark.xdist_group("kube")]
@@ -63,8 +61,8 @@ def phase(api: KubeApi, name: str) -> str:
 
 
 @pytest.fixture(scope="module")
-def servers(new_cluster: NewCluster) -> KubeServers:
-    return new_cluster(KubeOptions(storage_json=True))
+def servers(cluster: KubeServers) -> KubeServers:
+    return cluster
 
 
 def test_volumes_are_bound_before_their_pods(servers: KubeServers, case: Case, tmp_path):

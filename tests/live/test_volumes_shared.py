@@ -2,20 +2,18 @@
 
 import pytest
 
-from tests.live.conftest import NewCluster
 from tests.live.support.case import Case
 from tests.live.support.objects import create_nodes, muster_run, nodes_of, until
 from tests.live.test_volumes import VOLUMES, claim, storage_class, user_of, volume
 from tests.support.kube_api import KubeApi
-from tests.support.kube_options import KubeOptions
 from tests.support.kube_server import KubeServers
 
 pytestmark = [pytest.mark.kube, pytest.mark.slow, pytest.mark.xdist_group("kube")]
 
 
 @pytest.fixture(scope="module")
-def servers(new_cluster: NewCluster) -> KubeServers:
-    return new_cluster(KubeOptions(storage_json=True))
+def servers(cluster: KubeServers) -> KubeServers:
+    return cluster
 
 
 def test_several_shards_choose_no_volume_twice(servers: KubeServers, case: Case, tmp_path):

@@ -97,25 +97,24 @@ def kill_beyond(servers: KubeServers, folder: Path, muster: Running, name: str) 
     return bool(advanced) and advanced[-1]["revision"] < first
 
 
-def test_a_killed_run_does_not_see_old_changes_again(new_cluster: NewCluster, tmp_path: Path):
+def test_a_killed_run_does_not_see_old_changes_again(cluster: KubeServers, tmp_path: Path):
     """A cordon and a deleted node, both recorded by the run, but not covered by its
     joint revision.
     """
-    servers = new_cluster()
-    create_nodes(servers.api, ["node-a"])
+    create_nodes(cluster.api, ["node-a"])
     tries = 0
     is_beyond = False
     while not is_beyond:
         tries += 1
-        with muster_run(servers.kubeconfig, tmp_path) as muster:
-            servers.api.create(PODS, pod(f"before-{tries}")).ok()
-            until("it is bound", lambda: all(nodes_of(servers.api).values()))
-            is_beyond = kill_beyond(servers, tmp_path, muster, f"new-{tries}")
+        with muster_run(cluster.kubeconfig, tmp_path) as muster:
+            cluster.api.create(PODS, pod(f"before-{tries}")).ok()
+            until("it is bound", lambda: all(nodes_of(cluster.api).values()))
+            is_beyond = kill_beyond(cluster, tmp_path, muster, f"new-{tries}")
     killed = len(world(tmp_path))
-    with muster_run(servers.kubeconfig, tmp_path) as muster:
-        servers.api.create(PODS, pod("after")).ok()
-        until("it is bound", lambda: all(nodes_of(servers.api).values()))
+    with muster_run(cluster.kubeconfig, tmp_path) as muster:
+        cluster.api.create(PODS, pod("after")).ok()
+        until("it is bound", lambda: all(nodes_of(cluster.api).values()))
         time.sleep(AGAIN_S)
         assert nodes_set(world(tmp_path)[killed:]) == []
         muster.stop()
-    assert nodes_of(servers.api)["after"] == "node-a"
+    assert nodes_of(cluster.api)["after"] == "node-a"

@@ -50,6 +50,22 @@ class EtcdStore:
             ]
             self.ask("/v3/kv/txn", {"success": puts})
 
+    def keys(self, prefix: str) -> list[str]:
+        """Return the keys with this prefix."""
+        wanted = {"key": encoded(prefix), "range_end": encoded(after(prefix)), "keys_only": True}
+        found = self.ask("/v3/kv/range", wanted).get("kvs", ())
+        return [base64.b64decode(one["key"]).decode() for one in found]
+
+    def delete_keys(self, keys: Iterable[str]) -> None:
+        """Delete these keys, a hundred at a time."""
+        left = list(keys)
+        for start in range(0, len(left), _OPERATIONS):
+            ends = [
+                {"requestDeleteRange": {"key": encoded(key)}}
+                for key in left[start : start + _OPERATIONS]
+            ]
+            self.ask("/v3/kv/txn", {"success": ends})
+
     def delete_all(self, prefix: str) -> int:
         """Delete the keys with this prefix; return their number."""
         wanted = {"key": encoded(prefix), "range_end": encoded(after(prefix))}

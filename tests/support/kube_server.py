@@ -233,6 +233,11 @@ class KubeServers:
         lines = self.at.audit_log_path.read_bytes().split(b"\n")[:-1]
         return [json.loads(line) for line in lines]
 
+    def stop_others(self) -> None:
+        """End the servers that were started beside etcd and the API server."""
+        for name in set(self._servers) - {"etcd", "kube-apiserver"}:
+            self._servers.pop(name).kill()
+
     def stop(self) -> None:
         """End every server and remove the data. Idempotent."""
         if self._api is not None:
