@@ -24,6 +24,7 @@ SOURCES := services shared muster loadtest tests deploy
 VENV_STAMP := $(VENV)/made.stamp
 RUN_STAMP := $(VENV)/run.stamp
 DEV_STAMP := $(VENV)/dev.stamp
+LINT_STAMP := $(VENV)/lint.stamp
 LOCK_STAMP := .venv-lock/lock.stamp
 # Byte code is compiled on first import: nobody needs all of a big client library up front.
 PIP_INSTALL = -m pip install --quiet --disable-pip-version-check --no-compile --require-hashes
@@ -63,12 +64,19 @@ parity: $(DEV_STAMP) ## Compare 10,000 cases with each release of kube-scheduler
 seeds: $(DEV_STAMP) ## Simulate 510 seeds of faults (the tests sample 180), 510 with batching on and off, and plant all bugs
 	@MUSTER_SEEDS=510 $(MAKE) test T="tests/simulation tests/parity tests/properties"
 
-lint: $(DEV_STAMP) ## Everything of `check` except the tests
+lint: $(LINT_STAMP) ## Everything of `check` except the tests; what has not changed since is not linted again
+
+# Folders are among them because their times tell of deleted files.
+LINTED = $(shell find $(SOURCES) -name __pycache__ -prune -o \( -name '*.py' -o -type d \) -print)
+
+$(LINT_STAMP): $(DEV_STAMP) pyproject.toml $(LINTED)
+	@touch $@.begun
 	@$(BIN)/ruff format --check --quiet $(SOURCES) || \
 		{ $(BIN)/ruff format --check $(SOURCES) || true; echo "run 'make format'"; exit 1; }
 	@$(BIN)/ruff check --quiet $(SOURCES)
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports --no-logo
+	@mv $@.begun $@
 
 tidy: $(DEV_STAMP) ## Only the style tests
 	@$(BIN)/python -m pytest -q tests/tidy
