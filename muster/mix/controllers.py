@@ -15,14 +15,13 @@ from muster.flood.book import Seen
 from muster.flood.plan import Action, AddNodes, AddPods, FailNodes, RemovePods
 from muster.flood.workload import Arrivals, CreatePods, Template
 from muster.mix.accounts import HOUR_MS, Account, Kind
-from muster.mix.draw import Coming, Outage, jobs_of, nodes_of, outages_of
+from muster.mix.draw import NAMESPACE, Coming, Outage, jobs_of, nodes_of, outages_of
 from muster.mix.mix import Inference, Jobs, Mix
 from muster.mix.usage import Amounts, Usage, requested
 from shared.model.objects import Gang, Node
 from shared.model.topology import Topology
 
 GANG_TIMEOUT_MS = 300_000
-NAMESPACE = "default"
 SAMPLES = 240
 """Intervals into which the horizon is divided for the series."""
 
@@ -43,7 +42,8 @@ class _Class:
 @dataclass(eq=False)
 class _Job:
     """A gang, an array, or a Deployment. `unbound`: members of a gang without a node. `attempt`
-    counts the starts of a gang; `left` are pods of an array that have not ended.
+    counts the starts of a gang, and `is_ending` once a member has ended; `left`: pods of an array
+    that have not.
     """
 
     of: _Class
@@ -54,6 +54,7 @@ class _Job:
     unbound: int = 0
     left: int = 0
     attempt: int = 0
+    is_ending: bool = False
     has_started: bool = False
 
 
@@ -85,7 +86,6 @@ class Controllers:
         self._by_name: dict[str, Node] = {node.name: node for node in self.nodes}
         self._made: dict[str, int] = {}  # name -> how often the node was made anew
         self._outages: dict[str, int] = {}  # name -> open outages
-        self._failed_ms: dict[str, float] = {}
         self._pods: dict[int, _Pod] = {}
         self._actions: list[Action] = []
         levels = [
@@ -142,6 +142,7 @@ class Controllers:
                 self._bound(number, at_ms, node, now_ms)
         for number in seen.gone:
             if number in self._pods:
+                self._pods[number].job.of.account.evicted += 1
                 self._lost(number, now_ms)
         return self._taken()
 
@@ -202,10 +203,16 @@ class Controllers:
             pod.job.of.account.waiting -= 1
         return pod
 
-    def _end_gang(self, ending: tuple[_Job, int], now_ms: float) -> None:
-        job, attempt = ending
+    def _end_members(self, ending: tuple[_Job, int, list[int]], now_ms: float) -> None:
+        job, attempt, numbers = ending
         if job.attempt == attempt:
-            self._remove(job.numbers, now_ms)
+            job.is_ending = True
+            self._remove([number for number in numbers if number in self._pods], now_ms)
+            self._end_if_empty(job, now_ms)
+
+    def _end_if_empty(self, job: _Job, now_ms: float) -> None:
+        if not job.numbers:
+            job.attempt += 1  # what is due for this one is void
             self._complete(job, now_ms)
 
     def _end_pod(self, number: int, now_ms: float) -> None:
@@ -249,12 +256,14 @@ class Controllers:
         failing = [name for name in outage.names if not self._outages.get(name)]
         for name in outage.names:
             self._outages[name] = self._outages.get(name, 0) + 1
+        if not failing:
+            return
         for name in failing:
             self.usage.set_up(name, False, now_ms)
-            self._failed_ms[name] = now_ms
         self.nodes_failed += len(failing)
-        if failing:
-            self._actions.append(FailNodes(tuple(failing)))
+        self._actions.append(FailNodes(tuple(failing)))
+        gone = set(failing)
+        self._collect([number for number, pod in self._pods.items() if pod.node in gone], now_ms)
 
     def _repair(self, outage: Outage, now_ms: float) -> None:
         back: list[Node] = []
@@ -288,27 +297,39 @@ class Controllers:
                 account.of(job.size).waits_ms.append(at_ms - pod.came_ms)
             if account.kind == "batch":
                 self._at(at_ms + job.durations_ms[pod.place], self._end_pod, number)
-        if not self.usage.is_up(node):  # garbage collection of pods on missing nodes
-            self._actions.append(RemovePods([number]))
-            self._lost(number, now_ms)
+        if not self.usage.is_up(node):
+            self._collect([number], now_ms)
 
     def _gang_starts(self, job: _Job, at_ms: float) -> None:
         if not job.has_started:
             job.has_started = True
             job.of.account.of(job.size).waits_ms.append(at_ms - job.came_ms)
         self._look(job)
-        self._at(at_ms + job.durations_ms[0], self._end_gang, (job, job.attempt))
+        together: dict[int, list[int]] = {}
+        for number in job.numbers:
+            runs_ms = job.durations_ms[self._pods[number].place]
+            together.setdefault(runs_ms, []).append(number)
+        for runs_ms, numbers in together.items():
+            self._at(at_ms + runs_ms, self._end_members, (job, job.attempt, numbers))
+
+    def _collect(self, numbers: list[int], now_ms: float) -> None:
+        """Delete pods whose node has failed."""
+        if numbers:
+            self._actions.append(RemovePods(numbers))
+        for number in numbers:
+            self._pods[number].job.of.account.failed += 1
+        for number in numbers:
+            if number in self._pods:  # else its gang was lost with another one
+                self._lost(number, now_ms)
 
     def _lost(self, number: int, now_ms: float) -> None:
         """Replace a pod that was evicted, or whose node failed."""
         pod = self._forget(number, now_ms)
         job, account = pod.job, pod.job.of.account
-        if pod.node and self._failed_since(pod):
-            account.failed += 1
-        else:
-            account.evicted += 1
         self._lose_work(pod, now_ms)
-        if account.kind == "training":
+        if job.is_ending:
+            self._end_if_empty(job, now_ms)
+        elif account.kind == "training":
             for other in job.numbers:
                 self._lose_work(self._pods[other], now_ms)
             self._remove(job.numbers, now_ms)
@@ -321,10 +342,6 @@ class Controllers:
             came_ms = now_ms if is_replica or not pod.is_first else pod.came_ms
             is_first = is_replica or (pod.is_first and not pod.node)
             self._create(job, [pod.place], came_ms, is_first=is_first)
-
-    def _failed_since(self, pod: _Pod) -> bool:
-        is_gone = not self.usage.is_up(pod.node)
-        return is_gone or pod.bound_ms <= self._failed_ms.get(pod.node, -1.0)
 
     def _lose_work(self, pod: _Pod, now_ms: float) -> None:
         if pod.node and pod.job.of.account.kind != "inference":

@@ -11,15 +11,23 @@ from itertools import takewhile
 from msgspec import structs
 
 from muster.flood.arrivals import endless_ms
-from muster.mix.mix import Failures, Jobs, Mix, Nodes
+from muster.flood.plan import Plan
+from muster.flood.workload import Arrivals, CreatePods
+from muster.mix.mix import Failures, Inference, Jobs, Mix, Nodes
 from shared.kubernetes.objects.labels import HOSTNAME_LABEL
 from shared.model.objects import Node
+
+NAMESPACE = "default"
+LOOK_MS, LOOKS = 50, 20
+"""Members of a gang end within a second, as kubelets notice: nodes become free one by one."""
+PODS_MAX = 1 << 40
+"""More pods than any mix creates."""
 
 
 @dataclass(frozen=True)
 class Coming:
-    """A job that comes at `at_ms`. `durations_ms`: one for all pods of a gang, else one for each
-    pod.
+    """A job that comes at `at_ms`. `durations_ms`: one for each pod. Those of a gang differ by what
+    kubelets take to notice its end.
     """
 
     at_ms: int
@@ -35,6 +43,15 @@ class Outage:
     from_ms: int
     to_ms: int
     names: tuple[str, ...]
+
+
+def plan_of(mix: Mix) -> Plan:
+    """Return what a target of floods must know: nodes, and what pods may be like."""
+    classes: tuple[Jobs | Inference, ...] = (*mix.jobs, *mix.inference)
+    templates = tuple((one.template, 1) for one in classes)
+    gang_size = max((size for one in mix.jobs if one.is_gang for size, _ in one.sizes), default=0)
+    step = CreatePods(0, templates, NAMESPACE, Arrivals(), gang_size=gang_size)
+    return Plan(mix.name, nodes_of(mix), steps=[(range(PODS_MAX), step)])
 
 
 def nodes_of(mix: Mix) -> tuple[Node, ...]:
@@ -61,8 +78,12 @@ def _jobs(mix: Mix, jobs: Jobs) -> Iterator[Coming]:
     sizes, weights = zip(*jobs.sizes, strict=True)
     for at_ms in takewhile(lambda ms: ms < mix.horizon_ms, endless_ms(jobs.arrivals, times)):
         (size,) = chance.choices(sizes, weights)
-        count = 1 if jobs.is_gang else size
-        durations = tuple(jobs.durations.draw(chance) for _ in range(count))
+        if jobs.is_gang:
+            runs_ms = jobs.durations.draw(chance)
+            later_ms = (LOOK_MS * chance.randrange(LOOKS) for _ in range(size))
+            durations = tuple(runs_ms + more_ms for more_ms in later_ms)
+        else:
+            durations = tuple(jobs.durations.draw(chance) for _ in range(size))
         yield Coming(at_ms, jobs, size, durations)
 
 

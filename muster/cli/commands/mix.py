@@ -15,9 +15,8 @@ from muster.cli.output import print_json
 from muster.cli.profiles import binders_of, read_profiles, scheduler_names, with_profiles
 from muster.cli.run_directory import FORMAT, SUMMARY, new_run, write_json
 from muster.cli.terminal import print_lines
-from muster.flood.plan import Plan
 from muster.flood.targets.in_process import in_process
-from muster.mix.draw import nodes_of
+from muster.mix.draw import plan_of
 from muster.mix.figures import About, summarise
 from muster.mix.page import page
 from muster.mix.player import Player
@@ -110,7 +109,7 @@ def play(options: Options, output: str) -> None:
 
 async def _played(options: Options, loop: VirtualLoop, display: MixDisplay) -> MixSummary:
     mix, folder = options.mix, options.folder
-    plan = Plan(mix.name, nodes_of(mix))
+    plan = plan_of(mix)
     snapshot_ms = max(SNAPSHOT_MS, mix.horizon_ms // SNAPSHOTS_MAX)
     host = virtual_host(loop, SCHEDULER)
     began_s = time.monotonic()

@@ -25,11 +25,16 @@ def jobs(size: int, is_gang: bool) -> Jobs:
     return Jobs("jobs", TEMPLATE, once, ((size, 1),), RUNS, is_gang, "rack" if is_gang else "")
 
 
+def ended(on: Controllers, since_ms: float) -> list[int]:
+    """Return the pods that end in the second from a time on, in order of their numbers."""
+    return sorted(number for numbers in removed(on.due(since_ms + 1_000)) for number in numbers)
+
+
 def played(
-    *classes: Jobs, inference: tuple[Inference, ...] = (), horizon_ms=HOUR_MS
+    *classes: Jobs, inference: tuple[Inference, ...] = (), horizon_ms=HOUR_MS, seed=1
 ) -> Controllers:
     nodes = (Nodes("n", 4, MADE, (("rack", 2),)),)
-    return Controllers(Mix("m", 1, horizon_ms, nodes, classes, inference))
+    return Controllers(Mix("m", seed, horizon_ms, nodes, classes, inference))
 
 
 def bind(on: Controllers, nodes: dict[int, str], at_ms: float, now_ms: float | None = None) -> list:
@@ -55,12 +60,28 @@ def test_a_gang_comes_as_one_and_ends_when_it_has_run_since_its_last_bind():
     assert not bind(on, {0: "n-0"}, 1_000)
     assert not bind(on, {1: "n-1"}, 2_000)
     assert not on.due(2_000 + 10 * MINUTE_MS - 1)
-    assert removed(on.due(2_000 + 10 * MINUTE_MS)) == [[0, 1]]
+    assert ended(on, 2_000 + 10 * MINUTE_MS) == [0, 1]
     (account,) = on.accounts
     assert account.sizes[2].waits_ms == [2_000]
-    assert account.sizes[2].completions_ms == [2_000 + 10 * MINUTE_MS]
+    assert account.sizes[2].completions_ms == [pytest.approx(10 * MINUTE_MS + 2_500, abs=500)]
     (spread,) = account.spreads
     assert (spread.looks, spread.domains, spread.fullest) == (1, 1, 1.0)
+
+
+def test_members_end_one_by_one_as_kubelets_notice_and_none_is_made_anew_then():
+    on = played(jobs(8, True))
+    on.due(0)
+    bind(on, {number: f"n-{number % 2}" for number in range(8)}, 0)
+    ends: list[int] = []
+    while not ends:
+        ends = [number for numbers in removed(on.due(on.next_ms())) for number in numbers]
+    assert len(ends) < 8
+    lost = next(number for number in range(8) if number not in ends)
+    assert not on.take(Seen(gone=[lost]), 10 * MINUTE_MS + 999)
+    assert sorted([*ends, lost, *ended(on, 10 * MINUTE_MS)]) == list(range(8))
+    (account,) = on.accounts
+    assert (account.restarts, account.sizes[8].ended, account.evicted) == (0, 1, 1)
+    assert (on.running, account.waiting) == (0, 0)
 
 
 def test_a_gang_that_loses_a_member_starts_anew_and_all_its_work_is_lost():
@@ -74,9 +95,9 @@ def test_a_gang_that_loses_a_member_starts_anew_and_all_its_work_is_lost():
     assert account.lost == [2 * 1_000 * MINUTE_MS, 0, 2 * 2_000 * MINUTE_MS]
     assert not on.due(10 * MINUTE_MS), "the first start ends no more"
     bind(on, {2: "n-0", 3: "n-1"}, 2 * MINUTE_MS)
-    assert removed(on.due(12 * MINUTE_MS)) == [[2, 3]]
+    assert ended(on, 12 * MINUTE_MS) == [2, 3]
     assert account.sizes[2].waits_ms == [0], "the wait is that for the first start"
-    assert account.sizes[2].completions_ms == [12 * MINUTE_MS]
+    assert account.sizes[2].completions_ms == [pytest.approx(12 * MINUTE_MS + 500, abs=500)]
 
 
 def test_a_lost_pod_of_an_array_alone_is_made_anew():
@@ -113,10 +134,10 @@ def test_a_node_fails_with_its_pods_and_is_back_as_another_one():
     for outage in (Outage(1_000, 9_000, ("n-0",)), Outage(2_000, 5_000, ("n-0", "n-1"))):
         on._at(outage.from_ms, on._fail, outage)
         on._at(outage.to_ms, on._repair, outage)
-    (fails,) = on.due(1_000)
+    fails, collects, creates = on.due(1_000)
     assert fails == FailNodes(("n-0",))
-    on.take(Seen(gone=[0]), 1_500)
-    assert on.accounts[0].failed == 1
+    assert (removed([collects]), added([creates])) == ([[0]], [range(1, 2)])
+    assert (on.accounts[0].failed, on.accounts[0].evicted) == (1, 0)
     (also,) = on.due(2_000)
     assert also == FailNodes(("n-1",)), "the other one is gone already"
     (back,) = on.due(5_000)
@@ -126,6 +147,17 @@ def test_a_node_fails_with_its_pods_and_is_back_as_another_one():
     assert isinstance(last, AddNodes)
     assert [node.name for node in last.nodes] == ["n-0"]
     assert on.nodes_failed == 2
+
+
+def test_a_gang_that_loses_two_members_with_a_node_starts_anew_once():
+    on = played(jobs(3, True))
+    on.due(0)
+    bind(on, {0: "n-0", 1: "n-0", 2: "n-1"}, 0)
+    on._fail(Outage(0, HOUR_MS, ("n-0",)), 1_000)
+    actions = on.due(1_000)
+    assert (removed(actions), added(actions)) == ([[0, 1], [1, 2]], [range(3, 6)])
+    (account,) = on.accounts
+    assert (account.restarts, account.failed, account.evicted) == (1, 2, 0)
 
 
 def test_a_pod_that_was_bound_to_a_node_that_had_failed_is_collected():
