@@ -76,6 +76,8 @@ def test_a_domain_fails_as_a_whole_and_only_while_it_is_there():
         ("n-2", "n-3"),
         ("n-4", "n-5"),
     }
+    first_ms = {one.names: one.from_ms for one in reversed(outages)}
+    assert len(set(first_ms.values())) == len(first_ms), "each at times of its own"
     for names in {one.names for one in outages}:
         own = [one for one in outages if one.names == names]
         assert all(before.to_ms <= after.from_ms for before, after in pairwise(own))
