@@ -8,7 +8,7 @@ from muster.simulation.coverage import TOPOLOGY
 from muster.simulation.run import simulate
 from muster.simulation.scenario import make_scenario
 from tests.parity.planted.patching import planted
-from tests.simulation.bugs.topology import BY_THE_CHECKER
+from tests.simulation.bugs.topology import BY_THE_CHECKER, IN_HYPER_NODES
 from tests.simulation.planted import IS_LONG, Bug
 from tests.simulation.topology_worlds import make_hyper_node_scenario, make_topology_world
 
@@ -45,3 +45,11 @@ def test_a_change_is_found_by_its_rule(bug: Bug) -> None:
         results = (simulate(make_scenario(seed, make_topology_world(seed))) for seed in bug.first)
         found = [(bug.found_by(result.problems), result.problems[:2]) for result in results]
     assert any(by for by, _problems in found), found
+
+
+@pytest.mark.parametrize("bug", IN_HYPER_NODES, ids=lambda bug: bug.name)
+def test_a_change_is_found_where_hyper_nodes_change(bug: Bug) -> None:
+    with planted(bug):
+        (seed,) = bug.first
+        result = simulate(make_hyper_node_scenario(seed, 3), redecide="replay" in bug.by)
+    assert bug.found_by(result.problems), result.problems[:2]

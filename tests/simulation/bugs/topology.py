@@ -2,6 +2,32 @@
 
 from tests.simulation.planted import Bug
 
+IN_HYPER_NODES = (
+    Bug(
+        "nodes-of-a-changed-hyper-node-not-published",
+        "services.ingest.core.other_objects",
+        (
+            "relabel(state, index_hyper_nodes(state, changes))",
+            "index_hyper_nodes(state, changes[:-1])",
+        ),
+        by=("hyper-nodes",),
+        first=(1,),
+    ),
+    Bug(
+        "member-of-a-hyper-node-not-in-those-above",
+        "shared.model.hyper_nodes",
+        ("while chain[-1].name in self.parents:", "while chain[-1].name in self.faults:"),
+        by=("hyper-nodes",),
+        first=(1,),
+    ),
+    Bug(
+        "labels-of-relabelled-nodes-not-sorted",
+        "services.ingest.core.hyper_nodes",
+        ("labels=dict(sorted(labels.items()))", "labels=dict(labels)"),
+        by=("replay",),
+        first=(0,),
+    ),
+)
 BY_THE_CHECKER = (
     Bug(
         "domain-ignored-in-the-hold",
