@@ -16,7 +16,7 @@ from muster.flood.plan import Action, AddNodes, AddPods, FailNodes, RemovePods
 from muster.flood.workload import Arrivals, CreatePods, Template
 from muster.mix.accounts import HOUR_MS, Account, Kind
 from muster.mix.draw import NAMESPACE, Coming, Outage, jobs_of, nodes_of, outages_of
-from muster.mix.mix import Inference, Jobs, Mix
+from muster.mix.mix import Inference, Jobs, Mix, Trace
 from muster.mix.usage import Amounts, Usage, requested
 from shared.model.objects import Gang, Node
 from shared.model.topology import Topology
@@ -30,7 +30,7 @@ _Entry = tuple[float, int, Callable[[Any, float], None], Any]
 
 
 class _Class:
-    """One class of workloads."""
+    """Equal pods of one class of workloads."""
 
     def __init__(self, account: Account, template: Template, topology_key: str = "") -> None:
         self.account, self.template = account, template
@@ -92,10 +92,11 @@ class Controllers:
             {node.name: node.labels[key] for node in self.nodes if key in node.labels}
             for key in mix.levels
         ]
-        classes: list[Jobs | Inference] = [*mix.jobs, *mix.inference]
-        self._classes = {one.name: _class_of(one, levels) for one in classes}
+        self._accounts = {one.name: Account(one.name, _kind_of(one), levels) for one in mix.classes}
+        self._topologies = {one.name: one.topology_key for one in mix.jobs}
+        self._like: dict[tuple[Any, ...], _Class] = {}
         self._deployments = [
-            (one, [_Job(self._classes[one.name], 1) for _ in range(one.count)])
+            (one, [_Job(self._class(one.name, one.template), 1) for _ in range(one.count)])
             for one in mix.inference
         ]
         self._agenda: list[_Entry] = []
@@ -113,12 +114,21 @@ class Controllers:
     @property
     def accounts(self) -> list[Account]:
         """Return the accounts of all classes."""
-        return [one.account for one in self._classes.values()]
+        return list(self._accounts.values())
 
     @property
     def running(self) -> int:
         """Return the number of pods with a node."""
-        return len(self._pods) - sum(one.account.waiting for one in self._classes.values())
+        return len(self._pods) - sum(one.waiting for one in self.accounts)
+
+    def _class(self, name: str, template: Template) -> _Class:
+        """Return what equal pods of a class have in common."""
+        # Templates hold dicts, so equal ones are found by what they are made of.
+        key = name, template.spec, template.labels
+        if key not in self._like:
+            account, topology_key = self._accounts[name], self._topologies.get(name, "")
+            self._like[key] = _Class(account, template, topology_key)
+        return self._like[key]
 
     def _at(self, at_ms: float, do: Callable[[Any, float], None], argument: Any) -> None:
         self._count += 1
@@ -153,10 +163,11 @@ class Controllers:
     # ---------------------------------------------------------------------- what is to happen
 
     def _come(self, coming: Coming, at_ms: float) -> None:
-        job = _Job(self._classes[coming.of.name], coming.size, at_ms, coming.durations_ms)
+        like = self._class(coming.name, coming.template)
+        job = _Job(like, coming.size, at_ms, coming.durations_ms)
         job.of.account.of(job.size).came += 1
         job.left = job.size
-        if coming.of.is_gang:
+        if coming.is_gang:
             self._start_gang(job, at_ms)
         else:
             self._create(job, range(job.size), at_ms)
@@ -278,7 +289,7 @@ class Controllers:
 
     def _sample(self, _nothing: None, now_ms: float) -> None:
         self.usage.sample(now_ms)
-        self.waiting.append([one.account.waiting for one in self._classes.values()])
+        self.waiting.append([one.waiting for one in self.accounts])
 
     # --------------------------------------------------------------------- what has happened
 
@@ -348,8 +359,7 @@ class Controllers:
             pod.job.of.account.lose(pod.job.of.amounts, now_ms - pod.bound_ms)
 
 
-def _class_of(one: Jobs | Inference, levels: list[dict[str, str]]) -> _Class:
+def _kind_of(one: Jobs | Inference | Trace) -> Kind:
     if isinstance(one, Inference):
-        return _Class(Account(one.name, "inference", levels), one.template)
-    kind: Kind = "training" if one.is_gang else "batch"
-    return _Class(Account(one.name, kind, levels), one.template, one.topology_key)
+        return "inference"
+    return "training" if isinstance(one, Jobs) and one.is_gang else "batch"

@@ -12,9 +12,10 @@ from msgspec import structs
 
 from muster.flood.arrivals import endless_ms
 from muster.flood.plan import Plan
-from muster.flood.workload import Arrivals, CreatePods
-from muster.mix.mix import Failures, Inference, Jobs, Mix, Nodes
+from muster.flood.workload import Arrivals, CreatePods, Template
+from muster.mix.mix import Failures, Inference, Jobs, Mix, Nodes, Trace
 from shared.kubernetes.objects.labels import HOSTNAME_LABEL
+from shared.model.columns import split
 from shared.model.objects import Node
 
 NAMESPACE = "default"
@@ -31,9 +32,11 @@ class Coming:
     """
 
     at_ms: int
-    of: Jobs
+    name: str
+    template: Template
     size: int
     durations_ms: tuple[int, ...]
+    is_gang: bool = False
 
 
 @dataclass(frozen=True)
@@ -56,7 +59,8 @@ def plan_of(mix: Mix) -> Plan:
 
 def nodes_of(mix: Mix) -> tuple[Node, ...]:
     """Return all nodes with their labels."""
-    return tuple(_node(group, number) for group in mix.nodes for number in range(group.count))
+    own = (_node(group, number) for group in mix.nodes for number in range(group.count))
+    return (*own, *(node for trace in mix.traces for node in trace.world.nodes))
 
 
 def _node(group: Nodes, number: int) -> Node:
@@ -69,6 +73,7 @@ def _node(group: Nodes, number: int) -> Node:
 def jobs_of(mix: Mix) -> list[Coming]:
     """Return all jobs in the order in which they come."""
     found = [coming for jobs in mix.jobs for coming in _jobs(mix, jobs)]
+    found += [coming for trace in mix.traces for coming in _traced(mix, trace)]
     return sorted(found, key=lambda coming: coming.at_ms)
 
 
@@ -84,7 +89,18 @@ def _jobs(mix: Mix, jobs: Jobs) -> Iterator[Coming]:
             durations = tuple(runs_ms + more_ms for more_ms in later_ms)
         else:
             durations = tuple(jobs.durations.draw(chance) for _ in range(size))
-        yield Coming(at_ms, jobs, size, durations)
+        yield Coming(at_ms, jobs.name, jobs.template, size, durations, jobs.is_gang)
+
+
+def _traced(mix: Mix, trace: Trace) -> Iterator[Coming]:
+    """Yield the pods of a trace; those without an end run beyond the horizon."""
+    for arrival in trace.world.arrivals:
+        if arrival.at_ms < mix.horizon_ms:
+            pods = arrival.pods
+            template = Template(trace.name, pods.spec, pods.labels, pods.gated, False, {})
+            ends_ms = (arrival.lifetime_ms or mix.horizon_ms,)
+            for _ in split(pods.uids):
+                yield Coming(arrival.at_ms, trace.name, template, 1, ends_ms)
 
 
 def outages_of(mix: Mix, nodes: tuple[Node, ...]) -> list[Outage]:

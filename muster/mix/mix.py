@@ -1,12 +1,14 @@
 """A mix as values: nodes, classes of workloads, and failures. Nothing is drawn or played here."""
 
 import random
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from math import log
 from typing import Literal
 
 from muster.flood.workload import Arrivals, Template
+from shared.kubernetes.objects.labels import ZONE_LABEL
 from shared.model.objects import Node
+from shared.model.world import World
 
 Shape = Literal["constant", "exponential", "lognormal", "uniform"]
 
@@ -88,6 +90,14 @@ class Failures:
 
 
 @dataclass(frozen=True)
+class Trace:
+    """The pods of a world that come and end by its times, each of them a job."""
+
+    name: str
+    world: World
+
+
+@dataclass(frozen=True)
 class Mix:
     """What runs on which nodes, for how long. The same seed gives the same mix."""
 
@@ -97,9 +107,17 @@ class Mix:
     nodes: tuple[Nodes, ...]
     jobs: tuple[Jobs, ...]
     inference: tuple[Inference, ...] = ()
-    failures: tuple[Failures, ...] = field(default=())
+    failures: tuple[Failures, ...] = ()
+    traces: tuple[Trace, ...] = ()
+
+    @property
+    def classes(self) -> tuple[Jobs | Inference | Trace, ...]:
+        """Return all classes of workloads."""
+        return (*self.jobs, *self.traces, *self.inference)
 
     @property
     def levels(self) -> tuple[str, ...]:
         """Return the labels of all domains, in order."""
-        return tuple(dict.fromkeys(key for group in self.nodes for key, _ in group.domains))
+        zones = (ZONE_LABEL,) if self.traces else ()
+        domains = (key for group in self.nodes for key, _ in group.domains)
+        return tuple(dict.fromkeys((*domains, *zones)))

@@ -9,15 +9,17 @@ from typing import Any
 
 from muster.flood.read import COUNT_MAX, arrivals_of, node_made, only_document, templates_of
 from muster.flood.workload import Arrivals, Template
-from muster.mix.mix import Durations, Failures, Inference, Jobs, Mix, Nodes, Shape
-from shared.kubernetes.objects.errors import shown
+from muster.mix.mix import Durations, Failures, Inference, Jobs, Mix, Nodes, Shape, Trace
+from shared.kubernetes.objects.errors import WorldError, shown
 from shared.kubernetes.objects.fields import Fields
-from shared.kubernetes.objects.labels import HOSTNAME_LABEL
+from shared.kubernetes.objects.labels import HOSTNAME_LABEL, ZONE_LABEL
 from shared.kubernetes.objects.pod_templates import duration_ms
 from shared.model.text import did_you_mean
+from shared.worlds.settings import Choice, load_world
 
 SIGMA_MAX = 5.0
 REPLICAS_MAX = 100_000
+TRACES = ("openb", "dlrm")
 SHAPES: dict[Shape, tuple[str, ...]] = {
     "constant": ("mean",),
     "exponential": ("mean",),
@@ -29,19 +31,21 @@ SHAPES: dict[Shape, tuple[str, ...]] = {
 def read_mix(path: Path, seed: int | None = None) -> Mix:
     """Return the mix of a file; `seed` replaces its own."""
     root = only_document(path)
-    lists = ("nodes", "training", "batch", "inference", "failures")
+    lists = ("nodes", "training", "batch", "inference", "traces", "failures")
     root.only(("name", "seed", "horizon", "podTemplates", *lists))
     own = root.integer("seed", 1, 0, 1 << 62)
     nodes = tuple(_nodes(fields) for fields in root.children("nodes"))
-    if not nodes:
-        raise root.error("nodes", "must have an entry")
-    reading = _Reading(dict(templates_of(root)), {key for one in nodes for key, _ in one.domains})
+    traces = tuple(_trace(fields) for fields in root.children("traces"))
+    if not (nodes or traces):
+        raise root.error("nodes", "must have an entry, unless there are traces")
+    levels = {key for one in nodes for key, _ in one.domains}
+    reading = _Reading(dict(templates_of(root)), levels | {ZONE_LABEL} if traces else levels)
     jobs = [reading.jobs(fields, is_gang=True) for fields in root.children("training")]
     jobs += [reading.jobs(fields, is_gang=False) for fields in root.children("batch")]
     inference = tuple(reading.inference(fields) for fields in root.children("inference"))
-    if not (jobs or inference):
-        raise root.error("training", "is required, unless there is inference or batch")
-    _unique(root, nodes, [*jobs, *inference])
+    if not (jobs or inference or traces):
+        raise root.error("training", "is required, unless there is another class")
+    _unique(root, nodes, [*jobs, *inference, *traces])
     return Mix(
         root.text("name") or path.stem,
         own if seed is None else seed,
@@ -50,12 +54,33 @@ def read_mix(path: Path, seed: int | None = None) -> Mix:
         tuple(jobs),
         inference,
         tuple(reading.failures(fields) for fields in root.children("failures")),
+        traces,
     )
 
 
-def _unique(root: Fields, nodes: tuple[Nodes, ...], classes: list[Jobs | Inference]) -> None:
+def _trace(fields: Fields) -> Trace:
+    fields.only(("name", "world"))
+    name, word = fields.required_text("name"), fields.required_text("world")
+    if word.partition(":")[0] not in TRACES:
+        rule = f"{shown(word)} is not {' or '.join(f'{one}:...' for one in TRACES)}"
+        raise fields.error("world", rule)
+    try:
+        world = load_world([word], Choice(plain=word.startswith("openb:"))).world
+    except WorldError as error:
+        raise fields.error("world", str(error)) from error
+    if not any(one.at_ms for one in world.arrivals):
+        raise fields.error("world", "has no times: add speed=1, or another speed")
+    return Trace(name, world)
+
+
+def _unique(
+    root: Fields, nodes: tuple[Nodes, ...], classes: list[Jobs | Inference | Trace]
+) -> None:
     prefixes, names = [one.prefix for one in nodes], [one.name for one in classes]
-    for key, found in (("nodes", prefixes), ("training, batch and inference", names)):
+    traced = [node.name for one in classes if isinstance(one, Trace) for node in one.world.nodes]
+    if len(set(traced)) < len(traced):
+        raise root.error("traces", "two of them have nodes of the same name")
+    for key, found in (("nodes", prefixes), ("training, batch, inference and traces", names)):
         for place, name in enumerate(found):
             if name in found[:place]:
                 raise root.error(key, f"{shown(name)} is there twice")

@@ -11,7 +11,7 @@ from shared.bus.sqlite.bus import SqliteBus, SqliteLog
 from tests.e2e.console import ROOT, complaint, muster
 
 HOURS = """
-horizon: 2h
+horizon: 80m
 nodes:
   - count: 8
     prefix: gpu
@@ -105,7 +105,7 @@ def test_figures_of_all_classes_come_out(folder):
     found = json.loads((folder / "a.json").read_text())
     llm, etl, chat = found["classes"]
     assert [one["kind"] for one in found["classes"]] == ["training", "batch", "inference"]
-    assert found["horizon_s"] == 2 * 3_600
+    assert found["horizon_s"] == 80 * 60
     assert found["nodes_failed"] > 0
     assert llm["restarts"] > 0
     assert llm["evicted"] > 0, "Deployments of higher priority make room by day"
@@ -114,7 +114,7 @@ def test_figures_of_all_classes_come_out(folder):
     assert (rack["label"], rack["domains"], rack["fullest"]) == ("example.com/rack", 1, 1)
     assert chat["spread"][0]["domains"] > 1
     (arrays,) = etl["sizes"]
-    assert (arrays["size"], arrays["came"], arrays["wait_s"]["count"]) == (20, 4, 80)
+    assert (arrays["size"], arrays["came"], arrays["wait_s"]["count"]) == (20, 3, 60)
     assert 60 < arrays["completion_s"]["mean"] < 2 * 1_200
     for size in llm["sizes"]:
         assert 0 < size["completion_s"]["count"] == size["ended"] <= size["wait_s"]["count"]
@@ -147,6 +147,21 @@ def test_the_bundled_mix_is_played_faster_than_time_passes(tmp_path):
     ran = muster(*words, cwd=tmp_path)
     assert ran.code == 0, ran.err
     assert "24 h in" in ran.out or "1 d in" in ran.out
+
+
+def test_a_trace_is_played_beside_other_classes_on_its_own_nodes(tmp_path):
+    trace = f"openb:{ROOT / 'examples' / 'trace'},speed=1"
+    etl = "{name: etl, arrival: {process: even, perHour: 2}, size: 3, duration: 5m}"
+    text = f"horizon: 6h\ntraces: [{{name: openb, world: '{trace}'}}]\nbatch: [{etl}]\n"
+    (tmp_path / "m.yaml").write_text(text)
+    ran = muster("simulate", "--workloads", "m.yaml", "--run-dir", "r", "-o", "json", cwd=tmp_path)
+    assert ran.code == 0, ran.err
+    found = json.loads(ran.out)
+    classes = {one["name"]: one["sizes"][0] for one in found["classes"]}
+    assert classes["etl"]["came"] == 12
+    openb = classes["openb"]
+    assert (openb["size"], openb["came"] > 20, openb["ended"] > 5) == (1, True, True)
+    assert found["usage"][2]["used"] > 0
 
 
 @pytest.mark.parametrize(
