@@ -304,7 +304,7 @@ def _check_member(
         return
     if group.topology is not None:
         yield from _check_in_domains(facts, cluster, group, pod, members, message)
-    elif gang in committed:
+    elif gang in committed and needed <= 0:
         room = cluster.room_for(pod)
         if room is not None:
             yield ("no-pod-lost", f"member {row} ({pod.name}) of a started gang fits {room}")

@@ -59,7 +59,9 @@ def _joins(last: Event, event: Event) -> bool:
         return False
     if isinstance(event, PodsSeen):
         return all(getattr(last, name) == getattr(event, name) for name in _SAME)
-    joined = PodsBoundSeen | PodsStartedSeen | PodsDeletedSeen | NodesSeen | ObjectsSeen
+    if isinstance(event, PodsDeletedSeen):
+        return getattr(last, "finished", None) == event.finished
+    joined = PodsBoundSeen | PodsStartedSeen | NodesSeen | ObjectsSeen
     return isinstance(event, joined)
 
 
@@ -74,7 +76,7 @@ def _parts(run: list[Event]) -> Iterator[Event]:
     elif len(run) > 1 and isinstance(first, PodsStartedSeen):
         yield PodsStartedSeen(_joined(run, "uids"), b"".join(_column(run, "starts_ms")))
     elif len(run) > 1 and isinstance(first, PodsDeletedSeen):
-        yield PodsDeletedSeen(_joined(run, "uids"))
+        yield PodsDeletedSeen(_joined(run, "uids"), first.finished)
     elif isinstance(first, NodesSeen):
         seen = [event for event in run if isinstance(event, NodesSeen)]
         nodes = tuple(node for event in seen for node in event.nodes)

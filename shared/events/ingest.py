@@ -127,9 +127,12 @@ class PodsStarted(Event, frozen=True, gc=False):
 
 
 class PodsGone(Event, frozen=True, gc=False):
-    """Pods that no longer exist."""
+    """Pods that no longer exist. `deleted`: members of gangs that were deleted; other members
+    finished, as far as is known.
+    """
 
     ids: bytes
+    deleted: bytes = b""
 
     def to(self) -> tuple[str, ...]:
         return ("queueing", "placement", "permit", "preemption", "binding")

@@ -75,9 +75,12 @@ class PodsStartedSeen(Event, frozen=True, gc=False):
 
 
 class PodsDeletedSeen(Event, frozen=True, gc=False):
-    """Pods that were deleted, or that finished and use nothing."""
+    """Pods that were deleted, or that finished and use nothing. `finished`: none of them is known
+    to have been deleted.
+    """
 
     uids: str
+    finished: bool = False
 
 
 class NodesSeen(Event, frozen=True, gc=False):

@@ -195,7 +195,7 @@ class SimCluster:
                 gone.append(uid)
                 self._happens("delete", uid, pod.node, why)
         if gone:
-            self._publish(PodsDeletedSeen(join(gone)))
+            self._publish(PodsDeletedSeen(join(gone), finished=why == "finished"))
 
     def ungate(self, uids: Iterable[str]) -> None:
         """Lift the pods' scheduling gates."""

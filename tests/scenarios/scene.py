@@ -94,6 +94,10 @@ class Scene:
         """Delete pods."""
         self.cluster.delete([f"uid-{name}" for name in names])
 
+    def finish(self, *names: str) -> None:
+        """Let pods finish."""
+        self.cluster.delete([f"uid-{name}" for name in names], "finished")
+
     def ungate(self, *names: str) -> None:
         """Remove the pods' last gate."""
         self.cluster.ungate([f"uid-{name}" for name in names])

@@ -8,9 +8,10 @@ offer. A node that was relabelled is in each of the domains that it ever was in.
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from muster.checker.gangs.placed_members import PlacedMembers
 from muster.checker.inputs.journals import Journal, Problem, Step
 from shared.events.binding import BindFailed
-from shared.events.ingest import GangSet, NodesGone, NodesSet, PodsAssigned, PodsGone, PodsPending
+from shared.events.ingest import GangSet, NodesGone, NodesSet, PodsGone, PodsPending
 from shared.events.permit import GangCommitted
 from shared.events.placement import GangOffered, Reserved
 from shared.events.queueing import GangDispatched
@@ -144,42 +145,18 @@ def _failures(journal: Journal) -> dict[int, list[int]]:
 
 def _dispatches(journal: Journal, world: _World) -> Iterator[Problem]:
     """Yield dispatches that do not count the members that have a node."""
-    running: dict[int, set[int]] = {}
-    gone: set[int] = set()
-    least: dict[int, int] = {}
+    placed = PlacedMembers(world.gang_of)
     for step in journal.steps:
         for _source, _position, event in step.inputs:
-            match event:
-                case GangSet():
-                    least[event.gang] = event.min_count
-                case GangCommitted() | PodsAssigned():
-                    for pod in unpack(event.ids).tolist():
-                        if pod not in gone:
-                            running.setdefault(world.gang_of.get(pod, 0), set()).add(pod)
-                case PodsGone():
-                    pods = unpack(event.ids).tolist()
-                    gone.update(pods)
-                    _leave(running, world, pods)
-                case BindFailed():
-                    pods = unpack(event.ids).tolist()
-                    if event.reason == "gone":
-                        gone.update(pods)
-                    if event.reason != "foreign":
-                        _leave(running, world, pods)
-                case _:
-                    pass
+            placed.learn(event)
         for event in step.own:
             if isinstance(event, GangDispatched) and world.of(event.gang) is not None:
-                yield from _dispatch(step, event, running.get(event.gang, set()), least)
-
-
-def _leave(running: dict[int, set[int]], world: _World, pods: Iterable[int]) -> None:
-    for pod in pods:
-        running.get(world.gang_of.get(pod, 0), set()).discard(pod)
+                running, needed = placed.running.get(event.gang, set()), placed.needed(event.gang)
+                yield from _dispatch(step, event, running, max(1, needed))
 
 
 def _dispatch(
-    step: Step, event: GangDispatched, running: set[int], least: Mapping[int, int]
+    step: Step, event: GangDispatched, running: set[int], needed: int
 ) -> Iterator[Problem]:
     where = f"queueing/0 at {step.position}: gang {event.gang}"
     if event.topology is None:
@@ -187,7 +164,6 @@ def _dispatch(
     placed = set(unpack(event.placed).tolist())
     if placed != running:
         yield "gang-domain", f"{where}: members {sorted(placed)} sent as placed, not {running}"
-    needed = max(1, least.get(event.gang, 0) - len(running))
     if event.min_count != needed:
         text = f"{event.min_count} needed beside {len(running)} that run, not {needed}"
         yield "gang-whole", f"{where}: {text}"

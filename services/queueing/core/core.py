@@ -67,7 +67,10 @@ def _on_pods_assigned(state: QueueingState, event: PodsAssigned) -> None:
 
 
 def _on_pods_gone(state: QueueingState, event: PodsGone) -> None:
+    fallen = members.count_ended(state, event) if state.bound_members else ()
     moves.finish(state, "gone", event.ids)
+    for gang in fallen:
+        moves.regroup(state, gang)
 
 
 def _on_lane_freed(state: QueueingState, _event: LaneFreed) -> None:

@@ -192,7 +192,8 @@ class Shard:
 @dataclass(slots=True, eq=False)
 class Gang:
     """A pod group and its members. `attempt` 0: none open. `seq`: its age. `committed`: members are
-    single pods from now on; those of a gang with a `topology` never are, also once it `started`.
+    single pods while minCount run or have finished; those of a gang with a `topology` never are,
+    also once it `started`. `running`: members with a node, and since the start those that finished.
 
     Times: `tried_ms`, `failed_ms`, `until_ms` (end of backoff); `improved`: a shard improved since
     the last try. The message of a repeated failure is confirmed (`is_refreshed`) from `refresh_ms`
@@ -357,7 +358,7 @@ class QueueingState(MachineState):
     untold: dict[PodId, None] = field(default_factory=dict)
     # Gated signatures -> reason of the PreEnqueue plugin.
     gates: dict[SignatureId, str] = field(default_factory=dict)
-    bound_members: dict[PodId, GangId] = field(default_factory=dict)  # of gangs not committed then
+    bound_members: dict[PodId, GangId] = field(default_factory=dict)
     retired: dict[SignatureId, None] = field(
         default_factory=dict
     )  # to forget with their last asking pod

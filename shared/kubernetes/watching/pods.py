@@ -71,6 +71,7 @@ class Pods:
         self._columns: dict[tuple[object, ...], _Column] = {}
         self._inside: dict[str, bool] = {}
         self._gone: list[str] = []
+        self._finished: list[str] = []
         self._events: list[Event] = []
         self._reported: dict[str, _Reported] = {}
         self._started: dict[str, int] = {}
@@ -187,7 +188,7 @@ class Pods:
         self._started.pop(uid, None)
         self._refused.pop(uid, None)
         self._refusals.forget(uid)
-        self._gone.append(uid)
+        (self._gone if pod.metadata.deletionTimestamp else self._finished).append(uid)
         self._is_urgent = True
 
     def reject(self, what: str, field: str, rule: str) -> None:
@@ -228,8 +229,9 @@ class Pods:
             starts_ms = pack(self._started.values())
             self._events.append(PodsStartedSeen(join(self._started), starts_ms))
             self._started.clear()
-        if self._gone:
-            self._events.append(PodsDeletedSeen(join(self._gone)))
-            self._gone = []
+        for uids, finished in ((self._gone, False), (self._finished, True)):
+            if uids:
+                self._events.append(PodsDeletedSeen(join(uids), finished))
+                uids.clear()
         self._columns.clear()
         self._inside.clear()

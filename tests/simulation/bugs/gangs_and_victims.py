@@ -101,6 +101,13 @@ max(1, event.min_count - 1), groups)
         first=(57, 87),
     ),
     Bug(
+        "fallen-gang-stays-committed",
+        "services.queueing.core.pods.moves",
+        ("    gang.committed = False\n", "    gang.committed = True\n"),
+        by=("gang-whole",),
+        first=(32,),
+    ),
+    Bug(
         "victims-that-a-gang-could-do-without",
         "services.placement.core.gangs.places",
         edit(

@@ -295,11 +295,13 @@ def _relabel(state: IngestState, event: PodsSeen, slots: I64) -> I32:
 def on_pods_deleted_seen(state: IngestState, event: PodsDeletedSeen) -> None:
     """Delete pods."""
     found = map(state.pods.slots.pop, split(event.uids), repeat(-1))
-    forget(state, [slot for slot in found if slot >= 0])
+    forget(state, [slot for slot in found if slot >= 0], is_finished=event.finished)
 
 
-def forget(state: IngestState, slots: list[int]) -> None:
-    """Forget pods whose uids are already removed from the table, and publish it."""
+def forget(state: IngestState, slots: list[int], is_finished: bool = True) -> None:
+    """Forget pods whose uids are already removed from the table, and publish it. Pods that were
+    terminating were deleted in any case.
+    """
     if not slots:
         return
     if state.config.wakes:
@@ -307,8 +309,10 @@ def forget(state: IngestState, slots: list[int]) -> None:
     table = state.pods
     if len(slots) == 1:
         slot = slots[0]
-        state.outbox.append(PodsGone(int(table.ids[slot]).to_bytes(8, "little")))
         node, gang = int(table.nodes[slot]), GangId(int(table.gangs[slot]))
+        one = int(table.ids[slot]).to_bytes(8, "little")
+        is_deleted = gang and (not is_finished or table.terminating[slot])
+        state.outbox.append(PodsGone(one, one if is_deleted else b""))
         sig, labels = SignatureId(int(table.sigs[slot])), int(table.labelsets[slot])
         if node < 0:
             stop_waiting(state, np.array([node], np.int32))
@@ -319,7 +323,10 @@ def forget(state: IngestState, slots: list[int]) -> None:
         release_sig(state, sig, 1)
         return
     rows = np.array(slots, np.int64)
-    state.outbox.append(PodsGone(pack(table.ids[rows])))
+    deleted = rows[table.gangs[rows] != 0]
+    if is_finished:
+        deleted = deleted[table.terminating[deleted] != 0]
+    state.outbox.append(PodsGone(pack(table.ids[rows]), pack(table.ids[deleted])))
     nodes, sigs = table.nodes[rows], table.sigs[rows]
     labelsets, gangs = table.labelsets[rows], table.gangs[rows]
     stop_waiting(state, nodes)

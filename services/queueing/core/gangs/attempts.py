@@ -51,6 +51,8 @@ def on_gang_set(state: QueueingState, event: GangSet) -> None:
     gang.topology, gang.minimums, gang.lacking = event.topology, event.minimums, ""
     gang.group_priority, gang.provisioning = event.priority, event.provisioning
     provisioning.note_group(state, gang, is_changed)
+    if gang.committed and gang.running < gang.min_count:
+        moves.regroup(state, gang)
     update_workload(state, gang)
     touch(state, gang)
 

@@ -28,8 +28,9 @@ from services.queueing.core.waiting.messages import (
     is_not_tried_message,
     workload_of,
 )
+from shared.events.ingest import PodsGone
 from shared.events.queueing import Members
-from shared.model.columns import I64, pack
+from shared.model.columns import I64, as_numbers, pack, unpack
 from shared.model.ids import NO_GANG, GangId, PodId, SignatureId
 
 UNKNOWN, BOUND = int(Pod.UNKNOWN), int(Pod.BOUND)
@@ -180,25 +181,34 @@ def count(state: QueueingState, rows: Rows, waiting: int = 0, running: int = 0) 
 
 
 def count_bound(state: QueueingState, ids: I64, rows: Rows) -> None:
-    """Count members that have a node for good, and remember those of gangs that are not committed:
-    the table of pods forgets them, and they may end before their gang starts.
+    """Count members that have a node for good, and remember them: the table of pods forgets them,
+    and their end counts.
     """
     count(state, rows, running=1)
     numbers = state.pods.gang[rows]
     for at in np.flatnonzero(numbers).tolist():
-        gang = state.gangs.get(GangId(numbers.item(at)))
-        if gang is not None and not gang.committed:
-            state.bound_members[PodId(ids.item(at))] = gang.gang
+        gang = GangId(numbers.item(at))
+        if gang in state.gangs:
+            state.bound_members[PodId(ids.item(at))] = gang
 
 
-def count_ended(state: QueueingState, ids: I64) -> None:
-    """Count bound members that are deleted or finished: they run no longer."""
-    for pod in ids.tolist():
+def count_ended(state: QueueingState, event: PodsGone) -> list[Gang]:
+    """Count bound members that ended; return the committed gangs of which fewer than minCount are
+    left. A member that finished after the start has done its part, so it still counts: its gang
+    must not wait for a pod that nobody will create.
+    """
+    deleted = set(unpack(event.deleted).tolist())
+    fallen: dict[GangId, Gang] = {}
+    for pod in as_numbers(event.ids):
         gang = state.gangs.get(state.bound_members.pop(pod, NO_GANG))
-        if gang is not None:
-            gang.running -= 1
-            assert gang.running >= 0
-            touch(state, gang)
+        if gang is None or (gang.started and pod not in deleted):
+            continue
+        gang.running -= 1
+        assert gang.running >= 0
+        if gang.committed and gang.running < gang.min_count:
+            fallen[gang.gang] = gang
+        touch(state, gang)
+    return list(fallen.values())
 
 
 def join(state: QueueingState, gang: Gang, ids: I64) -> None:
@@ -276,9 +286,9 @@ def placed_members(state: QueueingState, gang: Gang) -> bytes:
     return pack(np.sort(np.concatenate((reserved, np.array(bound, np.int64)))))
 
 
-def rejoin_failed(state: QueueingState, ids: I64) -> I64:
-    """Let members that could not be bound wait for their gangs' next try, after a backoff; return
-    the pods of no such gang, all removed before.
+def rejoin(state: QueueingState, ids: I64, failed: bool) -> I64:
+    """Let members wait for their gangs' next try, after a backoff if they `failed` to be bound;
+    return the pods of no such gang, all removed before.
     """
     single = np.ones(len(ids), np.bool_)
     for number, part in by_number(state.pods.gang[state.pods.rows(ids)].astype(np.int64)):
@@ -286,7 +296,8 @@ def rejoin_failed(state: QueueingState, ids: I64) -> I64:
         if gang is not None and not gang.committed:
             single[part] = False
             state.pods.attempt[state.pods.rows(ids[part])] = 0
-            note_failure(state, gang)
+            if failed:
+                note_failure(state, gang)
             queue_members(state, gang, ids[part], is_new=False)
     return ids[single]
 

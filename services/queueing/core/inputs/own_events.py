@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from services.queueing.core.config import WAIT_FEW
+from services.queueing.core.gangs import members
 from services.queueing.core.pods import moves
 from services.queueing.core.pods.table import Rows
 from services.queueing.core.preemption import leaving_victims
@@ -145,7 +146,10 @@ def on_activated(state: QueueingState, event: Activated) -> None:
     """Make pods ready whose backoff ended or was cut short."""
     pods = state.pods
     ids = unpack(event.ids)
-    rows = pods.rows(ids)
-    moves.leave(state, ids, rows)
-    for sig, part in by_number(pods.sig[rows].astype(np.int64)):
+    moves.leave(state, ids, pods.rows(ids))
+    if state.gangs:
+        ids = members.rejoin(state, ids, failed=False)
+        if not len(ids):
+            return
+    for sig, part in by_number(pods.sig[pods.rows(ids)].astype(np.int64)):
         enqueue(state, "activated", state.sigs[sig], ids[part])

@@ -11,7 +11,7 @@ from services.queueing.core.gangs import members
 from services.queueing.core.pods.table import CODES, SMALL, Rows, backoff_ends
 from services.queueing.core.preemption import leaving_victims
 from services.queueing.core.scheduling_queue import enqueue
-from services.queueing.core.state import QueueingState, Sig, by_number, remove_pod
+from services.queueing.core.state import Gang, QueueingState, Sig, by_number, remove_pod
 from services.queueing.core.transitions import Pod
 from services.queueing.core.waiting import permit_rejections, unschedulable_timeout
 from shared.model.columns import I64, as_numbers, size, unpack
@@ -114,6 +114,21 @@ def requeue(state: QueueingState, ids: I64) -> None:
             enqueue(state, "queued", state.sigs[sig], ids[part][inner])
 
 
+def regroup(state: QueueingState, gang: Gang) -> None:
+    """Let the waiting members of a committed gang that has fallen below minCount wait for its next
+    try.
+    """
+    gang.committed = False
+    for code in (Pod.READY, Pod.LEFTOVER, Pod.PARKED):
+        ids = members.members_in(state, gang, code)
+        if len(ids):
+            rows = state.pods.rows(ids)
+            leave(state, ids, rows)
+            state.pods.attempt[rows] = 0
+            requeue(state, ids)
+    members.touch(state, gang)
+
+
 def rejoin(state: QueueingState, one: I64) -> None:
     """Requeue a refused pod that changed, removed before: its backoff continues."""
     row = int(one[0]) - state.pods.base
@@ -145,7 +160,7 @@ def back_off(state: QueueingState, ids: I64, is_error: bool = False) -> None:
     """Put pods into backoff: by their errors in a row after an error, else by their refusals."""
     leave(state, ids, state.pods.rows(ids))
     if state.gangs:
-        ids = members.rejoin_failed(state, ids)
+        ids = members.rejoin(state, ids, failed=True)
         if not len(ids):
             return
     if is_error:
@@ -175,8 +190,6 @@ def finish(state: QueueingState, event: str, column: bytes) -> None:
     ):
         return
     ids = unpack(column)
-    if event == "gone" and state.bound_members:
-        members.count_ended(state, ids)
     ids = pods.known(ids)
     if not len(ids):
         return

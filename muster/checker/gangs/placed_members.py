@@ -1,0 +1,102 @@
+"""The members of gangs that have a node, as queueing's inputs tell, and dispatches against them."""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+from muster.checker.inputs.journals import Journal, Problem
+from shared.events.base import Event
+from shared.events.binding import BindFailed, Bound
+from shared.events.ingest import GangSet, PodsAssigned, PodsGone
+from shared.events.permit import GangCommitted
+from shared.events.placement import Reserved
+from shared.events.queueing import Dispatched
+from shared.model.columns import unpack
+
+
+@dataclass
+class PlacedMembers:
+    """Members by gang: `running` have a node, `finished` ended after the start without being
+    deleted, and binds of `failed` ones failed. `gang_of`: pod -> gang.
+    """
+
+    gang_of: Mapping[int, int]
+    running: dict[int, set[int]] = field(default_factory=dict)
+    finished: Counter[int] = field(default_factory=Counter)
+    failed: dict[int, set[int]] = field(default_factory=dict)
+    started: set[int] = field(default_factory=set)
+    least: dict[int, int] = field(default_factory=dict)
+    bound: set[int] = field(default_factory=set)
+    gone: set[int] = field(default_factory=set)
+
+    def needed(self, gang: int) -> int:
+        """Return how many more members must get a node together."""
+        have = len(self.running.get(gang, ())) + self.finished[gang]
+        return max(0, self.least.get(gang, 0) - have)
+
+    def learn(self, event: Event) -> None:
+        """Apply an input of queueing."""
+        match event:
+            case GangSet():
+                self.least[event.gang] = event.min_count
+            case GangCommitted():
+                self.started.add(event.gang)
+                self._come(unpack(event.ids).tolist())
+            case Reserved():
+                self._come(unpack(event.ids).tolist())
+            case PodsAssigned():
+                self.bound.update(unpack(event.ids).tolist())
+                self._come(unpack(event.ids).tolist())
+            case Bound():
+                self.bound.update(unpack(event.ids).tolist())
+            case PodsGone():
+                pods = unpack(event.ids).tolist()
+                for pod in self.bound.intersection(pods) - set(unpack(event.deleted).tolist()):
+                    gang = self.gang_of.get(pod, 0)
+                    is_running = pod in self.running.get(gang, ())
+                    self.finished[gang] += gang in self.started and is_running
+                self.gone.update(pods)
+                self._leave(pods)
+                for failed in self.failed.values():
+                    failed.difference_update(pods)
+            case BindFailed() if event.reason == "foreign":
+                self.bound.update(unpack(event.ids).tolist())
+            case BindFailed():
+                pods = unpack(event.ids).tolist()
+                self._leave(pods)
+                if event.reason == "gone":
+                    self.gone.update(pods)
+                    return
+                for pod in pods:
+                    self.failed.setdefault(self.gang_of.get(pod, 0), set()).add(pod)
+            case _:
+                pass
+
+    def _come(self, pods: list[int]) -> None:
+        for pod in pods:
+            if pod not in self.gone:
+                self.running.setdefault(self.gang_of.get(pod, 0), set()).add(pod)
+
+    def _leave(self, pods: list[int]) -> None:
+        for pod in pods:
+            self.running.get(self.gang_of.get(pod, 0), set()).discard(pod)
+
+
+def check(journal: Journal, gang_of: Mapping[int, int]) -> Iterator[Problem]:
+    """Yield dispatches of single members while their started gang has too few for minCount, even
+    with those that are tried alone as their binds failed.
+    """
+    placed = PlacedMembers(gang_of)
+    for step in journal.steps:
+        for _source, _position, event in step.inputs:
+            placed.learn(event)
+        for event in step.own:
+            if not isinstance(event, Dispatched):
+                continue
+            for pod in unpack(event.ids).tolist():
+                gang = gang_of.get(pod, 0)
+                failed = placed.failed.get(gang, set()) - placed.running.get(gang, set())
+                needed = placed.needed(gang) - len(failed)
+                if gang in placed.started and needed > 0:
+                    text = f"pod {pod} goes alone, gang {gang} needs {needed} together"
+                    yield "gang-whole", f"queueing/0 at {step.position}: {text}"
