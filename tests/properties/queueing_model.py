@@ -202,7 +202,8 @@ class World:
 
     def _gone(self, pod: int) -> None:
         self.pods.pop(pod)
-        self._fact(PodsGone(pack([pod])))
+        one = pack([pod])
+        self._fact(PodsGone(one, one if self.gang_of.get(pod) and self.draw(2) else b""))
 
     def _fact(self, event: Event) -> None:
         self.ingest.append(event)
