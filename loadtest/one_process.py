@@ -23,6 +23,7 @@ from muster.flood.targets.in_process import nodes_known
 from shared.bus.sqlite.bus import SqliteBus, SqliteLog
 from shared.machine.snapshots import SnapshotPolicy
 from shared.model.columns import split
+from shared.model.ids import BINDING
 from shared.model.world import World
 from shared.simulated.cluster import SimCluster
 from shared.simulated.config import SimConfig
@@ -99,6 +100,8 @@ async def play(case: Case, folder: Path) -> Run:
         is_over = case.is_over or (lambda cluster: len(cluster.history) >= lines)
         while not is_over(cluster) and clock() - began_s < case.time_limit_s:
             await _look(serving)
+        while _are_binds_open(mesh) and clock() - began_s < case.time_limit_s:
+            await _look(serving)
         await asyncio.sleep(0.3)
         resident_mib = _resident_mib()
     finally:
@@ -119,6 +122,11 @@ async def play(case: Case, folder: Path) -> Run:
         resident_mib,
         *decisions,
     )
+
+
+def _are_binds_open(mesh: Mesh) -> bool:
+    """Return whether binding waits for an outcome that the cluster shows already."""
+    return any(owner.state.effects for owner in mesh.owners() if owner.journal == BINDING)
 
 
 def _resident_mib() -> float:
