@@ -154,6 +154,36 @@ def test_a_group_with_disruption_mode_all_is_evicted_whole(
         kube_scheduler.kill()
 
 
+def test_a_gang_that_is_made_anew_starts_whole(servers: KubeServers, muster: Running):
+    api = servers.api
+    create_group(servers, "anew", {"gang": {"minCount": 2}})
+    create_members(servers, "anew", 0, 1, cpu="2")
+    until("both are bound", lambda: set(nodes_of(api).values()) == {"node-0", "node-1"})
+    for number in range(2):
+        api.request("DELETE", f"{PODS}/anew-{number}").ok()  # within a grace period
+    api.create(PODS, pod("other", cpu="2")).ok()
+    delete_pods_now(servers, ["anew-0", "anew-1"])
+    until("the other is bound", lambda: bool(nodes_of(api)["other"]))
+    create_members(servers, "anew", 2, 3, cpu="2")
+    until("they say why", lambda: why(servers, "anew-2") is not None)
+    assert nodes_of(api)["anew-2"] == nodes_of(api)["anew-3"] == ""
+    api.request("DELETE", f"{PODS}/other?gracePeriodSeconds=0").ok()
+    until("both are bound", lambda: all(nodes_of(api)[f"anew-{number}"] for number in (2, 3)))
+
+
+def test_a_member_that_finished_is_not_waited_for(servers: KubeServers, muster: Running):
+    api = servers.api
+    create_group(servers, "ends", {"gang": {"minCount": 2}})
+    create_members(servers, "ends", 0, 1)
+    until("both are bound", lambda: all(nodes_of(api).values()))
+    phase = {"status": {"phase": "Succeeded"}}
+    api.request("PATCH", f"{PODS}/ends-0/status", phase).ok()
+    api.request("DELETE", f"{PODS}/ends-1").ok()
+    delete_pods_now(servers, ["ends-1"])
+    create_members(servers, "ends", 2)
+    until("the replacement is bound", lambda: bool(nodes_of(api)["ends-2"]))
+
+
 def is_ending(servers: KubeServers, name: str) -> bool:
     """Return whether the pod is being deleted, or is gone."""
     found = servers.api.get(f"{PODS}/{name}")
