@@ -130,15 +130,16 @@ class SimCluster:
 
     def _pump(self) -> None:
         """Carry out everything that is due, in order; deletions together."""
-        gone: list[str] = []
+        deleted: list[str] = []
+        finished: list[str] = []
         for what, argument in self._agenda.pop_due():
             if what == "arrival":
                 self._created += 1
                 self.create(argument)
-            elif what == "delete" or (what == "finish" and self._is_ending):
-                gone.append(argument)
+            elif what == "delete":
+                deleted.append(argument)
             elif what == "finish":
-                continue
+                finished += [argument] * self._is_ending
             elif what == "late":
                 self._bind_all([argument], "late-bind")
             elif what == "volumes":
@@ -148,7 +149,8 @@ class SimCluster:
             elif self.nodes:
                 names = sorted(node.name for node in self.nodes.values())
                 self.foreign_bind(argument, self._random.choice(names))
-        self.delete(gone, "finished")
+        self.delete(deleted)
+        self.delete(finished, "finished")
 
     # ------------------------------------------------------------------- changes
 

@@ -116,7 +116,7 @@ async def test_arrivals_and_lifetimes_follow_the_clock():
     await cluster.bind([request(cluster, "a")])
     since = cluster.revision
     deleted = await seen(cluster, since)
-    assert deleted.events == (PodsDeletedSeen("uid-a"),)
+    assert deleted.events == (PodsDeletedSeen("uid-a", finished=True),)
     created = await seen(cluster, deleted.revision)
     assert split(created.events[0].uids) == ["uid-b"]
     assert cluster.arrived

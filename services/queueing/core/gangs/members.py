@@ -211,6 +211,13 @@ def count_ended(state: QueueingState, event: PodsGone) -> list[Gang]:
     return list(fallen.values())
 
 
+def fallen(state: QueueingState, rows: Rows) -> list[Gang]:
+    """Return the committed gangs of pods in these rows that have fallen below minCount."""
+    numbers = np.unique(state.pods.gang[rows]).tolist()
+    gangs = [state.gangs[number] for number in numbers if number in state.gangs]
+    return [gang for gang in gangs if gang.committed and gang.running < gang.min_count]
+
+
 def join(state: QueueingState, gang: Gang, ids: I64) -> None:
     """Add pods to the gang. Finished members are removed when there are many."""
     if len(gang.members) >= gang.members_max:

@@ -209,6 +209,9 @@ def finish(state: QueueingState, event: str, column: bytes) -> None:
     if state.gangs:
         if event == "bound":
             members.count_bound(state, ids, rows)
+        else:
+            for gang in members.fallen(state, rows):
+                regroup(state, gang)
         members.forget(state, rows)
 
 
