@@ -123,8 +123,8 @@ PLANTED = (
     ),
     _bug(
         "no-reprieve",
-        "if not self._fits(scratch):\n                    scratch",
-        "if True:\n                    scratch",
+        "if not self._fits(scratch):\n                    self._remove(",
+        "if True:\n                    self._remove(",
     ),
     _bug(
         "youngest-first",
@@ -146,7 +146,7 @@ PLANTED = (
         AT_ONCE,
     ),
     _bug("budgets-last", "for beyond in (True, False):", "for beyond in (False, True):"),
-    _bug("one-violation-each", "violations += beyond", "violations |= beyond"),
+    _bug("one-violation-each", "chosen, sum(violations", "chosen, any(violations"),
     _bug("budget-of-one-more", "if left[one] < 0:", "if left[one] < -1:"),
     _bug("amounts-before-ports", "*wanted.plugins.filters,", "*wanted.plugins.filters[::-1],", WHY),
     _bug("first-reason-alone", "            return found\n", "            return found[:1]\n", WHY),
@@ -177,7 +177,7 @@ CHOSEN = (
         "most-violations", "        choice.violations,\n", "        -choice.violations,\n", CHOICE
     ),
     _bug("highest-victim", "        found.highest,\n", "        0,\n", CHOICE),
-    _bug("priority-sum", "        found.priority_sum,\n", "        0,\n", CHOICE),
+    _bug("priority-sum", "found.priority_sum + choice", "0 * choice", CHOICE),
     _bug("earliest-start", "-found.earliest_start_ms", "found.earliest_start_ms", CHOICE),
 )
 

@@ -145,7 +145,7 @@ PROMISED, CHOICE = "placement.core.preemption.nominations", "preemption.core.can
 PLANTED = (
     _bug("least-important-first", AT_ONCE, "starts_ms, -priorities", "starts_ms, priorities", 10),
     _bug("beyond-budgets-last", DRY_RUN, "beyond in (True, False):", "beyond in (False, True):", 0),
-    _bug("violations-uncounted", DRY_RUN, "violations += beyond", "violations += 0", 1),
+    _bug("violations-uncounted", DRY_RUN, "return chosen, sum(", "return chosen, 0 * sum(", 1),
     _bug("budget-of-one-more", DRY_RUN, "if left[one] < 0:", "if left[one] < -1:", 0),
     _bug("series-keeps-budgets", DRY_RUN, "self.left.get(budget, 0) - 1)", "9)", 1),
     _bug("equals-are-victims", DRY_RUN, "priority < self.priority", "priority <= self.priority", 1),
@@ -157,7 +157,7 @@ PLANTED = (
         2,
     ),
     _bug("highest-forgotten", CHOICE, "        found.highest,\n", "        0,\n", 6),
-    _bug("sum-forgotten", CHOICE, "        found.priority_sum,\n", "        0,\n", 12, 3),
+    _bug("sum-forgotten", CHOICE, "found.priority_sum + choice", "0 * choice", 12, 3),
     _bug("earliest-start", CHOICE, "-found.earliest_start_ms", "found.earliest_start_ms", 2, 3),
     _bug("promise-to-equals", PROMISED, ".priority >= priority:", ".priority > priority:", 2),
     _bug(
