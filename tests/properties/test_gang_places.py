@@ -3,6 +3,7 @@ vain. Shards and preemption are real; a second copy of the rules checks them, fo
 """
 
 from random import Random
+from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -29,10 +30,12 @@ from shared.events.preemption import (
 )
 from shared.events.queueing import GangPreemptAsked, Members
 from shared.model.columns import pack, unpack
+from shared.model.objects import PodTerm, Requirement
 from tests.support.steps import Steps
 from tests.unit.placement.shard import Shard, node, spec
 
 CPU = 4_000
+HOSTNAME = "kubernetes.io/hostname"
 FIRST = 1_000  # member
 GANG = 7
 SEEDS = st.integers(0, 1 << 32)
@@ -61,7 +64,7 @@ class World:
             shard.sig(sig, spec(cpu=cpu, memory=0, priority=priority))
 
     def _fill(self, shard: Shard, number: int, low: tuple[int, ...]) -> None:
-        shard.nodes(number, node(f"n{number}"))
+        shard.nodes(number, node(f"n{number}", labels={HOSTNAME: f"n{number}"}))
         left = CPU
         while (sig := self.draw.choice(low)) and self.amounts[sig] <= left:
             left -= self.amounts[sig]
@@ -102,6 +105,24 @@ def test_places_are_as_many_as_without_all_lower_priority_pods(seed: int) -> Non
     lower = {pod for pod, (_node, sig) in world.where.items() if world.priority[sig] < 4}
     room = sum(world.free(at, lower) // world.amounts[4] for at in world.nodes())
     assert len(found.places) == min(needed_of(members), room)
+
+
+@settings(deadline=None)
+@given(SEEDS)
+def test_members_that_avoid_each_other_get_a_node_each(seed: int) -> None:
+    world = World(seed)
+    apart = PodTerm(HOSTNAME, (Requirement("app", "In", ("web",)),))
+    named: dict[str, Any] = {"namespace": "ns", "labels": (("app", "web"),)}
+    cpu = world.amounts[4]
+    shard = world.shards[0].sig(
+        9, spec(cpu=cpu, memory=0, priority=4, pod_anti_affinity=(apart,), **named)
+    )
+    pods = pack(range(FIRST, FIRST + 6))
+    found = places(shard, (Members(9, pods),), 6)
+    lower = {pod for pod, (_node, sig) in world.where.items() if world.priority[sig] < 4}
+    nodes = [one.candidate.node for one in found.places]
+    assert len(set(nodes)) == len(nodes)
+    assert len(nodes) == min(6, sum(world.free(at, lower) >= cpu for at in world.nodes()))
 
 
 @settings(deadline=None)

@@ -17,7 +17,7 @@ from muster.simulation.scenario import Scenario, make_scenario
 from muster.simulation.worlds import GIB, make_spec
 from shared.events.observed import PodsSeen
 from shared.model.columns import join
-from shared.model.objects import Budget, Gang, Node, PodSpec
+from shared.model.objects import Budget, Gang, Node, PodSpec, PodTerm, Requirement
 from shared.model.world import Arrival, World
 from tests.simulation.planted import IS_LONG
 from tests.support.builders import model_node
@@ -26,10 +26,12 @@ pytestmark = [pytest.mark.simulation, pytest.mark.slow]
 
 NODES = 6
 LOW, HIGH = 0, 100
+HOSTNAME = "kubernetes.io/hostname"
 
 
 def node(index: int) -> Node:
-    builder = model_node(f"n{index}", f"n{index}-uid").labels(zone="abc"[index % 3])
+    labels = {HOSTNAME: f"n{index}", "zone": "abc"[index % 3]}
+    builder = model_node(f"n{index}", f"n{index}-uid").labels(labels)
     return builder.capacity(cpu=4_000, memory=64 * GIB).obj()
 
 
@@ -105,6 +107,15 @@ def test_a_gang_evicts_only_the_needed_victims(placements: int, count: int, cpu:
     there, gone = played(world(count, comes), placements)
     assert all(members(there))
     assert gone == count * cpu // 1_000
+
+
+@pytest.mark.parametrize("placements", [1, 3])
+def test_members_that_avoid_each_other_evict_pods_of_a_node_each(placements: int) -> None:
+    apart = PodTerm(HOSTNAME, (Requirement("app", "In", ("member",)),))
+    spec = make_spec(2_000, GIB, priority=HIGH, pod_anti_affinity=(apart,))
+    there, gone = played(world(NODES, pods("member", spec, NODES, 4_000, "default/g")), placements)
+    assert len({*members(there)} - {""}) == NODES
+    assert gone == 2 * NODES
 
 
 @pytest.mark.parametrize("placements", [1, 3])

@@ -310,6 +310,18 @@ class Counters:
             if owning.kind == kind and owning.matcher.matches(spec, self.labels_of)
         ]
 
+    def are_filters_wide(self, sig: "Signature") -> bool:
+        """Return whether required rules of a pod, or of others about it, read the pods of several
+        nodes.
+        """
+        spec = sig.spec
+        if not sig.is_concerned:
+            return False
+        opposed = (key for key, _at in self.owned(OPPOSED, spec))
+        keys = (*(one.topology_key for one in spec.pod_anti_affinity), *opposed)
+        hard = any(one.hard for one in sig.constraints)
+        return bool(spec.pod_affinity) or hard or any(key != HOSTNAME for key in keys)
+
     def is_wide(self, sig: "Signature") -> bool:
         """Return whether a pod's rules read the pods of several nodes, or those of others read it
         so.

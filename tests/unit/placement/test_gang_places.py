@@ -28,7 +28,7 @@ from shared.events.preemption import (
 from shared.events.queueing import Members
 from shared.extenders.values import Extender
 from shared.model.columns import pack, unpack
-from shared.model.objects import HostPort, PodTerm, Requirement
+from shared.model.objects import HostPort, PodTerm, Requirement, SpreadConstraint
 from shared.model.preemption.victims import Nominee
 from shared.model.profile import Profile
 from tests.unit.placement.shard import Shard, node, placed, refused, spec
@@ -185,11 +185,49 @@ def test_without_possible_victims_a_gang_is_hopeless(sig, more):
     assert not offer.preemptible
 
 
-def test_members_with_inter_pod_rules_evict_no_pod():
-    shard = full().sig(WEB, spec(priority=10, labels=(("app", "web"),), pod_anti_affinity=(APART,)))
+WEB_POD: dict[str, Any] = {"namespace": "default", "labels": (("app", "web"),)}
+BY_ZONE = PodTerm("topology.kubernetes.io/zone", APART.selector)
+
+
+@pytest.mark.parametrize(
+    "rules",
+    [
+        {"pod_affinity": (APART,)},
+        {"pod_anti_affinity": (BY_ZONE,)},
+        {"spread": (SpreadConstraint("kubernetes.io/hostname", 1, True, APART.selector),)},
+    ],
+    ids=["affinity", "anti-affinity by zone", "DoNotSchedule"],
+)
+def test_members_whose_rules_read_other_nodes_evict_no_pod(rules: dict[str, Any]):
+    shard = full().sig(WEB, spec(priority=10, **WEB_POD, **rules))
     assert dry_run(shard, (WEB, [91])).places == ()
     (offer,) = said(shard.given(OfferAsked(GANG, 1, members((WEB, [91])), True)))
     assert not offer.preemptible
+
+
+def test_members_that_avoid_each_other_get_a_node_each():
+    apart = spec(priority=10, **WEB_POD, pod_anti_affinity=(APART,))
+    shard = full(3).sig(WEB, apart)
+    shard.gone(11, 12)
+    (offer,) = said(shard.given(OfferAsked(GANG, 1, members((WEB, [91, 92, 93])), True)))
+    assert offer.preemptible
+    found = dry_run(shard, (WEB, [91, 92, 93, 94]))
+    assert sorted(seats(found)) == [(0, 1, []), (0, 2, [24]), (0, 3, [34])]
+    nominated, *_ready = keep(shard, (WEB, [91, 92, 93]))
+    assert sorted(leave(nominated)) == [[], [24], [34]]
+
+
+def test_a_member_avoids_a_running_pod_of_lower_priority_or_evicts_it():
+    apart = spec(priority=10, **WEB_POD, pod_anti_affinity=(APART,))
+    shard = shard_of(2).sig(WEB, apart).sig(7, spec(**WEB_POD))
+    shard.assigned((11, 7, 1))
+    assert seats(dry_run(shard, (WEB, [91, 92]))) == [(0, 2, []), (0, 1, [11])]
+
+
+def test_soft_rules_of_members_keep_no_gang_from_preemption():
+    soft = SpreadConstraint("topology.kubernetes.io/zone", 1, False, APART.selector)
+    shard = full(2).sig(WEB, spec(priority=10, **WEB_POD, spread=(soft,)))
+    assert len(dry_run(shard, (WEB, [91, 92])).places) == 2
 
 
 def test_a_short_offer_reports_whether_evictions_could_help():

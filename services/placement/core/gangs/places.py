@@ -16,6 +16,7 @@ import numpy as np
 
 from services.placement.core.books.charges import compiled
 from services.placement.core.books.ledger import IS_CHARGED, IS_VICTIM
+from services.placement.core.books.wide_rules import claims_for_one_pod
 from services.placement.core.extenders import questions
 from services.placement.core.gangs.trial_picks import place
 from services.placement.core.placing.unsupported import unsupported_reason
@@ -38,7 +39,7 @@ from shared.events.preemption import DryRunAsked, GangDryRunAsked, GangNominateA
 from shared.model.columns import I64, as_numbers, pack, size
 from shared.model.ids import NO_POD, NodeId, PodId, SignatureId
 from shared.model.preemption.victims import Nominee
-from shared.scheduling.cycle.inter_pod_rules import fits, rules_of
+from shared.scheduling.cycle.inter_pod_rules import fits
 from shared.scheduling.cycle.score_classes import static_of
 from shared.scheduling.table.layout import Mask
 from shared.scheduling.table.table import NodeTable
@@ -54,8 +55,8 @@ def may_help(state: PlacementState, table: NodeTable, sig: SignatureId) -> bool:
 
 
 def is_preempting(state: PlacementState, sig: SignatureId) -> bool:
-    """Return whether preemption serves such members: not if a place depends on more than its node,
-    or if extenders or plugins choose victims.
+    """Return whether preemption serves such members: not if a required rule reads other nodes, or
+    if extenders or plugins choose victims.
     """
     spec, wanted = state.specs[sig], compiled(state, sig)
     if spec.never_preempts or not wanted.plugins.profile.preempts or wanted.plugins.post_filters:
@@ -68,7 +69,8 @@ def is_preempting(state: PlacementState, sig: SignatureId) -> bool:
         return False
     if any(one.names_victims(spec) for one in state.config.extenders):
         return False
-    return rules_of(state.table, wanted) is None
+    is_wide = state.table.counters.are_filters_wide(wanted)
+    return not is_wide and not claims_for_one_pod(state, sig)
 
 
 def decide_places(state: PlacementState, event: GangDryRunAsked) -> PlacesFound:
