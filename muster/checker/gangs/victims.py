@@ -82,13 +82,27 @@ def _loads(
 
 def _obstacle(ledger: Ledger, node: int, here: list[Nominee], victims: set[int]) -> str | None:
     where = ledger.nodes[node]
-    reasons = (surely_not(spec, where, load) for spec, load in _loads(ledger, node, here, victims))
-    return next((reason for reason in reasons if reason is not None), None)
+    for spec, load in _loads(ledger, node, here, victims):
+        reason = surely_not(spec, where, load) or _rule(ledger, node, spec, load)
+        if reason is not None:
+            return reason
+    return None
+
+
+def _rule(ledger: Ledger, node: int, spec: PodSpec, load: Load) -> str | None:
+    """Return which rule between pods keeps the pod off the node with this load."""
+    around = ledger.around(spec, node, load)
+    return around.obstacle(ledger.nodes[node]) if around is not None else None
 
 
 def _surely_fit(ledger: Ledger, node: int, here: list[Nominee], victims: set[int]) -> bool:
     where = ledger.nodes[node]
-    return all(surely_fits(spec, where, load) for spec, load in _loads(ledger, node, here, victims))
+    return all(
+        surely_fits(spec, where, load)
+        and not ledger.is_wide(spec)  # pods of other shards may keep it off
+        and _rule(ledger, node, spec, load) is None
+        for spec, load in _loads(ledger, node, here, victims)
+    )
 
 
 def held(ledger: Ledger, event: GangHeld) -> None:
