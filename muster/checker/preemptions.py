@@ -87,6 +87,7 @@ class Preemptions:
     gone: set[int] = field(default_factory=set)
     placed: set[int] = field(default_factory=set)
     together: Together = field(default_factory=Together)
+    leaving: set[int] = field(default_factory=set)  # evicted, whatever became of the ask
     problems: list[Problem] = field(default_factory=list)
 
     def blame(self, rule: str, position: int, text: str) -> None:
@@ -120,6 +121,8 @@ def _consume(books: Preemptions, event: Event, step: Step) -> None:
             books.allowed.pop(event.budget, None)
         case UnitJoined():
             books.together.learn(event)
+        case EvictionFailed():
+            books.leaving.difference_update(unpack(event.ids).tolist())
         case Bound() | PodsAssigned():
             books.placed.update(unpack(event.ids).tolist())
         case PreemptAsked():
@@ -288,6 +291,9 @@ def _evict(books: Preemptions, event: EvictAsked, step: Step) -> None:
     ask = books.asks.get(event.ask)
     victims = set(unpack(event.victims).tolist())
     together = books.together.with_others
+    if ask is not None and ask.nominated is not None:
+        # Groups that keep a minimum may leave with a victim, too: _check_units looks at them.
+        victims -= {pod for pod in victims if _leaves_with(books, pod, ask.nominated)}
     if ask is None or ask.nominated is None or not victims <= together(ask.nominated):
         books.blame(
             "nominate-first", step.position, f"ask {event.ask}: {sorted(victims)} not nominated"
@@ -296,6 +302,8 @@ def _evict(books: Preemptions, event: EvictAsked, step: Step) -> None:
     if ask.gang_ask:
         _check_whole(books, ask, step)
     priority = books.facts.specs[ask.sig].priority
+    victims = set(unpack(event.victims).tolist())
+    books.leaving |= victims
     for victim in sorted(victims):
         spec = books.facts.spec(victim)
         if spec is not None and spec.priority >= priority:
@@ -303,6 +311,11 @@ def _evict(books: Preemptions, event: EvictAsked, step: Step) -> None:
         if books.evicting.get(victim, event.ask) != event.ask:
             books.blame("victims", step.position, f"victim {victim} serves two preemptors")
         books.evicting[victim] = event.ask
+
+
+def _leaves_with(books: Preemptions, pod: int, victims: frozenset[int]) -> bool:
+    group, _least = books.together.minimum_of(pod)
+    return bool(group) and not books.together.groups[group].isdisjoint(victims)
 
 
 def _check_units(books: Preemptions, step: Step) -> None:
@@ -314,6 +327,19 @@ def _check_units(books: Preemptions, step: Step) -> None:
             if stay:
                 text = f"ask {event.ask}: {sorted(stay)} stay although they leave with a victim"
                 books.blame("unit-whole", step.position, text)
+            for victim in unpack(event.victims).tolist():
+                _check_minimum(books, victim, step)
+
+
+def _check_minimum(books: Preemptions, victim: int, step: Step) -> None:
+    """Check that after an eviction a group that keeps its minimum has as many pods, or none."""
+    group, least = books.together.minimum_of(victim)
+    if not group:
+        return
+    stay = (books.together.groups[group] & books.placed) - books.leaving - books.gone
+    if 0 < len(stay) < least:
+        text = f"{len(stay)} pods of group {group} stay, fewer than its {least}"
+        books.blame("minimum-kept", step.position, text)
 
 
 def check_sent(binding: Journal, books: Preemptions) -> None:

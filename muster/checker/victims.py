@@ -1,11 +1,14 @@
 """Checks victims when they are chosen: present, of lower priority, enough, and none needless."""
 
+from collections.abc import Mapping
+
 from muster.checker.books import Ledger, Nomination
 from muster.checker.filters.fits import Load, surely_fits, surely_not
 from muster.checker.inputs.journals import Step
 from shared.events.placement import CandidatesFound, Nominated
 from shared.events.preemption import DryRunAsked
 from shared.model.columns import unpack
+from shared.model.ids import GangId
 from shared.model.objects import PodSpec
 
 
@@ -33,7 +36,9 @@ def candidates(ledger: Ledger, event: CandidatesFound, step: Step) -> None:
         if taken & set(victims):
             ledger.blame("victims", step.position, f"ask {event.ask}: victims are taken already")
         check_victims(ledger, step, event.pod, spec, candidate.node, victims)
-        _check_minimal(ledger, step, event.pod, spec, candidate.node, victims, taken)
+        spare = {one.gang: one.left for one in ask.spare}
+        _check_minimal(ledger, step, event.pod, spec, candidate.node, victims, taken, spare)
+        _check_minimums(ledger, step, candidate.node, set(victims), taken, spare)
         _check_budgets(ledger, step, ask, victims, candidate.violations)
 
 
@@ -86,6 +91,7 @@ def _check_minimal(
     node: int,
     victims: list[int],
     taken: set[int],
+    spare: Mapping[GangId, int],
 ) -> None:
     where = ledger.nodes.get(node)
     if where is None:
@@ -96,7 +102,7 @@ def _check_minimal(
     if reason is not None:
         ledger.blame("victims-suffice", step.position, f"pod {pod} on node {node}: {reason}")
     for victim in victims:
-        fewer = leaving | (set(victims) - ledger.together.with_others([victim]))
+        fewer = leaving | (set(victims) - ledger.together.kept_with(victim, victims, spare))
         load = crowd(ledger, pod, spec, node, fewer)
         if ledger.is_wide(spec):
             continue  # pods of other shards may keep it off the node
@@ -106,6 +112,24 @@ def _check_minimal(
             ledger.blame(
                 "victims-needed", step.position, f"pod {pod} fits node {node} with {victim} kept"
             )
+
+
+def _check_minimums(
+    ledger: Ledger,
+    step: Step,
+    node: int,
+    victims: set[int],
+    taken: set[int],
+    spare: Mapping[GangId, int],
+) -> None:
+    """Check that no more pods of a group leave one by one than it can spare."""
+    groups = {ledger.together.minimum_of(victim)[0] for victim in victims} - {0}
+    for group in sorted(groups):
+        pods = ledger.together.groups[group]
+        stay = (pods & ledger.facts & set(ledger.loads.get(node, Load()).pods)) - taken - victims
+        if stay and len(pods & victims) > spare.get(GangId(group), 0):
+            text = f"group {group}: {sorted(pods & victims)} leave node {node}, not {sorted(stay)}"
+            ledger.blame("minimum-kept", step.position, text)
 
 
 def nominate(ledger: Ledger, event: Nominated, step: Step) -> None:

@@ -216,7 +216,8 @@ WORLD: dict[type[Event], Line] = {
         f"{v.names.budget(e.budget)} covers {v.pods(column_of(e, 'ids'))}"
     ),
     ingest.UnitJoined: lambda e, v: (
-        f"{v.names.gang(e.gang)} leaves as a whole: {v.pods(column_of(e, 'ids'))}"
+        f"{v.names.gang(e.gang)} leaves as a whole"
+        f"{f', or all but {e.least}' if e.least else ''}: {v.pods(column_of(e, 'ids'))}"
     ),
     ingest.GangSet: lambda e, v: (
         f"gang {e.key}: minCount {e.min_count}, timeout {e.timeout_ms / 1000:g} s, "

@@ -206,11 +206,14 @@ class BudgetCovers(Event, frozen=True, gc=False):
 
 
 class UnitJoined(Event, frozen=True, gc=False):
-    """Pods of a group whose pods preemption evicts together or not at all, all of `priority`."""
+    """Pods of a group whose pods preemption evicts together or not at all, all of `priority`.
+    `least`: those above this minimum leave one by one; 0: all leave together.
+    """
 
     gang: GangId
     priority: int
     ids: bytes
+    least: int = 0
 
     def to(self) -> tuple[str, ...]:
         return ("preemption", "placement")

@@ -23,9 +23,17 @@ class BudgetNamed(Struct, frozen=True, gc=False, array_like=True):
     pods: bytes
 
 
+class SpareMembers(Struct, frozen=True, gc=False, array_like=True):
+    """How many pods may leave a group that keeps its minimum; others leave with all the rest."""
+
+    gang: GangId
+    left: int
+
+
 class DryRunAsked(Event, frozen=True, gc=False):
     """Each shard answers with its best candidates. `taken` are victims of other preemptors.
     `others` are pods of the same signature that want a node each after `pod`, in this order.
+    `spare`: of each group that keeps its minimum.
     """
 
     ask: AskId
@@ -35,6 +43,7 @@ class DryRunAsked(Event, frozen=True, gc=False):
     taken: bytes = b""
     others: bytes = b""
     named: tuple[BudgetNamed, ...] = ()
+    spare: tuple[SpareMembers, ...] = ()
 
     def to(self) -> tuple[str, ...]:
         return ("placement",)
@@ -80,6 +89,7 @@ class GangDryRunAsked(Event, frozen=True, gc=False):
     named: tuple[BudgetNamed, ...] = ()
     levels: tuple[str, ...] = ()
     domain: Path = ()
+    spare: tuple[SpareMembers, ...] = ()
 
     def to(self) -> tuple[str, ...]:
         return ("placement",)

@@ -241,9 +241,9 @@ class Gang(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A pod group that starts with at least `min_count` members or not at all. `topology`: where
     they must run together. `of_pods`: it has no object and exists while pods name it. `minimums`
     are those of its parts. `priority`: that of a PodGroup of scheduling.k8s.io, which its members
-    must have. `is_unit`: its pods are evicted together (disruptionMode all). `provisioning`: the
-    class with which the autoscaler is asked for nodes; empty: never. `network`: its topology
-    follows from the HyperNodes of Volcano.
+    must have. `is_unit`: its pods are evicted together (disruptionMode all). `keeps_minimum`: only
+    those above `min_count` leave one by one. `provisioning`: the class with which the autoscaler is
+    asked for nodes; empty: never. `network`: its topology follows from the HyperNodes of Volcano.
     """
 
     key: str
@@ -257,3 +257,4 @@ class Gang(Struct, frozen=True, kw_only=True, omit_defaults=True):
     is_unit: bool = False
     provisioning: str = ""
     network: NetworkTopology | None = None
+    keeps_minimum: bool = False

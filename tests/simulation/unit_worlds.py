@@ -26,6 +26,29 @@ def make_unit_world(seed: int) -> World:
         least = rng.choice((1, 2, count))
         gangs.append(Gang(key=key, min_count=least, is_unit=is_unit, priority=priority))
         arrivals += _pods(rng, f"unit-{number}", count, priority, range(ARRIVALS_MS // 2), key)
+    return _with_preemptors(rng, base, f"units-{seed}", gangs, arrivals)
+
+
+def make_elastic_world(seed: int) -> World:
+    """Return a seed's world with groups that keep their minimum, and their preemptors."""
+    base = make_world(seed)
+    rng = random.Random(f"{seed}/elastic")
+    gangs, arrivals = list(base.gangs), list(base.arrivals)
+    early = range(ARRIVALS_MS // 2)
+    for number in range(rng.randint(8, 14)):
+        priority, count = rng.choice(LOW), rng.randint(2, 6)
+        key, least = f"default/elastic-{number}@volcano", rng.randint(2, count)
+        gangs.append(Gang(key=key, min_count=least, keeps_minimum=rng.random() < 0.9))
+        arrivals += _pods(rng, f"elastic-{number}", count, priority, early, key)
+        if rng.random() < 0.2:
+            other = priority + rng.choice((0, 1))
+            arrivals += _pods(rng, f"more-{number}", 1, other, range(ARRIVALS_MS), key)
+    return _with_preemptors(rng, base, f"elastic-{seed}", gangs, arrivals)
+
+
+def _with_preemptors(
+    rng: random.Random, base: World, name: str, gangs: list[Gang], arrivals: list[Arrival]
+) -> World:
     late = range(ARRIVALS_MS // 2, ARRIVALS_MS + 3_000)
     for number in range(rng.randint(4, 8)):
         arrivals += _pods(rng, f"above-{number}", rng.randint(1, 3), rng.choice((15, 100)), late)
@@ -34,7 +57,7 @@ def make_unit_world(seed: int) -> World:
         gangs.append(Gang(key=key, min_count=count, timeout_ms=20_000))
         arrivals += _pods(rng, f"above-gang-{number}", count, 200, late, key)
     arrivals.sort(key=lambda one: one.at_ms)
-    return replace(base, name=f"units-{seed}", arrivals=tuple(arrivals), gangs=tuple(gangs))
+    return replace(base, name=name, arrivals=tuple(arrivals), gangs=tuple(gangs))
 
 
 def _pods(

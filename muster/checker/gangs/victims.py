@@ -55,7 +55,7 @@ def nominate(ledger: Ledger, event: GangNominated, step: Step) -> None:
             text = f"gang {event.gang} would not fit node {node}: {reason}"
             ledger.blame("victims-suffice", step.position, text)
         for victim in victims:
-            fewer = set(victims) - ledger.together.with_others([victim])
+            fewer = set(victims) - ledger.together.kept_with(victim, victims)
             if _surely_fit(ledger, node, here, fewer):
                 text = f"gang {event.gang} fits node {node} with victim {victim} kept"
                 ledger.blame("victims-needed", step.position, text)

@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from services.ingest.core.pods.identity import spec_of
 from services.ingest.core.signatures import acquire_gang, covers, release_gang
 from services.ingest.core.state import BudgetRecord, GangRecord, IngestState
 from shared.events.ingest import (
@@ -14,8 +15,8 @@ from shared.events.ingest import (
 )
 from shared.model.columns import pack
 from shared.model.hyper_nodes import Trees
-from shared.model.ids import GangId
-from shared.model.objects import Budget, Gang
+from shared.model.ids import GangId, SignatureId
+from shared.model.objects import Budget, Gang, PodSpec
 
 
 def update_budgets(state: IngestState, budgets: tuple[Budget, ...]) -> None:
@@ -89,20 +90,50 @@ def update_gangs(state: IngestState, gangs: tuple[Gang, ...]) -> None:
             continue
         acquire_gang(state, gang.key, 0)
         record = state.gangs[gang.key]
-        record.gang = gang
+        before, record.gang = record.gang, gang
         record.version = max(record.version + 1, gang.version)
         _publish_gang(state, record, gang)
-        if gang.is_unit:
-            slots = state.pods.live()
-            members = slots[state.pods.gangs[slots] == record.id]
-            publish_unit(state, record.id, pack(np.sort(state.pods.ids[members])))
+        if _leaves_whole(gang) or (before is not None and _leaves_whole(before)):
+            _publish_members(state, record.id, gang)
 
 
-def publish_unit(state: IngestState, gang: GangId, ids: bytes) -> None:
-    """Publish pods of a gang if preemption evicts its pods together."""
+def _leaves_whole(gang: Gang) -> bool:
+    """Return whether preemption evicts some of its pods together."""
+    return gang.is_unit or gang.keeps_minimum
+
+
+def _publish_members(state: IngestState, number: GangId, gang: Gang) -> None:
+    """Publish all pods of a group whose pods leave together, by signature if their priorities
+    count.
+    """
+    table = state.pods
+    slots = table.live()
+    members = slots[table.gangs[slots] == number]
+    members = members[np.argsort(table.ids[members], kind="stable")]
+    if gang.is_unit:
+        parts = [members]
+    else:
+        parts = [members[table.sigs[members] == sig] for sig in np.unique(table.sigs[members])]
+    for part in parts:
+        if len(part):
+            priority = spec_of(state, SignatureId(int(table.sigs[part[0]]))).priority
+            _publish_unit(state, number, gang, pack(table.ids[part]), priority)
+
+
+def publish_unit(state: IngestState, gang: GangId, ids: bytes, spec: PodSpec) -> None:
+    """Publish pods of a gang, all of this spec, if preemption evicts some of its pods together."""
     known = state.gangs[state.gang_keys[gang]].gang if gang else None
-    if known is not None and known.is_unit and ids:
-        state.outbox.append(UnitJoined(gang, known.priority or 0, ids))
+    if known is not None and _leaves_whole(known) and ids:
+        _publish_unit(state, gang, known, ids, spec.priority)
+
+
+def _publish_unit(
+    state: IngestState, number: GangId, gang: Gang, ids: bytes, priority: int
+) -> None:
+    if gang.is_unit:
+        state.outbox.append(UnitJoined(number, gang.priority or 0, ids))
+    else:
+        state.outbox.append(UnitJoined(number, priority, ids, gang.min_count))
 
 
 def _publish_gang(state: IngestState, record: GangRecord, gang: Gang) -> None:

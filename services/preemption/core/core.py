@@ -233,7 +233,8 @@ def _decide_dry_runs(state: PreemptionState) -> Iterator[Event]:
     for sig, (ask, *others) in islice(wanting.items(), most):
         taken, pods = pack(state.taken()), pack([other.pod for other in others])
         allowances, named = state.budgets.allowances(), state.budgets.counted_pods(state.victims)
-        yield DryRunAsked(ask.ask, ask.pod, sig, allowances, taken, pods, named)
+        spare = state.spare_members()
+        yield DryRunAsked(ask.ask, ask.pod, sig, allowances, taken, pods, named, spare)
 
 
 def _decide_choice(state: PreemptionState, ask: Ask) -> Iterator[Event]:
@@ -256,13 +257,20 @@ def _decide_choice(state: PreemptionState, ask: Ask) -> Iterator[Event]:
 
 
 def _got_worse(state: PreemptionState, ask: Ask, best: Choice) -> bool:
-    """Return whether budgets of these victims were used since the shards were asked."""
+    """Return whether budgets of these victims were used since the shards were asked, or their
+    groups cannot spare as many any more.
+    """
+    budgets, victims = state.budgets, as_numbers(best.candidate.victims)
+    if best.mates and ask.spare:
+        units = {state.units.of(pod) for pod in victims}
+        spare = {one.gang: one.left for one in state.spare_members() if one.gang in units}
+        if any(left < ask.spare.get(gang, 0) for gang, left in spare.items()):
+            return True
     if best.violations <= best.candidate.violations:
         return False
-    budgets = state.budgets
     return any(
         budgets.allowance(budget) < ask.allowances.get(budget, 0)
-        for pod in as_numbers(best.candidate.victims)
+        for pod in victims
         for budget in budgets.coverage.of(pod)
     )
 
@@ -309,7 +317,7 @@ def _on_ask_decision(
         case NominateAsked():
             ask.follow("nominate_asked")
             ask.shard, ask.node, ask.nominated = event.shard, event.node, True
-            ask.found, ask.allowances = {}, {}
+            ask.found, ask.allowances, ask.spare = {}, {}, {}
             state.fruitless_dry_runs = 0
             state.claim_victims(ask, as_numbers(event.victims))
         case PreemptionOpened():
@@ -329,10 +337,11 @@ def _on_dry_run_asked(state: PreemptionState, first: Ask, event: DryRunAsked) ->
     pods = as_numbers(event.others)
     asks = [first, *(state.asks[state.by_pod[pod]] for pod in pods)]
     allowances = {one.budget: one.left for one in event.budgets}
+    spare = {one.gang: one.left for one in event.spare}
     for ask in asks:
         ask.follow("dry_run_asked")
         ask.rounds += 1
-        ask.allowances, ask.found = allowances, {}
+        ask.allowances, ask.spare, ask.found = allowances, spare, {}
         state.note(ask)
     if pods:
         state.runs[event.ask] = Run([ask.ask for ask in asks])

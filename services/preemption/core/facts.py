@@ -30,6 +30,8 @@ def on_pods_placed_or_gone(state: PreemptionState, event: PodsGone | PodsAssigne
             state.units.forget(ids.tolist())
     else:
         state.placed.add(ids)
+        if state.units:
+            state.units.place(ids.tolist())
     if not state.by_pod and not state.victims:
         return
     nodes = [0] * len(ids) if isinstance(event, PodsGone) else unpack(event.nodes).tolist()
@@ -61,7 +63,9 @@ def _finish_victim(state: PreemptionState, pod: PodId) -> None:
 
 def on_unit_joined(state: PreemptionState, event: UnitJoined) -> None:
     """Add pods to a preemption unit."""
-    state.units.join(event.gang, event.priority, unpack(event.ids).tolist())
+    pods = unpack(event.ids).tolist()
+    state.units.join(event.gang, event.priority, pods, event.least)
+    state.units.place(pod for pod in pods if pod in state.placed)
 
 
 def on_budget_changed(state: PreemptionState, event: BudgetSet | BudgetCovers | BudgetGone) -> None:

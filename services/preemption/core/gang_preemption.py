@@ -94,6 +94,7 @@ def _dry_run(
         *(gang_ask.ask, gang_ask.gang, gang_ask.needed, members, allowances, taken, named),
         levels=gang_ask.levels,
         domain=domain,
+        spare=state.spare_members(),
     )
 
 

@@ -37,7 +37,7 @@ def _share_out(state: PreemptionState, run: Run) -> None:
     for ask in asks:
         ask.follow("put_off")
         ask.rounds -= 1
-        ask.allowances = {}
+        ask.allowances, ask.spare = {}, {}
         state.note(ask)
 
 

@@ -5,7 +5,7 @@ order of the times by which victims must be gone.
 """
 
 from bisect import bisect_left, insort
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import InitVar, dataclass, field
 
 from msgspec import Struct
@@ -15,9 +15,10 @@ from services.preemption.core.config import Config
 from services.preemption.core.gang_ask import GangAsk
 from services.preemption.core.transitions import GangPhase, Phase, following
 from shared.events.placement import CandidatesFound
+from shared.events.preemption import SpareMembers
 from shared.machine.core import MachineState
 from shared.machine.saved import Derived
-from shared.model.ids import NO_ASK, NO_NODE, AskId, JournalName, NodeId, PodId, SignatureId
+from shared.model.ids import NO_ASK, NO_NODE, AskId, GangId, JournalName, NodeId, PodId, SignatureId
 from shared.model.podset import PodSet
 from shared.model.preemption.units import Units
 from shared.model.release import V1_37
@@ -40,9 +41,10 @@ class Ask(Struct):
     """One search for victims for one pod. `end` says why it must be closed; empty while it is open.
 
     `allowances`: the budgets' allowances when the shards were asked, until a choice is made.
-    `beyond`: victims that their budgets did not allow at the choice. `node_name`: the chosen node,
-    if the pod's message names it. `nominated`: a shard may hold a charge for it. `gang_ask`: the
-    ask of its gang, if it is a member's.
+    `spare`: likewise of the groups that keep their minimum. `beyond`: victims that their budgets
+    did not allow at the choice. `node_name`: the chosen node, if the pod's message names it.
+    `nominated`: a shard may hold a charge for it. `gang_ask`: the ask of its gang, if it is a
+    member's.
     """
 
     ask: AskId
@@ -62,6 +64,7 @@ class Ask(Struct):
     priority: int = 0
     beyond: list[PodId] = []
     node_name: str = ""
+    spare: dict[GangId, int] = {}
 
     def follow(self, event: str) -> None:
         """Apply the transition of `event`. Raises AssertionError with the story if
@@ -201,7 +204,8 @@ class PreemptionState(MachineState):
 
     def mates_to_evict(self, ask: Ask) -> list[PodId]:
         """Return the pods that must leave with the ask's victims, and are not leaving yet."""
-        return [pod for pod in self.mates(ask.victims) if not self._is_leaving(pod)]
+        leaving = {pod for pod in self.victims if self._is_leaving(pod)} if self.units else set()
+        return [pod for pod in self._mates(ask.victims, leaving) if pod not in leaving]
 
     def _is_leaving(self, pod: PodId) -> bool:
         """Return whether the pod's eviction was asked for."""
@@ -224,9 +228,16 @@ class PreemptionState(MachineState):
 
     def mates(self, victims: Sequence[PodId]) -> list[PodId]:
         """Return the pods on nodes that leave with these, as they are of one preemption unit."""
+        return self._mates(victims, self.victims)
+
+    def _mates(self, victims: Sequence[PodId], leaving: Collection[PodId]) -> list[PodId]:
         if not self.units:
             return []
-        return [pod for pod in self.units.mates(victims) if pod in self.placed]
+        return [pod for pod in self.units.leave_with(victims, leaving) if pod in self.placed]
+
+    def spare_members(self) -> tuple[SpareMembers, ...]:
+        """Return how many more pods may leave each group that keeps its minimum."""
+        return tuple(SpareMembers(gang, left) for gang, left in self.units.spare(self.victims))
 
     def is_taken(self, victims: Sequence[PodId]) -> bool:
         """Return whether one of these, or a pod that leaves with it, leaves already."""
@@ -257,6 +268,7 @@ class PreemptionState(MachineState):
     def derive(self) -> "PreemptionState":
         """Compute the derived fields of a loaded state; return it."""
         self.configure(self.config)
+        self.units.place(pod for pod in self.units.pods() if pod in self.placed)
         for ask in self.asks.values():
             self._index(ask)
         return self

@@ -203,8 +203,7 @@ class PartRule(Struct, frozen=True):
 
 class Group(Struct, frozen=True):
     """A pod group. `min_count` 0 = basic policy, which gates nothing; with a topology, or as a
-    unit, its pods are a gang of at least one. `priority`, `is_unit`, `provisioning`, `network`: see
-    Gang.
+    unit, its pods are a gang of at least one. The other fields are as in Gang.
     """
 
     min_count: int
@@ -216,6 +215,7 @@ class Group(Struct, frozen=True):
     is_unit: bool = False
     provisioning: str = ""
     network: NetworkTopology | None = None
+    keeps_minimum: bool = False
 
     def part(self, labels: dict[str, str]) -> str:
         """Return the part that the first rule gives a pod; empty if none does."""
@@ -235,6 +235,7 @@ class Group(Struct, frozen=True):
             is_unit=self.is_unit,
             provisioning=self.provisioning,
             network=self.network,
+            keeps_minimum=self.keeps_minimum,
         )
 
 

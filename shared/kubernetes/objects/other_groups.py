@@ -67,7 +67,11 @@ def _coscheduling_group(metadata: Fields, spec: Fields) -> Group:
     if spec.has("scheduleTimeoutSeconds"):
         timeout_ms = spec.integer("scheduleTimeoutSeconds", 0, 1, SECONDS_MAX) * 1000
     min_count = spec.integer("minMember", 1, 1, COUNT_MAX)
-    return Group(min_count, timeout_ms, provisioning=provisioning_class(annotations))
+    return Group(
+        *(min_count, timeout_ms),
+        provisioning=provisioning_class(annotations),
+        keeps_minimum=min_count > 1,
+    )
 
 
 def _volcano_group(metadata: Fields, spec: Fields) -> Group:
@@ -92,6 +96,7 @@ def _volcano_group(metadata: Fields, spec: Fields) -> Group:
         parts=tuple(rule for rule, _least in rules),
         provisioning=provisioning_class(annotations),
         network=network,
+        keeps_minimum=min_count > 1,
     )
 
 

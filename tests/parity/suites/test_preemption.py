@@ -123,8 +123,8 @@ PLANTED = (
     ),
     _bug(
         "no-reprieve",
-        "if not self._fits(scratch):\n                    self._remove(",
-        "if True:\n                    self._remove(",
+        "if part.unit not in whole and self._stays(scratch, part):",
+        "if part.unit in whole:",
     ),
     _bug(
         "youngest-first",

@@ -57,12 +57,10 @@ BUGS = (
         "services.placement.core.preemption.dry_run",
         edit(
             """
-                if not self._fits(scratch):
-                    self._remove(scratch, part.here)
+                if part.unit not in whole and self._stays(scratch, part):
 """,
             """
-                if scratch is not None:
-                    self._remove(scratch, part.here)
+                if part.unit in whole:
 """,
         ),
         by=("victims-needed",),

@@ -18,3 +18,20 @@ BUGS = (
         first=(0, 1, 2, 3, 4, 5),
     ),
 )
+
+ELASTIC_BUGS = (
+    Bug(
+        "the-rest-below-the-minimum-stays",
+        "shared.model.preemption.units",
+        ("            elif len(rest := ", "            elif 1 < len(rest := "),
+        by=("minimum-kept",),
+        first=(0, 1, 2, 3),
+    ),
+    Bug(
+        "one-more-than-a-group-can-spare",
+        "services.placement.core.preemption.unit_parts",
+        ("    return spare.get(gang, pods) if", "    return spare.get(gang, pods) + 1 if"),
+        by=("minimum-kept",),
+        first=(0, 1, 2, 3),
+    ),
+)

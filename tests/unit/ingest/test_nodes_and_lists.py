@@ -32,7 +32,7 @@ from shared.events.observed import (
     WorldOpened,
 )
 from shared.model.columns import pack, unpack
-from shared.model.objects import Budget, Gang, Requirement
+from shared.model.objects import Budget, Gang, PodSpec, Requirement
 from tests.unit.ingest.inputs import gone, ids, ingest, listed, names, node, nodes, one, pods
 
 
@@ -118,6 +118,21 @@ def test_the_pods_of_a_unit_are_published_when_either_comes():
     assert "UnitJoined" not in names(steps.when(pods("e", gang="default/h")))
     moved = steps.when(pods("b", gang="default/g", at=9))
     assert one(moved, UnitJoined) == UnitJoined(1, 7, pack([2]))
+
+
+def test_the_pods_of_a_group_with_a_minimum_are_published_with_their_priorities():
+    steps = ingest()
+    steps.when(nodes("n"), pods("a", on="n", gang="default/g"))
+    steps.when(pods("b", gang="default/g", spec=PodSpec(priority=5)))
+    group = Gang(key="default/g", min_count=2, keeps_minimum=True)
+    joined = [one for one in steps.when(GangsSeen((group,))) if isinstance(one, UnitJoined)]
+    assert joined == [UnitJoined(1, 0, pack([1]), 2), UnitJoined(1, 5, pack([2]), 2)]
+    later = steps.when(pods("c", gang="default/g"))
+    assert one(later, UnitJoined) == UnitJoined(1, 0, pack([3]), 2)
+    free = Gang(key="default/g", min_count=1)
+    joined = [one for one in steps.when(GangsSeen((free,))) if isinstance(one, UnitJoined)]
+    assert [one.least for one in joined] == [1, 1]
+    assert "UnitJoined" not in names(steps.when(pods("d", gang="default/g")))
 
 
 def test_budget_selectors():

@@ -50,7 +50,7 @@ async def test_groups_of_coscheduling_are_gangs(cluster: KubeCluster, api: FakeA
     api.scheduling["v1alpha2"] = ["podgroups"]
     api.put("podgroups", "g", spec={"schedulingPolicy": {"gang": {"minCount": 2}}})
     listed = await cluster.list_all("gangs")
-    wanted = Gang(key=KEY, min_count=3, timeout_ms=40_000)
+    wanted = Gang(key=KEY, min_count=3, timeout_ms=40_000, keeps_minimum=True)
     assert gangs_in(listed) == [Gang(key="default/g", min_count=2, priority=0), wanted]
     assert sorted(listed.marks) == ["gangs", "podgroups.scheduling.x-k8s.io"]
     member(api, "a", labels={LABEL: "g"})
@@ -70,7 +70,7 @@ async def test_changes_and_deletions_of_groups_are_reported(cluster: KubeCluster
     watch = Watch(cluster, api.revision, listed.marks)
     api.put("coscheduling", "g", spec={"minMember": 5})
     await watch.until(lambda: bool(watch.of(GangsSeen)))
-    assert watch.of(GangsSeen)[0].gangs == (Gang(key=KEY, min_count=5),)
+    assert watch.of(GangsSeen)[0].gangs == (Gang(key=KEY, min_count=5, keeps_minimum=True),)
     api.delete("coscheduling", "g")
     await watch.until(lambda: bool(watch.of(GangsDeletedSeen)))
     assert watch.of(GangsDeletedSeen)[0].keys == KEY
@@ -85,7 +85,7 @@ async def test_a_kind_that_was_installed_later_is_reported_whole(
     api.put("coscheduling", "g", spec={"minMember": 3})
     watch = Watch(new_cluster(), since)
     await watch.until(lambda: bool(watch.of(GangsSeen)))
-    assert watch.of(GangsSeen)[0].gangs == (Gang(key=KEY, min_count=3),)
+    assert watch.of(GangsSeen)[0].gangs == (Gang(key=KEY, min_count=3, keeps_minimum=True),)
     await watch.close()
 
 
@@ -107,7 +107,8 @@ async def test_groups_of_volcano_are_gangs(cluster: KubeCluster, api: FakeApi):
     topology = {"mode": "hard", "highestTierAllowed": 2}
     api.put("volcano", "g", spec={"minMember": 3, "queue": "q", "networkTopology": topology})
     api.put("volcano", "loose", spec={"minTaskMember": {}})
-    wanted = Gang(key="default/g@volcano", min_count=3, network=NetworkTopology(highest_tier=2))
+    network = NetworkTopology(highest_tier=2)
+    wanted = Gang(key="default/g@volcano", min_count=3, network=network, keeps_minimum=True)
     assert gangs_in(await cluster.list_all("gangs")) == [wanted]
     for number, name in enumerate(("scheduling.k8s.io", "scheduling.volcano.sh")):
         member(api, f"a{number}", annotations={f"{name}/group-name": "g"})

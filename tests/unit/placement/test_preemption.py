@@ -26,6 +26,7 @@ from shared.events.preemption import (
     DryRunAsked,
     NominateAsked,
     NominationCleared,
+    SpareMembers,
 )
 from shared.model.columns import pack, unpack
 from shared.model.objects import HostPort
@@ -106,6 +107,26 @@ def test_a_larger_unit_is_put_back_first_and_pods_elsewhere_count():
     shard.given(UnitJoined(7, 0, pack([1, 2])), UnitJoined(8, 0, pack([3, 4, 6])))
     found = dry_run(shard, MID)
     assert (found.candidates[0].node, victims(found)[0]) == (1, [1, 2])
+
+
+def test_members_above_the_minimum_leave_one_by_one_the_newest_first():
+    shard = full().assigned(*((pod, LOW, 1) for pod in (1, 2, 3, 4)))
+    shard.given(UnitJoined(7, 0, pack([1, 2, 3, 4]), least=2))
+    assert victims(dry_run(shard, MID, spare=(SpareMembers(7, 2),))) == [[3, 4]]
+    assert victims(dry_run(shard.reload(), MID, spare=(SpareMembers(7, 1),))) == [[1, 2, 3, 4]]
+    shard.given(UnitJoined(7, 1, pack([4]), least=2))  # of another priority: none keep a minimum
+    assert victims(dry_run(shard.reload(), MID, spare=())) == [[3, 4]]
+
+
+def test_a_node_costs_the_whole_group_if_more_than_it_can_spare_would_leave():
+    shard = full(2).assigned(*((pod, LOW, 1) for pod in (1, 2, 3, 4)), (5, LOW, 2), (6, LOW, 2))
+    shard.assigned((7, LOW, 2), (8, LOW, 2))
+    shard.given(UnitJoined(7, 0, pack([1, 2, 3, 4, 5]), least=3))
+    found = dry_run(shard, MID, spare=(SpareMembers(7, 1),)).candidates
+    assert [(one.node, unpack(one.victims).tolist()) for one in found] == [
+        (2, [7, 8]),
+        (1, [1, 2, 3, 4]),
+    ]
 
 
 def test_units_that_leave_other_nodes_too_cost_more():

@@ -51,6 +51,17 @@ def test_a_gang_comes_from_a_group_of_coscheduling(read, label):
     assert {arrival.pods.gang for arrival in world.arrivals} == {gang.key}
 
 
+@pytest.mark.parametrize("least", [1, 2])
+@pytest.mark.parametrize("version", ["x-k8s.io/v1alpha1", "volcano.sh/v1beta1"])
+def test_groups_of_other_schedulers_keep_their_minimum(read, version, least):
+    made = {**group(minMember=least), "apiVersion": f"scheduling.{version}"}
+    one = pod("a")
+    one["metadata"]["annotations"] = {"scheduling.k8s.io/group-name": "g"}
+    pods = [one if "volcano" in version else member("a"), member("b")]
+    (gang,) = read(made, NODE, *pods).gangs
+    assert gang.keeps_minimum == (least > 1)
+
+
 def test_groups_of_two_kinds_may_have_one_name(read):
     kube = {
         "apiVersion": "scheduling.k8s.io/v1beta1",

@@ -156,7 +156,7 @@ def _admit(state: IngestState, seen: Seen) -> None:
     _publish_new(state, seen, ids)
     for budget in labels.budgets:
         state.outbox.append(BudgetCovers(budget, ids))
-    publish_unit(state, gang, ids)
+    publish_unit(state, gang, ids, spec)
     if seen.nodes is not None:
         slots = np.fromiter(map(table.slots.__getitem__, seen.uids), np.int64, count)
         if is_our_pod:
@@ -233,7 +233,7 @@ def _update(state: IngestState, seen: Seen, slots: I64) -> None:
         if event.gang_count:
             add_gang_of_pods(state, event.gang, event.gang_count)
         joined = slots[other_gang]
-        publish_unit(state, GangId(int(table.gangs[joined[0]])), pack(table.ids[joined]))
+        publish_unit(state, GangId(int(table.gangs[joined[0]])), pack(table.ids[joined]), spec)
     if pending.any():
         rows = np.flatnonzero(pending).tolist()
         part = seen if len(rows) == len(slots) else seen.part(rows)

@@ -316,7 +316,7 @@ def _remember_gone(state: PlacementState, fresh: list[PodId]) -> None:
 
 def on_unit_joined(state: PlacementState, event: UnitJoined) -> None:
     """Add pods to a preemption unit."""
-    state.units.join(event.gang, event.priority, unpack(event.ids).tolist())
+    state.units.join(event.gang, event.priority, unpack(event.ids).tolist(), event.least)
 
 
 def on_budget_covers(state: PlacementState, event: BudgetCovers) -> None:

@@ -36,7 +36,7 @@ from shared.events.placement import (
     PlacesFound,
 )
 from shared.events.preemption import DryRunAsked, GangDryRunAsked, GangNominateAsked
-from shared.model.columns import I64, as_numbers, pack, size
+from shared.model.columns import as_numbers, pack, size
 from shared.model.ids import NO_POD, NodeId, PodId, SignatureId
 from shared.model.preemption.victims import Nominee
 from shared.scheduling.cycle.inter_pod_rules import fits
@@ -149,15 +149,15 @@ class _Members(DryRun):
         before: Sequence[Seat],
     ) -> None:
         """`before`: the places of other members."""
-        asked = DryRunAsked(event.ask, NO_POD, sig, event.budgets, event.taken, named=event.named)
+        asked = DryRunAsked(
+            *(event.ask, NO_POD, sig, event.budgets, event.taken),
+            named=event.named,
+            spare=event.spare,
+        )
         super().__init__(state, asked, before)
         # Nodes whose pods leave for the gang: the next member may fit there without more victims.
         self.shared = {one.candidate.node for one in before if one.candidate.victims}
         self.fresh: set[int] = set()  # rows searched with the present budgets
-        # The ledger's rows of running pods by node: a node or two are searched for each member.
-        running = np.flatnonzero(IS_VICTIM[state.ledger.kind])
-        self.rows_by_node = running[np.argsort(state.ledger.node[running], kind="stable")]
-        self.nodes_by_row = state.ledger.node[self.rows_by_node]
         within = _within(state, event)
         if within is not None:
             self.rows = self.rows[within[self.rows]]
@@ -166,12 +166,6 @@ class _Members(DryRun):
         self.rows = self.rows[~np.isin(self.rows, rows)]
         for row in known_rows.tolist():
             self._look(row)
-
-    def _evictable_rows(self, nodes: I64) -> I64:
-        starts = np.searchsorted(self.nodes_by_row, nodes)
-        ends = np.searchsorted(self.nodes_by_row, nodes, "right")
-        found = [self.rows_by_node[start:end] for start, end in zip(starts, ends, strict=True)]
-        return np.concatenate(found)
 
     def seats(self, count: int) -> list[Seat]:
         """Return up to `count` places."""
@@ -190,19 +184,23 @@ class _Members(DryRun):
         _key, row, chosen = heappop(self.found)
         self.clean -= not chosen.violations
         victims = as_numbers(chosen.victims)
-        if row not in self.fresh and any(self._budgets(pod) for pod in victims):
+        if row not in self.fresh and any(self._is_limited(pod) for pod in victims):
             self.fresh.add(row)
             self._look(row)
             return None
-        before = dict(self.left)
+        before = dict(self.left), dict(self.spare)
         seat = Seat(self.wanted, self._mask(row, chosen), chosen)
         self._apply_seat(seat)
-        if self.left != before:
+        if (self.left, self.spare) != before:
             self.fresh.clear()
         if victims:
             self.shared.add(chosen.node)
         self._look(row)
         return seat
+
+    def _is_limited(self, pod: PodId) -> bool:
+        """Return whether the pod's eviction depends on those before it."""
+        return bool(self._budgets(pod) or self.state.units.of(pod) in self.spare)
 
     def _mask(self, row: int, chosen: Candidate) -> int:
         """Return the devices of the next member there."""

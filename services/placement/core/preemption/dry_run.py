@@ -38,7 +38,7 @@ from shared.events.placement import (
 )
 from shared.events.preemption import DryRunAsked, NominateAsked
 from shared.model.columns import I64, pack, size, unpack
-from shared.model.ids import NO_SIGNATURE, NodeId, PodId, SignatureId
+from shared.model.ids import NO_SIGNATURE, GangId, NodeId, PodId, SignatureId
 from shared.model.preemption.victims import keys_of
 from shared.model.release import V1_37
 from shared.scheduling.cycle.inter_pod_rules import fits, rules_of
@@ -162,6 +162,7 @@ class DryRun:
         self.priority = state.specs[event.sig].priority
         self.left = {one.budget: one.left for one in event.budgets}
         self.named = {one.budget: set(unpack(one.pods).tolist()) for one in event.named}
+        self.spare = {one.gang: one.left for one in event.spare}
         self.taken = set(unpack(event.taken).tolist())
         self.alone = nominations.left_alone(state, self.taken)
         self.taken.update(state.victims_of)
@@ -188,6 +189,9 @@ class DryRun:
         for pod in victims:
             for budget in self._budgets(pod):
                 self.left[budget] = max(0, self.left.get(budget, 0) - 1)
+            unit = self.state.units.of(pod)
+            if unit in self.spare:
+                self.spare[unit] = max(0, self.spare[unit] - 1)
 
     def search(self) -> None:
         """Fill `found` and `reasons` until there are enough candidates."""
@@ -305,7 +309,10 @@ class DryRun:
         leaving.
         """
         ledger, state = self.state.ledger, self.state
-        chosen = self._evictable_rows(state.table.ids[rows])
+        nodes = state.table.ids[rows]
+        here = np.zeros(int(max(ledger.node.max(initial=0), nodes.max())) + 1, np.bool_)
+        here[nodes] = True
+        chosen = np.flatnonzero(here[ledger.node] & IS_VICTIM[ledger.kind])
         ids = chosen + ledger.base
         priorities = np.array(
             [state.specs[sig].priority for sig in ledger.sig[chosen].tolist()], np.int64
@@ -321,13 +328,6 @@ class DryRun:
             elif victim.priority < self.priority:
                 victims.setdefault(ledger.node_at(row), []).append(victim)
         return victims, leaving
-
-    def _evictable_rows(self, nodes: I64) -> I64:
-        """Return the ledger's rows of the pods that run on these nodes."""
-        ledger = self.state.ledger
-        here = np.zeros(int(max(ledger.node.max(initial=0), nodes.max())) + 1, np.bool_)
-        here[nodes] = True
-        return np.flatnonzero(here[ledger.node] & IS_VICTIM[ledger.kind])
 
     def _try_node(
         self, row: int, node: NodeId, victims: list[Victim], leaving: list[Victim]
@@ -367,20 +367,36 @@ class DryRun:
         """Put back the parts that fit; return those that do not, most important first, and how
         many of their pods violate budgets.
         """
-        parts = parts_of(self.state, victims)
+        parts = self._parts(victims)
         violations = self._violations(parts)
         gone: set[int] = set()
+        whole: set[GangId] = set()  # groups that leave with all of their pods
+        # Pods that leave alone come after the part that they would leave with.
+        clear = {at for at, count in enumerate(violations) if not count and parts[at].is_whole}
+        later = {parts[at].unit for at in clear}
         for beyond in (True, False):
             for number, part in enumerate(parts):
-                if bool(violations[number]) is not beyond:
+                if (violations[number] > 0 and part.unit not in later) is not beyond:
                     continue
-                for one in part.here:
-                    scratch.add(compiled(self.state, one.sig), one.mask)
-                if not self._fits(scratch):
-                    self._remove(scratch, part.here)
-                    gone.add(number)
+                if part.unit not in whole and self._stays(scratch, part):
+                    continue
+                gone.add(number)
+                if part.is_whole:
+                    whole.add(part.unit)
         chosen = [part for number, part in enumerate(parts) if number in gone]
         return chosen, sum(violations[number] for number in sorted(gone))
+
+    def _stays(self, scratch: OneNode, part: Part) -> bool:
+        """Put a part back if the pod fits beside it; return whether it does."""
+        for one in part.here:
+            scratch.add(compiled(self.state, one.sig), one.mask)
+        if self._fits(scratch):
+            return True
+        self._remove(scratch, part.here)
+        return False
+
+    def _parts(self, victims: Sequence[Victim]) -> list[Part]:
+        return parts_of(self.state, victims, self.spare, self.taken)
 
     def _violations(self, parts: list[Part]) -> list[int]:
         """Return how many pods of each part would violate a budget."""
@@ -475,8 +491,9 @@ class EvictablePods(DryRun):
         node.
         """
         if self.state.units:
-            chosen = on_node(self.state, self.evictable(row), {one.pod for one in chosen})
-        parts = parts_of(self.state, chosen)
+            pods = {one.pod for one in chosen}
+            chosen = on_node(self.state, self.evictable(row), pods, self.spare)
+        parts = self._parts(chosen)
         self._add(row, parts, sum(self._violations(parts)))
         return self.found.pop()[-1]
 

@@ -2,14 +2,20 @@
 
 A unit leaves as a whole, so its pods elsewhere in the shard count for its importance, for budgets
 and for the choice among nodes. Those in other shards are added by preemption.
+
+Of a group that keeps its minimum, the least important pods on the node leave one by one, as many as
+it can spare. The others there are a part that leaves with all of its pods.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from services.placement.core.books.ledger import IS_VICTIM
 from services.placement.core.state import PlacementState
-from shared.model.ids import NO_GANG, PodId, SignatureId
+from shared.model.ids import NO_GANG, GangId, PodId, SignatureId
+
+Spare = Mapping[GangId, int]
+"""How many pods may leave each group that keeps its minimum."""
 
 
 class Victim(NamedTuple):
@@ -23,17 +29,23 @@ class Victim(NamedTuple):
 
 
 class Part(NamedTuple):
-    """Pods that leave together: those on the node, and their mates elsewhere in the shard."""
+    """Pods that leave together: those on the node, and their mates elsewhere in the shard. With
+    those of a whole `unit` its pods that would leave one by one leave, too.
+    """
 
     here: list[Victim]
     elsewhere: Sequence[Victim] = ()
+    unit: GangId = NO_GANG
+    is_whole: bool = False
 
     def pods(self) -> list[Victim]:
         """Return the pods, those on the node first."""
         return [*self.here, *self.elsewhere]
 
 
-def parts_of(state: PlacementState, victims: Sequence[Victim]) -> list[Part]:
+def parts_of(
+    state: PlacementState, victims: Sequence[Victim], spare: Spare, taken: Collection[PodId]
+) -> list[Part]:
     """Return the parts of a node's victims, most important first (kube-scheduler 1.37's
     MoreImportantVictim): higher priority, a unit before a pod, more pods, earlier start.
     """
@@ -43,18 +55,53 @@ def parts_of(state: PlacementState, victims: Sequence[Victim]) -> list[Part]:
     here: dict[int, list[Victim]] = {}
     for victim in victims:
         here.setdefault(units.of(victim.pod) or -victim.pod, []).append(victim)
-    found = [Part(pods, _mates(state, pods)) for pods in here.values()]
-    return sorted(found, key=lambda part: _importance(state, part))
+    found: list[Part] = []
+    for number, pods in here.items():
+        if number < 0:
+            found.append(Part(pods))
+        else:
+            found += _parts_of_unit(state, GangId(number), pods, spare, taken)
+    return sorted(found, key=_importance)
 
 
-def on_node(state: PlacementState, victims: Sequence[Victim], pods: set[PodId]) -> list[Victim]:
+def _parts_of_unit(
+    state: PlacementState,
+    unit: GangId,
+    pods: list[Victim],
+    spare: Spare,
+    taken: Collection[PodId],
+) -> Iterator[Part]:
+    singles = min(len(pods), _singles(state, unit, spare, len(pods)))
+    whole = pods[: len(pods) - singles]
+    if whole:
+        leaving = taken if state.units.keeps_minimum(unit) else ()
+        yield Part(whole, _mates(state, pods, leaving), unit, is_whole=True)
+    for one in pods[len(whole) :]:
+        yield Part([one], unit=unit)
+
+
+def _singles(state: PlacementState, gang: GangId, spare: Spare, pods: int) -> int:
+    """Return how many of `pods` pods on a node leave one by one: all if nothing is known about the
+    group.
+    """
+    return spare.get(gang, pods) if state.units.keeps_minimum(gang) else 0
+
+
+def on_node(
+    state: PlacementState, victims: Sequence[Victim], pods: set[PodId], spare: Spare
+) -> list[Victim]:
     """Return the victims among `pods`, and their mates among the victims of the node."""
-    mates = {*pods, *state.units.mates(pods)}
-    return [one for one in victims if one.pod in mates]
+    leave = set(pods)
+    for gang in {state.units.of(pod) for pod in pods} - {NO_GANG}:
+        there = {one.pod for one in victims if state.units.of(one.pod) == gang}
+        chosen = len(there & pods)
+        if chosen > _singles(state, gang, spare, chosen):
+            leave |= there
+    return [one for one in victims if one.pod in leave]
 
 
-def _mates(state: PlacementState, here: Sequence[Victim]) -> list[Victim]:
-    mates = state.units.mates([one.pod for one in here])
+def _mates(state: PlacementState, here: Sequence[Victim], taken: Collection[PodId]) -> list[Victim]:
+    mates = [pod for pod in state.units.mates([one.pod for one in here]) if pod not in taken]
     there = [pod for pod in mates if IS_VICTIM[state.ledger.kind_of(pod)]]
     return [victim_at(state, state.ledger.row(pod)) for pod in there]
 
@@ -66,10 +113,9 @@ def victim_at(state: PlacementState, row: int) -> Victim:
     return Victim(ledger.pod_at(row), sig, int(ledger.devices[row]), priority, start_ms)
 
 
-def _importance(state: PlacementState, part: Part) -> tuple[int, bool, int, int, PodId]:
+def _importance(part: Part) -> tuple[int, bool, int, int, PodId]:
     first, pods = part.here[0], part.pods()
-    is_alone = state.units.of(first.pod) == NO_GANG
     return (
-        *(-first.priority, is_alone, -len(pods)),
+        *(-first.priority, not part.is_whole, -len(pods)),
         *(min(one.start_ms for one in pods), first.pod),
     )
