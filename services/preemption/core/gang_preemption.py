@@ -28,7 +28,7 @@ from shared.events.preemption import (
 )
 from shared.events.queueing import GangPreemptAsked, GangPreemptRecalled, Members
 from shared.model.columns import as_numbers, pack, size, unpack
-from shared.model.ids import NO_ASK, NO_POD, AskId
+from shared.model.ids import NO_ASK, NO_POD, AskId, PodId
 from shared.model.preemption.victims import Nominee
 from shared.model.topology import Path
 
@@ -99,11 +99,16 @@ def _dry_run(
 
 
 def _groups_in_need(state: PreemptionState, gang_ask: GangAsk) -> list[Group]:
-    """Return the groups without members that need nothing any more."""
-    return [
-        (sig, [pod for pod in ids if pod not in state.gone and pod not in state.placed])
-        for sig, ids in gang_ask.groups
-    ]
+    """Return the groups without members that need nothing any more, or for which room is being made
+    since before their gang fell.
+    """
+
+    def is_in_need(pod: PodId) -> bool:
+        ask = state.asks.get(state.by_pod.get(pod, NO_ASK))
+        is_helped = ask is not None and not ask.gang_ask
+        return not is_helped and pod not in state.gone and pod not in state.placed
+
+    return [(sig, list(filter(is_in_need, ids))) for sig, ids in gang_ask.groups]
 
 
 def _members(groups: Sequence[Group]) -> int:

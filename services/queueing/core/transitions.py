@@ -50,7 +50,7 @@ _RULES: tuple[tuple[str, Pod, tuple[Pod, ...]], ...] = (
         (
             *(Pod.UNKNOWN, Pod.GATED, Pod.READY, Pod.IN_FLIGHT, Pod.LEFTOVER, Pod.PARKED),
             *(Pod.ASKING, Pod.PREEMPTING, Pod.BACKOFF, Pod.GANG_PENDING, Pod.GANG_IN_FLIGHT),
-            Pod.RESERVED,
+            *(Pod.NOMINATED, Pod.RESERVED),
         ),
     ),
     ("dispatched", Pod.IN_FLIGHT, (Pod.READY, Pod.LEFTOVER, Pod.NOMINATED)),

@@ -99,6 +99,10 @@ def on_refused(state: QueueingState, event: Refused) -> None:
     if not len(ids):
         return
     state.return_credits(attempt, len(ids))
+    if state.gangs:
+        ids = members.rejoin(state, ids, failed=False)
+        if not len(ids):
+            return
     # A shard may know a signature whose pods have not reached queueing yet.
     tried = (*numbers, attempt.sig)
     for number, part in by_number(pods.sig[pods.rows(ids)].astype(np.int64)):

@@ -119,7 +119,10 @@ def regroup(state: QueueingState, gang: Gang) -> None:
     try.
     """
     gang.committed = False
-    for code in (Pod.READY, Pod.LEFTOVER, Pod.PARKED):
+    for code in (
+        *(Pod.READY, Pod.LEFTOVER, Pod.PARKED),
+        *(Pod.ASKING, Pod.PREEMPTING, Pod.NOMINATED),
+    ):
         ids = members.members_in(state, gang, code)
         if len(ids):
             rows = state.pods.rows(ids)

@@ -25,7 +25,7 @@ from shared.events.placement import NominationLost, NominationReady
 from shared.events.preemption import PreemptionClosed, PreemptionOpened
 from shared.events.queueing import PreemptAsked
 from shared.model.columns import I64, pack, unpack
-from shared.model.ids import NO_ASK, AskId, PodId, SignatureId
+from shared.model.ids import NO_ASK, AskId, GangId, PodId, SignatureId
 
 MADE_ROOM_FOR = (Pod.ASKING, Pod.PREEMPTING, Pod.PARKED, Pod.BACKOFF, Pod.READY, Pod.LEFTOVER)
 
@@ -128,9 +128,14 @@ def on_nomination_ready(state: QueueingState, event: NominationReady) -> None:
 
 
 def _nominate(state: QueueingState, pod: PodId, shard: int) -> None:
-    """Put the pod next in line at that shard."""
+    """Put the pod next in line at that shard; a member of a gang that has fallen waits for it."""
     one = _one(pod)
     moves.leave(state, one, state.pods.rows(one))
+    gang = state.gangs.get(GangId(state.pods.gang.item(pod - state.pods.base)))
+    if gang is not None and not gang.committed:
+        state.pods.attempt[pod - state.pods.base] = 0
+        moves.requeue(state, one)
+        return
     state.pods.move_one("nomination_ready", pod - state.pods.base)
     state.nominated[pod] = shard
 
