@@ -88,6 +88,13 @@ EXAMPLES = {
         # Does a plugin always answer the same?
         muster score examples/case.json --plugin examples/plugins/off_spot.py --check-plugin
     """,
+    "muster defrag": """
+        # Which pods must move so that more pods with all GPUs of a node fit? Nothing is written
+        muster defrag --kubeconfig ~/.kube/config
+        # Four of them in one rack, and do it
+        muster defrag --kubeconfig ~/.kube/config --for nvidia.com/gpu=8,cpu=32 \\
+          --count 4 --topology-key example.com/rack --apply
+    """,
     "muster reset": """
         muster reset --bus kafka://127.0.0.1:9092/demo --reason "the broker lost data" \\
           --kubeconfig ~/.kube/config

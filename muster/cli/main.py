@@ -15,6 +15,7 @@ import click
 
 from muster import __version__
 from muster.cli import logs
+from muster.cli.defrag_command import defrag
 from muster.cli.errors import EXIT_USAGE, UsageFault, exit_code, one_of
 from muster.cli.extender_command import extender
 from muster.cli.flood_command import flood
@@ -491,6 +492,9 @@ def score(
     checked = plugin if check_plugin else ()
     asked = Asked(case, kubeconfig, pod, namespace)
     print_scores(asked, config, output, release, checked)
+
+
+app.add_command(defrag)
 
 
 @app.command()

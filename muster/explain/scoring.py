@@ -10,7 +10,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from msgspec import to_builtins
 
 from muster.explain.case_answer import (
     CaseAnswer,
@@ -21,19 +20,17 @@ from muster.explain.case_answer import (
     SearchAnswer,
     Status,
 )
+from muster.explain.case_shard import CaseShard
 from services.placement.core.books.charges import compiled
-from services.placement.core.core import PlacementCore
 from services.placement.core.placing import sampling
 from services.placement.core.preemption.dry_run import candidate_of
 from services.placement.core.preemption.nominations import nominate, nominated_pods_for
 from services.placement.core.preemption.post_filter import decide_all_candidates, is_from_plugin
 from services.placement.core.preemption.unit_parts import Victim
-from services.placement.core.state import PlacementState
 from services.preemption.core.candidate_choice import Choice, found_message, message, order
 from services.preemption.core.extender_victims import NO_CANDIDATE_LEFT
 from services.queueing.core.waiting.messages import NEVER, STILL_LEAVING, fit_error, gates_message
-from shared.events.base import Configured, Event
-from shared.events.ingest import BudgetCovers, NodesSet, PodsAssigned, PodsStarted, SignatureDefined
+from shared.events.ingest import BudgetCovers
 from shared.events.placement import Candidate, CandidatesFound
 from shared.events.preemption import BudgetLeft, BudgetNamed, DryRunAsked
 from shared.extenders.calls import ask_victims, filter_nodes, score_nodes
@@ -116,10 +113,9 @@ class _Shard:
         release: ReleaseOptions,
     ) -> None:
         """`objects` are the objects of the case, unchanged."""
-        self._core = PlacementCore(0)
-        self._state: PlacementState = self._core.new()
+        self._shard = CaseShard(case, config, release)
+        self._state, self._sig = self._shard.state, self._shard.sig
         self._profiles = [] if config is None else [one.name for one in config.profiles]
-        profiles = () if config is None else config.profiles
         self._extenders = () if config is None else config.extenders
         self._objects = {
             one["metadata"]["name"]: one for one in objects if one.get("kind") == "Node"
@@ -129,21 +125,9 @@ class _Shard:
             for one in objects
             if one.get("kind") == "Pod"
         }
-        options = {"profiles": to_builtins(profiles), **to_builtins(release)}
-        self._evolve(Configured({"placement": options}))
-        self._state.table.counters.labels_of = dict(case.namespaces)
-        for stored in case.storage:
-            self._state.storage.put(stored)
-        self._sigs: dict[PodSpec, SignatureId] = {}
         self._names = [node.name for node in case.nodes]
-        ids = {name: NodeId(number) for number, name in enumerate(self._names, start=1)}
-        self._evolve(NodesSet(0, pack(list(ids.values())), case.nodes))
+        ids = self._shard.ids
         self._placed = case.placed
-        for number, placed in enumerate(self._placed, start=1):
-            sig, node = self._sig(placed.pod.spec), ids[placed.pod.node]
-            self._evolve(PodsAssigned(0, pack([number]), pack([sig]), pack([node])))
-            if placed.pod.start_ms:
-                self._evolve(PodsStarted(0, pack([number]), pack([placed.pod.start_ms])))
         for ask, one in enumerate(case.nominated, start=1):
             pod, sig = PodId(len(self._placed) + ask), self._sig(one.pod.spec)
             nominate(self._state, Nominee(AskId(ask), pod, sig, ids[one.node]))
@@ -160,9 +144,6 @@ class _Shard:
             if (pods := self._numbers(budget.disrupted))
         )
 
-    def _evolve(self, event: Event) -> None:
-        self._core.evolve(self._state, event)
-
     def _cover(self, number: int, budget: Budget) -> bool:
         covered = [
             pod
@@ -172,20 +153,13 @@ class _Shard:
             and selects(dict(one.pod.labels), budget.match_labels, budget.match_expressions)
         ]
         if covered:
-            self._evolve(BudgetCovers(number, pack(covered)))
+            self._shard.evolve(BudgetCovers(number, pack(covered)))
         return bool(covered)
 
     def _numbers(self, uids: Sequence[str]) -> list[int]:
         """Return the numbers of pods on nodes, by uid."""
         placed = enumerate(self._placed, start=1)
         return [number for number, one in placed if uid_of(one.pod) in uids]
-
-    def _sig(self, spec: PodSpec) -> SignatureId:
-        sig = self._sigs.get(spec)
-        if sig is None:
-            sig = self._sigs[spec] = SignatureId(len(self._sigs) + 1)
-            self._evolve(SignatureDefined(sig, spec))
-        return sig
 
     def check(self, what: str, pod: Pod) -> None:
         """Check that the pod has a profile. Raises WorldError."""

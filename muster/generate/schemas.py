@@ -15,6 +15,7 @@ from muster.app.live import LiveSummary
 from muster.cli.commands.replay import Replayed
 from muster.cli.commands.runs import Run
 from muster.cli.output import RecordText
+from muster.defrag.answer import DefragAnswer
 from muster.explain.case_answer import Scored
 from muster.explain.lists import GangRow, NodeRow, PodRow
 from muster.explain.run_summary import RunSummary
@@ -27,6 +28,7 @@ from shared.machine.record import Record
 
 ROOT = Path(__file__).resolve().parents[2] / "schemas"
 OUTPUTS: dict[str, Any] = {
+    "defrag": DefragAnswer,
     "flood": FloodSummary,
     "flood-compare": list[Compared],
     "get-gangs": list[GangRow],

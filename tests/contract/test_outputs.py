@@ -50,6 +50,7 @@ nodes: [{count: 2, domains: {rack: 1}}]
 training: [{name: llm, arrival: {process: even, perHour: 60}, size: 2, duration: 1m}]
 """
 WORDS = {
+    "defrag": f"defrag {EXAMPLES / 'fragmented.yaml'}",
     "run": "run world.yaml --run-dir runs/one",
     "flood": "flood flood.yaml --run-dir flood",
     "flood-compare": "flood --compare flood/summary.json flood/summary.json",
@@ -150,6 +151,9 @@ def test_every_output_of_the_run_has_something_in_it(said):
     assert json.loads(said["why-gang"])["wait_start_time"] is not None
     assert json.loads(said["story"])[0]["time"].startswith("2023-11-14T22:13:")
     assert json.loads(said["replay"])["journals"][0]["ok"]
+    assert (
+        len(json.loads(said["defrag"])["places"]) == len(json.loads(said["defrag"])["stays"]) == 1
+    )
     assert [one["run"] for one in json.loads(said["get-runs"])] == ["runs/one"]
     assert json.loads(said["run"])["latency_ms"]["max"] >= 0
     assert json.loads(said["flood"])["latency_ms"]["max"] >= 0

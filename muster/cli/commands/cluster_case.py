@@ -54,11 +54,19 @@ def objects_in(kubeconfig: str) -> list[Document]:
     Finished pods are left out. Raises UsageFault, Fault.
     """
     client = kube_cluster(kubeconfig, ()).client
+
+    async def read() -> list[Document]:
+        try:
+            return await list_objects(client)
+        finally:
+            await client.close()
+
     with asyncio.Runner(loop_factory=loop_factory()) as loop:
-        return loop.run(_listed(client))
+        return loop.run(read())
 
 
-async def _listed(client: KubeClient) -> list[Document]:
+async def list_objects(client: KubeClient) -> list[Document]:
+    """Return the same by a client, which stays open. Raises UsageFault, Fault."""
     lists = [
         (NODES_PATH, "", _Documents("Node", "v1")),
         (PODS_PATH, UNFINISHED, _Documents("Pod", "v1")),
@@ -77,6 +85,4 @@ async def _listed(client: KubeClient) -> list[Document]:
         raise Fault(f"the cluster refuses a list: {error}") from error
     except (OSError, TimeoutError) as error:
         raise Fault(f"the cluster does not answer: {error}") from error
-    finally:
-        await client.close()
     return [one for _path, _query, documents in lists for one in documents.found]

@@ -64,7 +64,12 @@ PLANTED = (
         "else masks, state.now_ms)",
         "services.placement.core.books.charges",
     ),
-    _bug("start-times-ignored", "if placed.pod.start_ms:", "if False:"),
+    _bug(
+        "start-times-ignored",
+        "if placed.pod.start_ms:",
+        "if False:",
+        module="muster.explain.case_shard",
+    ),
     _bug("not-ending-yet", "pod.terminating and _is_preempted", "_is_preempted", CASE),
 )
 

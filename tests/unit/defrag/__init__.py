@@ -1,0 +1,1 @@
+"""Plans that move pods together."""
