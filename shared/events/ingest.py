@@ -9,6 +9,7 @@ from shared.model.cluster_objects import (
     ProvisioningRequest,
     StorageObject,
 )
+from shared.model.group_trees import GroupTree
 from shared.model.ids import NO_GANG, EffectId, GangId, SignatureId, placement
 from shared.model.objects import Node, PartMinimum, PodSpec
 from shared.model.topology import Topology
@@ -222,7 +223,9 @@ class UnitJoined(Event, frozen=True, gc=False):
 class GangSet(Event, frozen=True, gc=False):
     """A pod group exists; `version` rises with each change of it. `minimums` are those of parts of
     it, `priority` is that of a PodGroup of scheduling.k8s.io, and `provisioning` the class with
-    which the autoscaler is asked for nodes.
+    which the autoscaler is asked for nodes. A PodGroup in CompositePodGroups is tried with all
+    others of its `root`, which is sent after them with its `tree`; `problem`: why that is not
+    tried.
     """
 
     gang: GangId
@@ -234,6 +237,9 @@ class GangSet(Event, frozen=True, gc=False):
     minimums: tuple[PartMinimum, ...] = ()
     priority: int | None = None
     provisioning: str = ""
+    root: GangId = NO_GANG
+    tree: GroupTree = ()
+    problem: str = ""
 
     def to(self) -> tuple[str, ...]:
         return ("queueing", "permit")

@@ -3,6 +3,7 @@
 from shared.events.base import Event
 from shared.events.placement import Shown
 from shared.events.queueing import Members
+from shared.model.group_trees import GroupTree
 from shared.model.ids import NO_ATTEMPT, NO_GANG, AttemptId, GangId, placement
 from shared.model.pod_rules.rule_counts import SignatureCounts
 from shared.model.topology import Path, Topology
@@ -12,7 +13,8 @@ class OfferAsked(Event, frozen=True, gc=False):
     """Ask each shard how many of these members fit. `preempts`: and whether pods of lower priority
     could leave for the rest. With a `topology`: how many fit in which domain, and in which domains
     the `placed` members are. `needed`: if fewer fit in a domain, the groups are tried in reverse
-    order, too.
+    order, too. With a `tree` (`leaves` as in GangDispatched): a group that gets too few gives its
+    room to the next ones.
     """
 
     gang: GangId
@@ -22,6 +24,8 @@ class OfferAsked(Event, frozen=True, gc=False):
     topology: Topology | None = None
     placed: bytes = b""
     needed: int = 0
+    tree: GroupTree = ()
+    leaves: tuple[GangId, ...] = ()
 
     def to(self) -> tuple[str, ...]:
         return ("placement",)

@@ -170,7 +170,8 @@ class GangOffered(Event, frozen=True, gc=False):
     Refused, for the groups that are short. `wide`: signatures (int64) of members that need a turn:
     their rules, or rules that count them, read pods of other shards, so the counts are guesses.
     With a topology, `domains` have the counts by domain, `counts` and `reasons` are of the best of
-    them, and `homes` are the domains of members that have a node here.
+    them, and `homes` are the domains of members that have a node here. With a tree, `whole` counts
+    only groups that are feasible on this shard alone, where that differs from `counts`.
     """
 
     shard: int
@@ -184,6 +185,7 @@ class GangOffered(Event, frozen=True, gc=False):
     domains: tuple[DomainOffer, ...] = ()
     homes: tuple[Path, ...] = ()
     scoring: Scoring | None = None
+    whole: tuple[int, ...] = ()
 
     def to(self) -> tuple[str, ...]:
         return ("permit",)

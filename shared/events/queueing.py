@@ -3,6 +3,7 @@
 from msgspec import Struct
 
 from shared.events.base import Event
+from shared.model.group_trees import GroupTree
 from shared.model.ids import AttemptId, GangId, PodId, SignatureId, placement
 from shared.model.provisioning import ProvisioningWrite
 from shared.model.topology import Path, Topology
@@ -41,7 +42,9 @@ class Dispatched(Event, frozen=True, gc=False):
 class GangDispatched(Event, frozen=True, gc=False):
     """A complete gang is sent to permit. `lane`: it has the lane to itself. `preempts`: pods of
     lower priority may be evicted for it. `placed`: with a topology, the members that have a node.
-    `minimums`: of parts of the gang, whose first members come first.
+    `minimums`: of parts of the gang, whose first members come first. The root of CompositePodGroups
+    has a `tree`, with what each group needs besides its members that have a node, and `leaves`
+    parallel to `members`: the PodGroups that these are of, in the order of the tree.
     """
 
     attempt: AttemptId
@@ -55,6 +58,8 @@ class GangDispatched(Event, frozen=True, gc=False):
     topology: Topology | None = None
     placed: bytes = b""
     minimums: tuple[Minimum, ...] = ()
+    tree: GroupTree = ()
+    leaves: tuple[GangId, ...] = ()
 
     def to(self) -> tuple[str, ...]:
         return ("permit",)

@@ -244,6 +244,9 @@ class Gang(Struct, frozen=True, kw_only=True, omit_defaults=True):
     must have. `is_unit`: its pods are evicted together (disruptionMode all). `keeps_minimum`: only
     those above `min_count` leave one by one. `provisioning`: the class with which the autoscaler is
     asked for nodes; empty: never. `network`: its topology follows from the HyperNodes of Volcano.
+    `parent`: the key of the CompositePodGroup that it is in. `min_groups`: of a CompositePodGroup,
+    how many groups in it must start (0: it is none). `created`: the creationTimestamp of a group in
+    a tree, which orders the groups of a parent.
     """
 
     key: str
@@ -258,3 +261,11 @@ class Gang(Struct, frozen=True, kw_only=True, omit_defaults=True):
     provisioning: str = ""
     network: NetworkTopology | None = None
     keeps_minimum: bool = False
+    parent: str = ""
+    min_groups: int = 0
+    created: str = ""
+
+    @property
+    def is_in_tree(self) -> bool:
+        """Return whether it is a CompositePodGroup, or in one."""
+        return bool(self.parent or self.min_groups)

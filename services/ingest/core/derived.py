@@ -4,6 +4,7 @@ step.
 
 import numpy as np
 
+from services.ingest.core.group_trees import index_group
 from services.ingest.core.images import check_images
 from services.ingest.core.other_objects import index_hyper_nodes
 from services.ingest.core.pods.default_spread import check_spread, replace_spreader
@@ -22,6 +23,9 @@ def derive(state: IngestState) -> IngestState:
         state.nodes[known.node.uid] = known
         state.shard_nodes[known.shard] += 1
     state.gang_keys = {known.id: key for key, known in state.gangs.items()}
+    for key, record in state.gangs.items():
+        if record.gang is not None:
+            index_group(state, key, record.gang)
     for one in state.objects.values():
         replace_spreader(state, None, one)
     index_hyper_nodes(state, [(None, one) for one in state.objects.values()])

@@ -2,6 +2,13 @@
 
 import numpy as np
 
+from services.ingest.core.group_trees import (
+    enter,
+    join_unit,
+    leave,
+    publish_trees,
+    top_of,
+)
 from services.ingest.core.pods.identity import spec_of
 from services.ingest.core.signatures import acquire_gang, covers, release_gang
 from services.ingest.core.state import BudgetRecord, GangRecord, IngestState
@@ -15,7 +22,7 @@ from shared.events.ingest import (
 )
 from shared.model.columns import pack
 from shared.model.hyper_nodes import Trees
-from shared.model.ids import GangId, SignatureId
+from shared.model.ids import NO_GANG, GangId, SignatureId
 from shared.model.objects import Budget, Gang, PodSpec
 
 
@@ -84,17 +91,34 @@ def resolve_disrupted(state: IngestState) -> None:
 
 def update_gangs(state: IngestState, gangs: tuple[Gang, ...]) -> None:
     """Add and change gangs. The published version rises even if the object's does not."""
+    tops: list[str] = []
     for gang in gangs:
         known = state.gangs.get(gang.key)
         if known is not None and known.gang == gang:
             continue
         acquire_gang(state, gang.key, 0)
         record = state.gangs[gang.key]
+        if gang.is_in_tree or record.root:
+            tops += _move_in_trees(state, record, gang)
+            continue
         before, record.gang = record.gang, gang
         record.version = max(record.version + 1, gang.version)
         _publish_gang(state, record, gang)
         if _leaves_whole(gang) or (before is not None and _leaves_whole(before)):
             _publish_members(state, record.id, gang)
+    publish_trees(state, tops, _publish_gang)
+
+
+def _move_in_trees(state: IngestState, record: GangRecord, gang: Gang) -> list[str]:
+    """Apply a changed group of a tree; return the topmost groups of the trees that change."""
+    before = record.gang
+    tops = [top_of(state, gang.key)]
+    record.gang, record.root = gang, NO_GANG if not gang.min_groups else record.root
+    record.version = max(record.version + 1, gang.version)
+    enter(state, gang)
+    if before is not None and before.parent != gang.parent:
+        leave(state, before)
+    return [*tops, top_of(state, gang.key)]
 
 
 def _leaves_whole(gang: Gang) -> bool:
@@ -123,7 +147,11 @@ def _publish_members(state: IngestState, number: GangId, gang: Gang) -> None:
 def publish_unit(state: IngestState, gang: GangId, ids: bytes, spec: PodSpec) -> None:
     """Publish pods of a gang, all of this spec, if preemption evicts some of its pods together."""
     known = state.gangs[state.gang_keys[gang]].gang if gang else None
-    if known is not None and _leaves_whole(known) and ids:
+    if known is None or not ids:
+        return
+    if known.parent:
+        join_unit(state, gang, ids)
+    elif _leaves_whole(known):
         _publish_unit(state, gang, known, ids, spec.priority)
 
 
@@ -147,6 +175,7 @@ def _publish_gang(state: IngestState, record: GangRecord, gang: Gang) -> None:
             minimums=gang.minimums,
             priority=gang.priority,
             provisioning=gang.provisioning,
+            root=record.root,
         )
     )
 
@@ -173,10 +202,17 @@ def add_gang_of_pods(state: IngestState, key: str, min_count: int) -> None:
 
 def remove_gangs(state: IngestState, keys: list[str]) -> None:
     """Delete gangs; a number stays while members live."""
+    tops: list[str] = []
     for key in keys:
         known = state.gangs.get(key)
         if known is None or known.gang is None:
             continue
-        known.gang = None
-        state.outbox.append(GangGone(known.id))
+        before, known.gang = known.gang, None
+        if before.is_in_tree:
+            tops += [top_of(state, before.parent), key]
+            leave(state, before)
+        if not before.min_groups or known.root:
+            state.outbox.append(GangGone(known.id))
+        known.root = NO_GANG
         release_gang(state, known.id, 0)
+    publish_trees(state, tops, _publish_gang)

@@ -121,8 +121,14 @@ def release_gang(state: IngestState, gang: GangId, pods: int) -> None:
     if found.pods == 0 and found.gang is not None and found.gang.of_pods:
         state.outbox.append(GangGone(gang))
         found.gang = None
-    if found.pods == 0 and found.gang is None:
-        del state.gangs[key], state.gang_keys[gang]
+    forget_gang(state, key)
+
+
+def forget_gang(state: IngestState, key: str) -> None:
+    """Forget a gang without members, object, and groups below it."""
+    found = state.gangs[key]
+    if found.pods == 0 and found.gang is None and key not in state.children:
+        del state.gangs[key], state.gang_keys[found.id]
 
 
 def release_many(state: IngestState, sigs: I32, labelsets: I32, gangs: I32) -> None:

@@ -13,7 +13,7 @@ from shared.events.ingest import ListAsked
 from shared.machine.core import MachineState
 from shared.machine.saved import Derived, Ordered
 from shared.model.cluster_objects import ClusterObject
-from shared.model.ids import EffectId, GangId, NodeId, SignatureId
+from shared.model.ids import NO_GANG, EffectId, GangId, NodeId, SignatureId
 from shared.model.objects import Budget, Gang, Node, Selector
 from shared.model.pod_rules.default_spread import Spreaders
 from shared.scheduling.api.custom.queue import QueuePlugins
@@ -90,12 +90,15 @@ class BudgetRecord(Struct):
 
 
 class GangRecord(Struct):
-    """A gang with an object, live members, or both."""
+    """A gang with an object, live members, or both. `root`: the root of CompositePodGroups with
+    which it was published.
+    """
 
     id: GangId
     pods: int = 0
     version: int = 0
     gang: Gang | None = None
+    root: GangId = NO_GANG
 
 
 class Bracket(Struct):
@@ -166,6 +169,8 @@ class IngestState(MachineState):
     nodes: Derived[dict[str, NodeRecord]] = field(default_factory=dict)
     shard_nodes: Derived[list[int]] = field(default_factory=list)
     gang_keys: Derived[dict[GangId, str]] = field(default_factory=dict)
+    # CompositePodGroup -> the groups that name it as their parent.
+    children: Derived[dict[str, dict[str, None]]] = field(default_factory=dict)
     spreaders: Derived[Spreaders] = field(default_factory=Spreaders)  # of the objects
     hyper_nodes: Derived[HyperNodes] = field(default_factory=HyperNodes)  # of the objects
 

@@ -16,12 +16,12 @@ Members with wide rules are held in turns, by one shard after the other (turns.p
 """
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 from typing import Any, assert_never
 
 import numpy as np
 
-from services.permit.core import domains, turns
+from services.permit.core import domains, group_trees, turns
 from services.permit.core.config import Config
 from services.permit.core.plan import Group, as_members, make_plan
 from services.permit.core.state import (
@@ -66,6 +66,7 @@ from shared.model.ids import (
     QUEUEING,
     EffectId,
     JournalName,
+    PodId,
     SignatureId,
     placement,
 )
@@ -104,7 +105,7 @@ class PermitCore(Core[PermitState]):
                 _on_hold_answer(state, event)
             case OfferAsked():
                 attempt = state.attempts[event.gang, event.attempt]
-                attempt.groups = [group for group in attempt.groups if group[1]]
+                attempt.drop_empty_groups()
                 attempt.asked_at = state.choices
                 attempt.follow("offer_asked")
                 state.note(attempt)
@@ -196,7 +197,10 @@ class PermitCore(Core[PermitState]):
             members, placed = as_members(attempt.groups), pack(attempt.placed)
             topology, preempts = attempt.topology, attempt.preempts
             needed = 0 if topology is None or attempt.minimums else attempt.min_count
-            yield OfferAsked(gang, number, members, preempts, topology, placed, needed)
+            pairs = zip(attempt.leaves, attempt.groups, strict=bool(attempt.tree))
+            leaves = tuple(leaf for leaf, (_sig, ids) in pairs if ids)
+            asked = gang, number, members, preempts, topology, placed, needed
+            yield OfferAsked(*asked, tree=attempt.tree, leaves=leaves)
         elif attempt.can_commit:
             yield _decide_commit(attempt)
         elif attempt.topology is not None:
@@ -204,7 +208,9 @@ class PermitCore(Core[PermitState]):
         elif attempt.wide:
             yield _decide_release(attempt, state.lost_race(attempt) and _lacks_reasons(attempt))
         else:
-            plan = _plan_holds(attempt) if attempt.plans < state.config.plans_max else {}
+            plan = {}
+            if attempt.plans < state.config.plans_max:
+                plan = group_trees.plan_holds(attempt) if attempt.tree else _plan_holds(attempt)
             for shard, chosen in plan.items():
                 yield HoldAsked(gang, number, shard, as_members(chosen))
             if not plan:
@@ -228,20 +234,21 @@ def _decide_in_domain(state: PermitState, attempt: Attempt) -> Iterator[Event]:
 
 
 def _decide_commit(attempt: Attempt) -> GangCommitted:
-    pods = [pod for _sig, ids in attempt.groups for pod in ids if pod in attempt.held]
+    starting = attempt.starting(attempt.held) if attempt.tree else attempt.held
+    assert starting is not None, f"{attempt.key} commits an infeasible tree"
+    pods = [pod for _sig, ids in attempt.groups for pod in ids if pod in starting]
     holds = [attempt.held[pod] for pod in pods]
     shards = len({hold.shard for hold in holds})
     nodes = pack([hold.node for hold in holds])
-    waiting = pack(pod for pod in attempt.with_volumes if pod in attempt.held)
-    shown = _shown(attempt)
+    waiting = pack(pod for pod in attempt.with_volumes if pod in starting)
+    shown = _shown(attempt, starting)
     return GangCommitted(attempt.gang, attempt.attempt, pack(pods), nodes, shards, shown, waiting)
 
 
-def _shown(attempt: Attempt) -> tuple[Shown, ...]:
-    """Return the bind plugin specs of members that are still held."""
+def _shown(attempt: Attempt, starting: Container[PodId]) -> tuple[Shown, ...]:
+    """Return the bind plugin specs of members that start."""
     held = (
-        ([pod for pod in ids if pod in attempt.held], spec)
-        for ids, spec in attempt.bind_plugin_specs
+        ([pod for pod in ids if pod in starting], spec) for ids, spec in attempt.bind_plugin_specs
     )
     return tuple(Shown(pack(ids), spec) for ids, spec in held if ids)
 
@@ -295,6 +302,10 @@ def _decide_release(attempt: Attempt, stale: bool) -> GangReleased:
     sorted_reasons = tuple(sorted(reasons.items()))
     if stale:
         return GangReleased(attempt.gang, attempt.attempt, sorted_reasons, nodes, stale=True)
+    if attempt.tree:
+        needed, placed = attempt.tree[0].least, group_trees.count_feasible(attempt)
+        released = attempt.gang, attempt.attempt, sorted_reasons, nodes
+        return GangReleased(*released, placed=min(placed, needed), needed=needed)
     domain, placed = "", _count_placed(attempt)
     may_preempt, paths = attempt.preemptible, domains.for_preemption(attempt)
     if attempt.topology is not None:
@@ -351,6 +362,7 @@ def _on_gang_dispatched(state: PermitState, event: GangDispatched) -> None:
     ]
     attempt = Attempt(gang, event.attempt, event.version, max(1, event.min_count), groups)
     attempt.preempts, attempt.minimums = event.preempts, event.minimums
+    attempt.tree, attempt.leaves = event.tree, list(event.leaves)
     attempt.topology, attempt.placed = event.topology, unpack(event.placed).tolist()
     attempt.stale = is_deleted or state.versions.get(gang, 0) > event.version
     state.open(attempt)
@@ -402,6 +414,7 @@ def _on_gang_offered(state: PermitState, event: GangOffered, placements: int) ->
         domains=event.domains,
         homes=event.homes,
         scoring=event.scoring,
+        whole=event.whole,
     )
     attempt.preemptible |= event.preemptible
     if event.wide:

@@ -17,6 +17,7 @@ from services.permit.core.transitions import Phase, following
 from shared.events.queueing import Minimum
 from shared.machine.core import MachineState
 from shared.machine.saved import Derived
+from shared.model.group_trees import GroupTree, feasible_leaves
 from shared.model.ids import (
     NO_ATTEMPT,
     NO_GANG,
@@ -50,6 +51,7 @@ class ShardOffer(Struct):
     domains: tuple[DomainOffer, ...] = ()
     homes: tuple[Path, ...] = ()
     scoring: Scoring | None = None
+    whole: tuple[int, ...] = ()
 
 
 class Hold(Struct, frozen=True, gc=False):
@@ -86,7 +88,8 @@ class Attempt(Struct):
     refused since the last hold. With a `topology`, members are held in one `domain`, and `placed`
     are the gang's members that have a node; `asked_at` and `chosen_at` number the question for
     offers and the choice of the domain in the order of such events. `minimums`: of members of some
-    signatures.
+    signatures. `tree`: of CompositePodGroups, with `leaves` parallel to `groups`: the PodGroup of
+    each.
     """
 
     gang: GangId
@@ -113,6 +116,8 @@ class Attempt(Struct):
     minimums: tuple[Minimum, ...] = ()
     asked_at: int = 0
     chosen_at: int = 0
+    tree: GroupTree = ()
+    leaves: list[GangId] = []
 
     @property
     def key(self) -> Key:
@@ -127,13 +132,18 @@ class Attempt(Struct):
     @property
     def cannot_commit(self) -> bool:
         """Return whether the attempt cannot commit any more, whatever the shards answer."""
-        return self.stale or self.live < self.min_count or not self.meets_minimums()
+        if self.stale or self.live < self.min_count or not self.meets_minimums():
+            return True
+        return bool(self.tree) and self.starting() is None
 
     @property
     def can_commit(self) -> bool:
         """Return whether all shards have answered and enough members are held."""
-        is_answered = self.phase is Phase.ANSWERED
-        return is_answered and len(self.held) >= self.min_count and self.meets_minimums(self.held)
+        if self.phase is not Phase.ANSWERED:
+            return False
+        if self.tree:
+            return bool(self.starting(self.held))
+        return len(self.held) >= self.min_count and self.meets_minimums(self.held)
 
     @property
     def levels(self) -> tuple[str, ...]:
@@ -175,6 +185,26 @@ class Attempt(Struct):
             )
             for one in self.minimums
         )
+
+    def starting(self, pods: Container[PodId] | None = None) -> set[PodId] | None:
+        """Return those of these members, or of all remaining ones, that start if these have a node:
+        without those of infeasible groups. None if the whole tree is infeasible.
+        """
+        found: dict[GangId, list[PodId]] = {}
+        for leaf, (_sig, ids) in zip(self.leaves, self.groups, strict=True):
+            found.setdefault(leaf, []).extend(pod for pod in ids if pods is None or pod in pods)
+        counts = {leaf: len(ids) for leaf, ids in found.items()}
+        feasible = feasible_leaves(self.tree, counts)
+        if feasible is None:
+            return None
+        return {pod for leaf in found if leaf in feasible for pod in found[leaf]}
+
+    def drop_empty_groups(self) -> None:
+        """Remove groups whose members are all deleted or have a node."""
+        if self.tree:
+            pairs = zip(self.leaves, self.groups, strict=True)
+            self.leaves = [leaf for leaf, group in pairs if group[1]]
+        self.groups = [group for group in self.groups if group[1]]
 
     def without_hold(self) -> list[Group]:
         """Return the members without a hold."""

@@ -4,6 +4,7 @@ pods.
 
 import numpy as np
 
+from services.queueing.core.gangs import group_trees
 from services.queueing.core.pods.table import PERMIT_REJECTED, STATES, backoff_ends
 from services.queueing.core.state import Gang, QueueingState, Sig
 from services.queueing.core.transitions import Pod
@@ -74,12 +75,22 @@ def _check_sig(state: QueueingState, sig: Sig) -> None:
     )
 
 
+def _check_root(state: QueueingState, root: Gang) -> None:
+    groups = list(group_trees.groups_of(state, root))
+    assert root.waiting == sum(group.waiting for group in groups), f"root {root.gang} waiting"
+    assert root.running == sum(group.running for group in groups), f"root {root.gang} running"
+
+
 def _check_gang(state: QueueingState, gang: Gang) -> None:
+    if gang.tree:
+        _check_root(state, gang)
+        return
     pods, number = state.pods, gang.gang
     rows = np.flatnonzero(pods.gang[: pods.top - pods.base] == number)
     codes = pods.state[rows]
     assert gang.waiting == np.count_nonzero(codes == Pod.GANG_PENDING), f"gang {number} waiting"
-    assert gang.attempt or not np.count_nonzero(codes == Pod.GANG_IN_FLIGHT), (
+    tried = any(number in other.tried_groups for other in state.gangs.values())
+    assert gang.attempt or tried or not np.count_nonzero(codes == Pod.GANG_IN_FLIGHT), (
         f"gang {number} trying"
     )
     live = rows[(codes != Pod.UNKNOWN) & (codes < Pod.BOUND)] + pods.base

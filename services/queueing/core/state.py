@@ -29,6 +29,7 @@ from shared.events.placement import Refused
 from shared.machine.core import MachineState
 from shared.machine.saved import Amount, Derived
 from shared.model.columns import I64
+from shared.model.group_trees import GroupTree
 from shared.model.ids import (
     NO_ASK,
     NO_ATTEMPT,
@@ -207,7 +208,8 @@ class Gang:
     preemption may make room. `lacking`: why a part of it has too few members for its minimum.
     `group_priority`: the PodGroup's own. `is_error`: the verdict is an error, for which its members
     were not tried. `provisioning`: the class with which the autoscaler is asked for nodes, and
-    `provisioning_note` what it says.
+    `provisioning_note` what it says. In CompositePodGroups: the `root` of a PodGroup, and of the
+    root its `tree`, its `problem`, and the PodGroups that are in its open attempt.
     """
 
     gang: GangId
@@ -249,6 +251,10 @@ class Gang:
     is_error: bool = False
     provisioning: str = ""
     provisioning_note: str = ""
+    root: GangId = NO_GANG
+    tree: GroupTree = ()
+    problem: str = ""
+    tried_groups: tuple[GangId, ...] = ()
 
     members: Derived[Ids] = field(default_factory=_no_ids)
     members_max: Derived[int] = MEMBERS_KEPT_MIN

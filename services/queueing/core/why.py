@@ -2,6 +2,7 @@
 
 from typing import assert_never
 
+from services.queueing.core.gangs import group_trees
 from services.queueing.core.state import QueueingState, Sig
 from services.queueing.core.transitions import Pod
 from services.queueing.core.waiting import permit_rejections
@@ -105,6 +106,7 @@ def _left(state: QueueingState, until_ms: int) -> str:
 def _name(state: QueueingState, number: GangId) -> str:
     """Return a gang's key, or its number before it is known."""
     gang = state.gangs.get(number)
+    gang = group_trees.root_of(state, gang) if gang is not None else None
     return gang.key if gang is not None and gang.key else str(number)
 
 
@@ -120,7 +122,7 @@ def _refusals(sig: Sig) -> str:
 
 
 def _gang(state: QueueingState, number: GangId) -> str:
-    gang = state.gangs[number]
+    gang = group_trees.root_of(state, state.gangs[number])
     start = f"gang {gang.key or number}: "
     message = gang_message(gang)
     failed = f" (failed {gang.failures} times)" if message and message == gang.outcome else ""

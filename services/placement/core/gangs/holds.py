@@ -17,7 +17,7 @@ from services.placement.core.books.identity import expanded
 from services.placement.core.books.ledger import IS_CHARGED, groups
 from services.placement.core.books.wide_rules import is_wide, quietly
 from services.placement.core.extenders import gang_members
-from services.placement.core.gangs import domain_offers, member_volumes, places
+from services.placement.core.gangs import domain_offers, member_volumes, places, tree_offers
 from services.placement.core.gangs.member_picks import Reasons, pick_members, reasons
 from services.placement.core.gangs.member_volumes import Choices
 from services.placement.core.gangs.nominated_places import GangPlaces, with_nominated_pods
@@ -56,6 +56,9 @@ def decide_offer(state: PlacementState, event: OfferAsked, void: bool) -> GangOf
     if event.topology is not None:
         by_domain = domain_offers.decide_offer(state, event, event.topology)
         return msgspec.structs.replace(by_domain, wide=pack(_wide(state, event)))
+    if event.tree:
+        of_tree = tree_offers.decide_offer(state, event)
+        return msgspec.structs.replace(of_tree, wide=pack(_wide(state, event)))
     trial, gang_places = state.table.trial(), GangPlaces(state, event.gang, event.attempt)
     counts: list[int] = []
     short: list[SignatureId] = []

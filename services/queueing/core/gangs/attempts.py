@@ -4,7 +4,10 @@ A gang is one entry in the order of priority and age. Its members are single pod
 committed. Queueing does not know their nodes.
 """
 
-from services.queueing.core.gangs import minimums, preemption, provisioning
+import numpy as np
+
+from services.queueing.core.gangs import group_trees, minimums, preemption, provisioning
+from services.queueing.core.gangs.group_trees import groups_of, missing_of
 from services.queueing.core.gangs.members import (
     drop,
     end_index,
@@ -14,12 +17,12 @@ from services.queueing.core.gangs.members import (
     needed,
     note_failure,
     placed_members,
-    queue_members,
+    queue_tried,
     touch,
     update_workload,
 )
 from services.queueing.core.pods import moves
-from services.queueing.core.state import Gang, QueueingState
+from services.queueing.core.state import Gang, QueueingState, by_number
 from services.queueing.core.transitions import Pod
 from services.queueing.core.waiting import message_refresh
 from services.queueing.core.waiting.messages import members_message, timed_out_message
@@ -33,8 +36,8 @@ from shared.events.queueing import (
     LaneTaken,
     Members,
 )
-from shared.model.columns import unpack
-from shared.model.ids import NO_ATTEMPT, AttemptId
+from shared.model.columns import I64, unpack
+from shared.model.ids import NO_ATTEMPT, NO_GANG, AttemptId, GangId, PodId
 
 # ------------------------------------------------------------------ inputs
 
@@ -50,6 +53,9 @@ def on_gang_set(state: QueueingState, event: GangSet) -> None:
     gang.min_count, gang.timeout_ms = event.min_count, event.timeout_ms
     gang.topology, gang.minimums, gang.lacking = event.topology, event.minimums, ""
     gang.group_priority, gang.provisioning = event.priority, event.provisioning
+    gang.tree, gang.problem = event.tree, event.problem
+    if event.root != gang.root:
+        _move_to_root(state, gang, event.root)
     provisioning.note_group(state, gang, is_changed)
     if gang.committed and gang.running < gang.min_count:
         moves.regroup(state, gang)
@@ -57,11 +63,31 @@ def on_gang_set(state: QueueingState, event: GangSet) -> None:
     touch(state, gang)
 
 
+def _move_to_root(state: QueueingState, gang: Gang, root: GangId) -> None:
+    """Let a PodGroup be tried with another root, or by itself."""
+    before = group_trees.root_of(state, gang)
+    gang.root = root
+    if root:
+        after = ensure_gang(state, root)
+        after.seq, after.priority = min(after.seq, gang.seq), max(after.priority, gang.priority)
+        after.message_ms = after.message_ms or gang.message_ms
+        end_index(state, gang)
+    if gang.committed:
+        moves.regroup(state, gang)
+    touch(state, before)
+    if before is not gang and not before.exists:
+        drop(state, before)
+
+
 def on_gang_gone(state: QueueingState, event: GangGone) -> None:
     """Delete a group; its pending members wait for a group of that name."""
     gang = state.gangs.get(event.gang)
     if gang is not None:
         gang.exists = False
+        if gang.tree:
+            gang.tree, gang.problem, gang.waiting, gang.running = (), "", 0, 0
+        if gang.root:
+            _move_to_root(state, gang, NO_GANG)
         preemption.recall(state, gang)
         update_workload(state, gang)
         touch(state, gang)
@@ -78,22 +104,33 @@ def on_gang_committed(state: QueueingState, event: GangCommitted) -> None:
     pods = state.pods
     ids = pods.select(unpack(event.ids), Pod.GANG_IN_FLIGHT, event.attempt)
     end_index(state, gang)
-    gang.committed = gang.topology is None
-    gang.attempt, gang.started, gang.failures = NO_ATTEMPT, True, 0
+    rests = [members_in(state, gang, code) for code in (Pod.GANG_IN_FLIGHT, Pod.GANG_PENDING)]
+    gang.committed = gang.topology is None and not gang.tree
+    gang.attempt, gang.tried_groups, gang.started, gang.failures = NO_ATTEMPT, (), True, 0
     gang.verdict, gang.shortage, gang.is_error = "", "", False
     preemption.recall(state, gang)
     if len(ids):
         rows = pods.rows(ids)
         pods.move("gang_committed", ids, rows)
         pods.attempt[rows] = 0
-        gang.running += len(ids)
-    for code in (Pod.GANG_IN_FLIGHT, Pod.GANG_PENDING):
-        rest = members_in(state, gang, code)
+        _count_committed(state, gang, ids)
+    for rest in rests:
+        rest = np.setdiff1d(rest, ids)
         if len(rest):
             moves.leave(state, rest, pods.rows(rest))
             pods.attempt[pods.rows(rest)] = 0
             moves.requeue(state, rest)
     touch(state, gang)
+
+
+def _count_committed(state: QueueingState, gang: Gang, ids: I64) -> None:
+    """Count members that have nodes now."""
+    for number, part in by_number(state.pods.gang[state.pods.rows(ids)].astype(np.int64)):
+        group = state.gangs.get(number, gang)
+        group.running += len(part)
+        if group is not gang:
+            group.started, group.verdict, group.is_error = True, "", False
+            touch(state, group)
 
 
 def on_gang_released(state: QueueingState, event: GangReleased) -> None:
@@ -120,15 +157,24 @@ def on_gang_timed_out(state: QueueingState, event: GangTimedOut) -> None:
 def _fail_attempt(state: QueueingState, gang: Gang, verdict: str) -> None:
     note_failure(state, gang)
     gang.verdict, gang.is_error = verdict, False
+    _show_in_groups(state, gang)
     message_refresh.refresh_gang_message(state, gang)
+
+
+def _show_in_groups(state: QueueingState, gang: Gang) -> None:
+    """Let the conditions of PodGroups that have not started say what their root's message says."""
+    for group in groups_of(state, gang) if gang.tree else ():
+        if not group.started:
+            group.verdict, group.is_error = gang.verdict, gang.is_error
+            touch(state, group)
 
 
 def _requeue_members(state: QueueingState, gang: Gang) -> None:
     ids = members_in(state, gang, Pod.GANG_IN_FLIGHT)
-    gang.attempt = NO_ATTEMPT
+    gang.attempt, gang.tried_groups = NO_ATTEMPT, ()
     if len(ids):
         state.pods.attempt[state.pods.rows(ids)] = 0
-        queue_members(state, gang, ids, is_new=False)
+        queue_tried(state, gang, ids)
     touch(state, gang)
     if not gang.exists:
         drop(state, gang)
@@ -147,7 +193,9 @@ def on_gang_dispatched(state: QueueingState, event: GangDispatched) -> None:
         rows = pods.rows(ids)
         pods.move("gang_dispatched", ids, rows)
         pods.attempt[rows] = event.attempt
-        gang.waiting -= len(ids)
+        group = state.gangs[GangId(int(pods.gang[rows][0]))] if event.tree else gang
+        group.waiting -= len(ids)
+    gang.tried_groups = tuple(dict.fromkeys(event.leaves))
     gang.attempt, gang.tried_ms, gang.improved = event.attempt, state.now_ms, False
     gang.has_room = False
     for sig in gang.sigs:
@@ -173,6 +221,7 @@ def on_gang_failed(state: QueueingState, event: GangFailed) -> None:
     preemption.recall(state, gang)
     _fail_attempt(state, gang, event.message)
     gang.is_error, gang.improved = True, False
+    _show_in_groups(state, gang)
     touch(state, gang)
 
 
@@ -196,6 +245,7 @@ def decide_gang_dispatch(
     state: QueueingState, gang: Gang, members: tuple[Members, ...]
 ) -> GangDispatched:
     """Return the dispatch of these members of the gang."""
+    groups = (GangId(int(state.pods.gang_at[_row(state, part)])) for part in members)
     return GangDispatched(
         AttemptId(state.next_attempt),
         gang.gang,
@@ -204,8 +254,14 @@ def decide_gang_dispatch(
         members,
         gang.timeout_ms,
         lane=state.lane.gang == gang.gang,
-        preempts=not gang.minimums and preemption.may_preempt(state, members),
+        preempts=not (gang.minimums or gang.tree) and preemption.may_preempt(state, members),
         topology=gang.topology,
         placed=placed_members(state, gang) if gang.topology is not None else b"",
         minimums=minimums.of_attempt(state, gang),
+        tree=missing_of(state, gang) if gang.tree else (),
+        leaves=tuple(groups) if gang.tree else (),
     )
+
+
+def _row(state: QueueingState, part: Members) -> int:
+    return PodId(unpack(part.ids).item(0)) - state.pods.base

@@ -17,7 +17,7 @@ from services.queueing.core.config import (
     MEMBERS_KEPT_MIN,
     backoff_ms,
 )
-from services.queueing.core.gangs import minimums, request_timing
+from services.queueing.core.gangs import group_trees, minimums, request_timing
 from services.queueing.core.pods.table import Rows
 from services.queueing.core.state import Gang, QueueingState, by_number
 from services.queueing.core.transitions import Pod
@@ -31,9 +31,11 @@ from services.queueing.core.waiting.messages import (
 from shared.events.ingest import PodsGone
 from shared.events.queueing import Members
 from shared.model.columns import I64, as_numbers, pack, unpack
+from shared.model.group_trees import COMPOSITE
 from shared.model.ids import NO_GANG, GangId, PodId, SignatureId
 
 UNKNOWN, BOUND = int(Pod.UNKNOWN), int(Pod.BOUND)
+NO_IDS: I64 = np.zeros(0, np.int64)
 
 
 def ensure_gang(state: QueueingState, number: GangId, key: str = "") -> Gang:
@@ -69,7 +71,7 @@ def update_workload(state: QueueingState, gang: Gang) -> None:
 
 def complete(gang: Gang) -> bool:
     """Return whether enough ungated members are known for a try."""
-    if not gang.exists or gang.committed or not gang.waiting:
+    if not gang.exists or gang.committed or gang.root or not gang.waiting:
         return False
     return gang.waiting + gang.running >= gang.min_count and not gang.lacking
 
@@ -94,6 +96,10 @@ def ready(state: QueueingState, gang: Gang) -> bool:
 
 def touch(state: QueueingState, gang: Gang) -> None:
     """Update the indexes after any change of the gang."""
+    if gang.root:
+        touch(state, group_trees.root_of(state, gang))
+    elif gang.tree:
+        group_trees.update(state, gang)
     if gang.minimums:
         gang.lacking = minimums.lacking(state, gang)
     request_timing.update(state, gang.key)
@@ -225,8 +231,9 @@ def join(state: QueueingState, gang: Gang, ids: I64) -> None:
         gang.members = array("q", kept.tobytes())
         gang.members_max = max(MEMBERS_KEPT_MIN, 2 * len(kept))
     gang.members.frombytes(ids.tobytes())
-    if gang.failures:
-        gang.improved = True
+    root = group_trees.root_of(state, gang)
+    if root.failures:
+        root.improved = True
 
 
 def apply_gates(state: QueueingState, ids: I64) -> I64:
@@ -248,15 +255,22 @@ def queue_members(state: QueueingState, gang: Gang, ids: I64, is_new: bool = Tru
         ids = apply_gates(state, ids)
         if not len(ids):
             return
-    rows = pods.rows(ids)
+    rows, root = pods.rows(ids), group_trees.root_of(state, gang)
     pods.move("waits", ids, rows)
     state.assign_order(rows, len(ids))
     for sig, _part in by_number(pods.sig[rows].astype(np.int64)):
         gang.priority = max(gang.priority, state.sigs[sig].priority)
+        root.priority = max(root.priority, gang.priority)
     gang.waiting += len(ids)
-    if is_new and not gang.message_ms:
-        gang.message_ms = state.now_ms + GANG_MESSAGE_AFTER_MS
+    if is_new and not root.message_ms:
+        root.message_ms = state.now_ms + GANG_MESSAGE_AFTER_MS
     touch(state, gang)
+
+
+def queue_tried(state: QueueingState, gang: Gang, ids: I64) -> None:
+    """Let members of an ended attempt wait for the next one."""
+    for number, part in by_number(state.pods.gang[state.pods.rows(ids)].astype(np.int64)):
+        queue_members(state, state.gangs.get(number, gang), ids[part], is_new=False)
 
 
 def reorder(state: QueueingState) -> None:
@@ -270,12 +284,20 @@ def reorder(state: QueueingState) -> None:
     for number, order in highest.items():
         if number in state.gangs:
             state.gangs[number].priority = order
+    for gang in state.gangs.values():
+        if gang.tree:
+            groups = [group.priority for group in group_trees.groups_of(state, gang)]
+            gang.priority = max(groups, default=gang.priority)
 
 
 def members_in(state: QueueingState, gang: Gang, code: Pod) -> I64:
     """Return the members in this state, by id."""
     ids = _open(state, gang)
-    there: I64 = ids[state.pods.state[ids - state.pods.base] == code]
+    rows = ids - state.pods.base
+    is_there = state.pods.state[rows] == code
+    if gang.tried_groups and code is Pod.GANG_IN_FLIGHT:
+        is_there &= state.pods.attempt[rows] == gang.attempt
+    there: I64 = ids[is_there]
     return there
 
 
@@ -288,7 +310,8 @@ def placed_members(state: QueueingState, gang: Gang) -> bytes:
     """Return the members that have a node, by id."""
     if not gang.running:
         return b""
-    bound = [pod for pod, number in state.bound_members.items() if number == gang.gang]
+    groups = {group.gang for group in group_trees.groups_of(state, gang)}
+    bound = [pod for pod, number in state.bound_members.items() if number in groups]
     reserved = members_in(state, gang, Pod.RESERVED)
     return pack(np.sort(np.concatenate((reserved, np.array(bound, np.int64)))))
 
@@ -304,7 +327,7 @@ def rejoin(state: QueueingState, ids: I64, failed: bool) -> I64:
             single[part] = False
             state.pods.attempt[state.pods.rows(ids[part])] = 0
             if failed:
-                note_failure(state, gang)
+                note_failure(state, group_trees.root_of(state, gang))
             queue_members(state, gang, ids[part], is_new=False)
     return ids[single]
 
@@ -327,7 +350,12 @@ def pending_groups(state: QueueingState, gang: Gang) -> tuple[Members, ...]:
     ids = members_in(state, gang, Pod.GANG_PENDING)
     ids = ids[pods.seq[pods.rows(ids)].argsort(kind="stable")]
     found: list[Members] = []
-    for column in minimums.first_and_rest(state, gang, ids) if gang.minimums else (ids,):
+    columns: tuple[I64, ...] = (ids,)
+    if gang.minimums:
+        columns = minimums.first_and_rest(state, gang, ids)
+    elif gang.tree:
+        columns = group_trees.in_order(state, gang, ids)
+    for column in columns:
         groups = by_number(pods.sig[pods.rows(column)].astype(np.int64))
         groups.sort(key=lambda group: (-state.sigs[group[0]].priority, group[0]))
         found += [Members(sig, pack(column[part])) for sig, part in groups]
@@ -335,7 +363,19 @@ def pending_groups(state: QueueingState, gang: Gang) -> tuple[Members, ...]:
 
 
 def _open(state: QueueingState, gang: Gang) -> I64:
-    """Return the members that are not finished, by id."""
+    """Return the members that are not finished, by id; of a root those of its tree, and those in
+    its open attempt.
+    """
+    if gang.tree or gang.tried_groups:
+        groups = {group.gang: group for group in group_trees.groups_of(state, gang)}
+        groups |= {one: state.gangs[one] for one in gang.tried_groups if one in state.gangs}
+        return np.unique(
+            np.concatenate([NO_IDS, *(_open_of(state, one) for one in groups.values())])
+        )
+    return _open_of(state, gang)
+
+
+def _open_of(state: QueueingState, gang: Gang) -> I64:
     pods = state.pods
     ids = pods.known(np.unique(np.frombuffer(gang.members, np.int64).copy()))
     rows = ids - pods.base
@@ -352,8 +392,14 @@ def forget(state: QueueingState, rows: Rows) -> None:
 
 
 def drop(state: QueueingState, gang: Gang) -> None:
-    """Drop the record of a deleted group if it has no member left."""
-    if len(_open(state, gang)):
+    """Drop the record of a deleted group if it has no member left, and of a root if no PodGroup
+    names it.
+    """
+    if len(_open(state, gang)) or gang.tried_groups:
+        return
+    if gang.key.endswith(COMPOSITE) and any(
+        other.root == gang.gang for other in state.gangs.values()
+    ):
         return
     gang.committed = True
     end_index(state, gang)

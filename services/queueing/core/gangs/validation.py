@@ -22,7 +22,7 @@ def why_no_group(state: QueueingState, gang: Gang, members: Sequence[Members]) -
     would.
     """
     version = state.config.compatibility
-    if version < V1_36 or not is_pod_group(gang):
+    if version < V1_36 or not (is_pod_group(gang) or gang.tree):
         return ""
     sigs = _in_order(state, members)
     for sig in sigs:

@@ -11,6 +11,7 @@ from collections.abc import Iterable
 import numpy as np
 
 from services.queueing.core.derived import reindex
+from services.queueing.core.gangs import group_trees
 from services.queueing.core.state import Leftovers, QueueingState, Sig, by_number
 from services.queueing.core.transitions import Pod
 from shared.events.ingest import PodsRelabelled
@@ -70,6 +71,7 @@ def _reindex_gangs(state: QueueingState, rows: I64, sigs: I64) -> None:
     columns = (pods.gang[rows].tolist(), pods.sig[rows].tolist(), sigs.tolist())
     for number, old, new in dict.fromkeys(zip(*columns, strict=True)):
         gang = state.gangs.get(number)
+        gang = group_trees.root_of(state, gang) if gang is not None else None
         if gang is not None and old in gang.sigs and new not in gang.sigs:
             gang.sigs = tuple(sorted((*gang.sigs, new)))
 

@@ -118,7 +118,7 @@ def gang_message(gang: Gang) -> str:
     """Return why the gang's members are not tried; empty if none waits. It stays during a try."""
     if gang.attempt:
         return gang.message
-    if gang.committed or not gang.waiting:
+    if gang.committed or gang.root or not gang.waiting:
         return ""
     if not gang.exists:
         return no_group(gang)
@@ -175,6 +175,10 @@ def members_message(gang: Gang, event: GangReleased) -> str:
     """Return how many members have a node and why the next one has none, after a try without room.
     If no member has one and all have one signature, kube-scheduler's message is true of each.
     """
+    if gang.tree:
+        text = f"{event.placed} of {event.needed} groups have nodes"
+        counts = sorted_counts(event.reasons)
+        return f"gang {gang.key}: {text}; {counts}." if counts else f"gang {gang.key}: {text}."
     least = max(gang.min_count, event.needed)
     missing = event.needed - event.placed
     is_none = missing == least and len(gang.sigs) == 1 and gang.topology is None
@@ -190,5 +194,7 @@ def timed_out_message(gang: Gang) -> str:
     """Return the message after a permit timeout, with what the last try was short of."""
     start = f"gang {gang.key} timed out after {gang.timeout_ms / 1000:g} s"
     if not gang.shortage:
+        if gang.tree:
+            return f"{start} waiting for its groups to have nodes."
         return f"{start} waiting for {gang.min_count} members to have a node."
     return f"{start}: {gang.shortage.removeprefix(f'gang {gang.key}: ')}"
