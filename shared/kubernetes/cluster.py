@@ -57,7 +57,7 @@ from shared.kubernetes.writing.volcano_groups import VolcanoGroups
 from shared.kubernetes.writing.write_concurrency import WriteWindow
 from shared.kubernetes.writing.writes import KubeWrites
 from shared.model.api_outcome import Answer
-from shared.model.release import DEFAULT_RELEASE
+from shared.model.release import COMPOSITE_POD_GROUP, DEFAULT_RELEASE
 from shared.ports.cluster import (
     ALL_KINDS,
     NO_MARKS,
@@ -314,9 +314,10 @@ class KubeCluster:
         find out. Raises ConnectionError, TimeoutError.
         """
         if self._other_groups is None:
-            self._other_groups = await other_groups(self._client)
+            self._groups.composites = self.release.has(COMPOSITE_POD_GROUP)
+            self._other_groups = await other_groups(self._client, self._groups.composites)
             for kind in self._other_groups:
-                path = f"/apis/{kind.version}/{POD_GROUPS}"
+                path = f"/apis/{kind.version}/{kind.resource}"
                 self._sources[kind.source] = Source(path, timeout_s=QUIET_S)
                 self._group_kinds[kind.source] = self._groups.others[kind.name] = kind
         return self._other_groups

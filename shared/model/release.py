@@ -13,6 +13,7 @@ from shared.model.text import did_you_mean
 VERSIONS = (V1_35, V1_36, V1_37) = ("1.35", "1.36", "1.37")
 """Oldest first; they compare as strings."""
 
+COMPOSITE_POD_GROUP = "CompositePodGroup"
 NODE_DECLARED_FEATURES = "NodeDeclaredFeatures"
 POD_LEVEL_RESIZE = "InPlacePodLevelResourcesVerticalScaling"
 STORAGE_CAPACITY_SCORING = "StorageCapacityScoring"
@@ -35,7 +36,7 @@ _GATES: dict[str, tuple[str, str]] = {
     "ClearingNominatedNodeNameAfterBinding": ("on on on", ALIKE),
     "ComponentFlagz": ("off on on", ALIKE),
     "ComponentStatusz": ("off on on", ALIKE),
-    "CompositePodGroup": ("- - off", MISSING),
+    COMPOSITE_POD_GROUP: ("- - off", FOLLOWED),
     "DRAAdminAccess": ("on locked locked", MISSING),
     "DRAConsumableCapacity": ("off on on", MISSING),
     "DRADerivedAttributes": ("- - off", MISSING),

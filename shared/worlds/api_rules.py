@@ -14,6 +14,7 @@ from shared.kubernetes.objects.labels import is_label_name
 from shared.kubernetes.objects.provisioning import CLASS_NAME
 from shared.kubernetes.objects.requests import GPU_MILLI, HUGE_PAGES
 from shared.model.objects import CPU, GPU, MEMORY, PODS
+from shared.model.release import COMPOSITE_POD_GROUP
 from shared.model.text import did_you_mean
 
 ARRIVES_AFTER = "muster.io/arrives-after"
@@ -36,7 +37,8 @@ def check_annotations(metadata: Fields, kind: str, makes_pods: bool) -> None:
     """Check that an object has no annotation of Muster that its kind does not use."""
     annotations, known = metadata.child("annotations"), OF_PODS if makes_pods else ()
     for name in _of_muster(annotations):
-        if name in OF_GROUPS and kind not in GROUPS:
+        is_timeout = name == GANG_TIMEOUT and kind == COMPOSITE_POD_GROUP
+        if name in OF_GROUPS and kind not in GROUPS and not is_timeout:
             raise annotations.error(name, f"belongs on a {' or '.join(GROUPS)}")
         if name in OF_PODS and name not in known:
             rule = f"belongs on a pod or on the object that makes it, not on a {kind}"

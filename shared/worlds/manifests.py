@@ -22,6 +22,11 @@ from shared.kubernetes.objects.cluster_objects import (
     node_of,
     priority_class_of,
 )
+from shared.kubernetes.objects.composite_groups import (
+    COMPOSITE_VERSION,
+    COMPOSITES,
+    composite_of,
+)
 from shared.kubernetes.objects.default_spread import DEPLOYMENT, SPREADING, spreader_of
 from shared.kubernetes.objects.errors import shown
 from shared.kubernetes.objects.fields import Fields
@@ -37,7 +42,7 @@ from shared.model.cluster_objects import (
 )
 from shared.model.hyper_nodes import Trees
 from shared.model.objects import Budget, Gang, Node, PodSpec
-from shared.model.release import DEFAULT_RELEASE, Release
+from shared.model.release import COMPOSITE_POD_GROUP, DEFAULT_RELEASE, Release
 from shared.model.text import did_you_mean, quoted
 from shared.model.world import Rejection, World
 from shared.worlds.api_rules import check_annotations, check_node
@@ -61,6 +66,7 @@ API_VERSIONS = {
     "PodDisruptionBudget": "policy/v1",
     "Workload": WORKLOAD_VERSION,
     "PodGroup": POD_GROUP_VERSIONS[0],
+    COMPOSITE_POD_GROUP: COMPOSITE_VERSION,
     "Namespace": "v1",
     "Service": "v1",
     "ReplicationController": "v1",
@@ -124,13 +130,16 @@ class Object:
     def group_name(self) -> str:
         """Return the name, of a group of another scheduler with the scheduler's."""
         other = BY_VERSION.get(self.document.text("apiVersion"))
+        if self.kind == COMPOSITE_POD_GROUP:
+            other = COMPOSITES
         return name_with_kind(self.name, other.name) if other else self.name
 
 
 class _Reading:
     """What has been read so far."""
 
-    def __init__(self) -> None:
+    def __init__(self, release: Release) -> None:
+        self.composites = release.has(COMPOSITE_POD_GROUP)
         self.objects: list[Object] = []
         self.rejected: list[Rejection] = []
         self._seen: dict[tuple[str, str, str], str] = {}
@@ -143,6 +152,9 @@ class _Reading:
             return
         if kind == "Workload" and document.text("apiVersion") in POD_GROUP_VERSIONS:
             self._ignore(document, "it holds templates; the PodGroups made of them count")
+            return
+        if kind == COMPOSITE_POD_GROUP and not self.composites:
+            self._ignore(document, f"the feature gate {kind} is off")
             return
         found = Object(document)
         first = self._seen.setdefault(found.key, document.what)
@@ -161,7 +173,7 @@ class _Reading:
 
 def manifests_world(paths: Sequence[Path], release: Release = DEFAULT_RELEASE) -> World:
     """Return all objects of the given files and folders as one world, as a release reads them."""
-    reading = _Reading()
+    reading = _Reading(release)
     for path in manifest_files(paths):
         for document in read_objects(path):
             reading.add(document)
@@ -233,7 +245,7 @@ def _place_of(gang: Gang, reading: _Reading) -> tuple[str, str]:
     namespace, name, *group = gang.key.split("/")
     for found in reading.of("Workload" if group else "PodGroup"):
         if (found.namespace, found.group_name) == (namespace, name):
-            if found.group_name != found.name:
+            if found.kind == "PodGroup" and found.group_name != found.name:
                 return found.document.what, "spec.minMember"
             policy = f"podGroups[name={group[0]}].policy" if group else "schedulingPolicy"
             return found.document.what, f"spec.{policy}.gang.minCount"
@@ -251,8 +263,13 @@ def _groups(reading: _Reading) -> dict[str, Group]:
     for one in reading.of("PodGroup"):
         one.document.only(("apiVersion", "kind", "metadata", "spec", "status"))
         other = BY_VERSION.get(one.document.text("apiVersion"))
-        read = other.read if other else partial(group_of, classes=classes, default=default)
+        of_kube = partial(group_of, classes=classes, default=default, composites=reading.composites)
+        read = other.read if other else of_kube
         found[f"{one.namespace}/{one.group_name}"] = read(one.metadata, one.document.child("spec"))
+    for one in reading.of(COMPOSITE_POD_GROUP):
+        one.document.only(("apiVersion", "kind", "metadata", "spec", "status"))
+        key, spec = f"{one.namespace}/{one.group_name}", one.document.child("spec")
+        found[key] = composite_of(one.metadata, spec, classes, default)
     return found
 
 
@@ -329,7 +346,9 @@ def _group_of(pod: Pod, groups: dict[str, Group]) -> Group | None:
 
 def _gangs(pods: Sequence[Pod], groups: dict[str, Group]) -> tuple[Gang, ...]:
     named = ((pod.gang, _group_of(pod, groups)) for pod in pods)
-    return tuple(gangs_of((key, group) for key, group in named if group is not None))
+    composites = [(key, group) for key, group in groups.items() if group.min_groups]
+    known = [(key, group) for key, group in named if group is not None]
+    return tuple(gangs_of((*composites, *known)))
 
 
 def _budgets(reading: _Reading, pods: Sequence[Pod]) -> tuple[Budget, ...]:

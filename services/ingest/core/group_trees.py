@@ -17,8 +17,8 @@ from shared.model.group_trees import GroupNode, no_quorum
 from shared.model.ids import NO_GANG, GangId
 from shared.model.objects import Gang
 
-DEPTH_MAX = 4
-"""Of CompositePodGroups above a PodGroup."""
+DEPTH_MAX = 3
+"""Of CompositePodGroups above a PodGroup (WorkloadMaxTreeDepth of kube-scheduler, less one)."""
 Publish = Callable[[IngestState, GangRecord, Gang], None]
 
 

@@ -12,6 +12,7 @@ from shared.adapters.structured_gather import gather_all
 from shared.kubernetes.client.client import ApiError, KubeClient, Response
 from shared.kubernetes.client.discovery import POD_GROUPS, WORKLOADS
 from shared.kubernetes.client.kinds import HYPER_NODES, OTHER_KINDS
+from shared.kubernetes.objects.composite_groups import COMPOSITES
 from shared.kubernetes.objects.other_groups import OTHER_KINDS as OTHER_GROUPS
 from shared.kubernetes.objects.other_groups import GroupKind
 from shared.model.election import Election
@@ -69,8 +70,8 @@ _WATCHED = (
     *(Permission(verb, "policy", "poddisruptionbudgets") for verb in ("list", "watch")),
     *(Permission(verb, "scheduling.k8s.io", GROUPS) for verb in ("list", "watch")),
     *(
-        Permission(verb, kind.api_group, POD_GROUPS)
-        for kind in OTHER_GROUPS
+        Permission(verb, kind.api_group, kind.resource)
+        for kind in (*OTHER_GROUPS, COMPOSITES)
         for verb in ("list", "watch")
     ),
     *(
@@ -149,6 +150,8 @@ async def missing_permissions(
         if one.group in are_served
         or not (one.resource == POD_GROUPS or one.group in (VOLCANO_JOBS, HYPER_NODES.group))
     )
+    if COMPOSITES not in other_groups:
+        needed = {one: None for one in needed if one.resource != COMPOSITES.resource}
     asked = [one._replace(resource=groups_as) if one.resource == GROUPS else one for one in needed]
     asked += [] if election is None else of_election(election)
     room = asyncio.Semaphore(AT_ONCE)

@@ -16,6 +16,7 @@ from shared.adapters.structured_gather import gather_all
 from shared.kubernetes.client.client import ApiError, KubeClient
 from shared.kubernetes.client.kinds import HYPER_NODES, REQUESTS, Kind
 from shared.kubernetes.objects.cluster_objects import POD_GROUP_VERSIONS, WORKLOAD_VERSION
+from shared.kubernetes.objects.composite_groups import COMPOSITES
 from shared.kubernetes.objects.other_groups import OTHER_KINDS as OTHER_GROUPS
 from shared.kubernetes.objects.other_groups import GroupKind
 from shared.kubernetes.objects.provisioning import VERSION
@@ -78,14 +79,15 @@ async def pod_groups(client: KubeClient) -> Collection | None:
     return found
 
 
-async def other_groups(client: KubeClient) -> list[GroupKind]:
-    """Return the kinds of other schedulers' groups that are served. Raises ApiError,
-    ConnectionError, TimeoutError.
+async def other_groups(client: KubeClient, composites: bool = False) -> list[GroupKind]:
+    """Return the kinds of other schedulers' groups that are served, and, if asked for,
+    CompositePodGroups. Raises ApiError, ConnectionError, TimeoutError.
     """
+    kinds = (*OTHER_GROUPS, COMPOSITES) if composites else OTHER_GROUPS
     found = await gather_all(
-        *(_has(client, f"/apis/{kind.version}", POD_GROUPS) for kind in OTHER_GROUPS)
+        *(_has(client, f"/apis/{kind.version}", kind.resource) for kind in kinds)
     )
-    return [kind for kind, is_served in zip(OTHER_GROUPS, found, strict=True) if is_served]
+    return [kind for kind, is_served in zip(kinds, found, strict=True) if is_served]
 
 
 async def has_hyper_nodes(client: KubeClient) -> bool:

@@ -18,6 +18,7 @@ from shared.kubernetes.objects.pod_templates import (
 )
 from shared.kubernetes.objects.provisioning import provisioning_class
 from shared.kubernetes.objects.requests import GPU_MILLI
+from shared.model.group_trees import COMPOSITE
 from shared.model.images import packed
 from shared.model.objects import GPU, PODS, Budget, Gang, Node, PartMinimum, Requirement
 from shared.model.topology import NetworkTopology, Topology
@@ -203,7 +204,8 @@ class PartRule(Struct, frozen=True):
 
 class Group(Struct, frozen=True):
     """A pod group. `min_count` 0 = basic policy, which gates nothing; with a topology, or as a
-    unit, its pods are a gang of at least one. The other fields are as in Gang.
+    unit, or in a CompositePodGroup, its pods are a gang of at least one. `parent`: the name of its
+    CompositePodGroup. The other fields are as in Gang.
     """
 
     min_count: int
@@ -216,6 +218,9 @@ class Group(Struct, frozen=True):
     provisioning: str = ""
     network: NetworkTopology | None = None
     keeps_minimum: bool = False
+    parent: str = ""
+    min_groups: int = 0
+    created: str = ""
 
     def part(self, labels: dict[str, str]) -> str:
         """Return the part that the first rule gives a pod; empty if none does."""
@@ -225,6 +230,7 @@ class Group(Struct, frozen=True):
         """Return the gang of the pods that name `key`; that of a basic group starts with its first
         pod.
         """
+        parent = f"{key.partition('/')[0]}/{self.parent}{COMPOSITE}" if self.parent else ""
         return Gang(
             key=key,
             min_count=max(1, self.min_count),
@@ -236,6 +242,9 @@ class Group(Struct, frozen=True):
             provisioning=self.provisioning,
             network=self.network,
             keeps_minimum=self.keeps_minimum,
+            parent=parent,
+            min_groups=self.min_groups,
+            created=self.created,
         )
 
 
@@ -264,7 +273,7 @@ def groups_of(metadata: Fields, document: Fields) -> dict[str, Group]:
 
 POD_GROUP_READ = (
     *("schedulingPolicy", "schedulingConstraints", "podGroupTemplateRef", "workloadRef"),
-    *("priority", "priorityClassName", "disruptionMode"),
+    *("priority", "priorityClassName", "disruptionMode", "parentCompositePodGroupName"),
 )
 POD_GROUP_UNSUPPORTED = ("preemptionPolicy",)
 """Fields that do not affect where and when members start."""
@@ -275,26 +284,31 @@ def group_of(
     spec: Fields,
     classes: Mapping[str, PriorityClass] = BUILT_IN_CLASSES,
     default: PriorityClass | None = None,
+    composites: bool = False,
 ) -> Group:
     """Return the group of a PodGroup object; without a default class admission has run already.
-    Raises WorldError for rules that are not supported.
+    `composites`: it may be in a CompositePodGroup. Raises WorldError for rules that are not
+    supported.
     """
     spec.only((*POD_GROUP_READ, *POD_GROUP_UNSUPPORTED))
     annotations = metadata.child("annotations")
     timeout_ms = duration_ms(annotations, GANG_TIMEOUT, GANG_TIMEOUT_MS)
-    min_count, topology = _min_count(spec.child("schedulingPolicy")), _topology(spec)
-    is_unit = _is_unit(spec)
-    least = max(1, min_count) if topology is not None or is_unit else min_count
+    min_count, topology = _min_count(spec.child("schedulingPolicy")), topology_of(spec)
+    is_whole = is_unit(spec)
+    parent = spec.text("parentCompositePodGroupName") if composites else ""
+    least = max(1, min_count) if topology is not None or is_whole or parent else min_count
     priority = priority_of(spec, classes, default).value
     return Group(
         *(least, timeout_ms, topology),
         priority=priority,
-        is_unit=is_unit,
+        is_unit=is_whole,
         provisioning=provisioning_class(annotations),
+        parent=parent,
+        created=metadata.text("creationTimestamp") if parent else "",
     )
 
 
-def _is_unit(spec: Fields) -> bool:
+def is_unit(spec: Fields) -> bool:
     """Return whether preemption evicts all pods of the group or none: disruptionMode is Pod or
     PodGroup in 1.36, {single: {}} or {all: {}} since 1.37.
     """
@@ -313,7 +327,7 @@ def _is_unit(spec: Fields) -> bool:
     return choice.has("all")
 
 
-def _topology(spec: Fields) -> Topology | None:
+def topology_of(spec: Fields) -> Topology | None:
     """Return the schedulingConstraints: all pods in one domain of a label."""
     constraints = spec.child("schedulingConstraints")
     constraints.only(("topology",))

@@ -48,6 +48,7 @@ class GroupKind(NamedTuple):
     name: str
     version: str
     read: Callable[[Fields, Fields], Group]
+    resource: str = "podgroups"
 
     @property
     def api_group(self) -> str:
@@ -57,7 +58,7 @@ class GroupKind(NamedTuple):
     @property
     def source(self) -> str:
         """Return the full name of its resource, such as podgroups.scheduling.x-k8s.io."""
-        return f"podgroups.{self.api_group}"
+        return f"{self.resource}.{self.api_group}"
 
 
 def _coscheduling_group(metadata: Fields, spec: Fields) -> Group:

@@ -31,6 +31,8 @@ class Groups:
         """Start without groups, and without groups of other schedulers."""
         # Kinds of other schedulers that the server has.
         self.others: dict[str, GroupKind] = {}
+        # Whether PodGroups may be in CompositePodGroups.
+        self.composites = False
         self._groups: dict[str, Group] = {}
         self._keys: dict[str, dict[str, bool]] = {}
         self._of_workload: dict[str, tuple[str, ...]] = {}
@@ -88,16 +90,16 @@ class Groups:
         meta = raw.metadata
         owner = f"{meta.namespace}/{meta.name}"
         what = f"PodGroup {owner}"
-        metadata = Fields(what, "metadata", {"annotations": meta.annotations or {}})
-        group = group_of(metadata, Fields(what, "spec", raw.spec))
+        spec = Fields(what, "spec", raw.spec)
+        group = group_of(_metadata(what, raw), spec, composites=self.composites)
         return self._set(owner, {owner: group})
 
     def other_group(self, kind: GroupKind, raw: RawGroup) -> list[Event]:
         """Return the events of a group of another scheduler. Raises WorldError."""
-        meta, what = raw.metadata, f"{kind.source} {raw.metadata.namespace}/{raw.metadata.name}"
-        metadata = Fields(what, "metadata", {"annotations": meta.annotations or {}})
+        what = f"{kind.source} {raw.metadata.namespace}/{raw.metadata.name}"
         path = _path(raw, kind)
-        return self._set(path, {path: kind.read(metadata, Fields(what, "spec", raw.spec))})
+        group = kind.read(_metadata(what, raw), Fields(what, "spec", raw.spec))
+        return self._set(path, {path: group})
 
     def other_group_gone(self, kind: GroupKind, raw: RawGroup) -> list[Event]:
         """Return the events of a deleted group of another scheduler."""
@@ -129,6 +131,15 @@ class Groups:
         for path in paths:
             del self._groups[path]
         return [GangsDeletedSeen(join(keys))] if keys else []
+
+
+def _metadata(what: str, raw: RawGroup) -> Fields:
+    meta = raw.metadata
+    values = {
+        "annotations": meta.annotations or {},
+        "creationTimestamp": meta.creationTimestamp or "",
+    }
+    return Fields(what, "metadata", values)
 
 
 def _path(raw: RawGroup, kind: GroupKind) -> str:

@@ -98,7 +98,7 @@ def test_options_of_a_release_reach_the_services_unless_set_there():
     [
         ("1.37", "GenericWorkload", "--feature-gates GenericWorkload: must be NAME=true or"),
         ("1.37", "GenericWorkload=yes", "--feature-gates GenericWorkload=yes: must be"),
-        ("1.37", "CompositePodGroup=true", "CompositePodGroup: Muster does not have it"),
+        ("1.37", "DRADerivedAttributes=true", "DRADerivedAttributes: Muster does not have it"),
         ("1.36", "CompositePodGroup=true", "CompositePodGroup: no such gate of scheduling in 1.36"),
     ],
 )

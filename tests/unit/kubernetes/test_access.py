@@ -24,7 +24,7 @@ def asked_of(*services: str) -> int:
     workloads.
     """
     needed = set(chain.from_iterable(NEEDED[one] for one in services))
-    of_groups = (POD_GROUPS, "jobs", "hypernodes")
+    of_groups = (POD_GROUPS, "jobs", "hypernodes", "compositepodgroups")
     return sum(one.resource not in of_groups for one in needed)
 
 

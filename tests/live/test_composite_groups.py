@@ -1,0 +1,198 @@
+"""CompositePodGroups on a real API server: Muster and kube-scheduler 1.37 start the same pods."""
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+from tests.live.conftest import NewCluster
+from tests.live.support.case import Case
+from tests.live.support.objects import (
+    PODS,
+    SETTLE_S,
+    Running,
+    create_nodes,
+    delete_pods,
+    muster_run,
+    nodes_of,
+    pod,
+    until,
+)
+from tests.support.kube_options import KubeOptions
+from tests.support.kube_server import KubeServers
+
+pytestmark = [pytest.mark.kube, pytest.mark.slow, pytest.mark.xdist_group("kube")]
+GATE = "CompositePodGroup=true"
+GATES = ("GenericWorkload=true", "TopologyAwareWorkloadScheduling=true", GATE)
+SERVED = ("scheduling.k8s.io/v1beta1=true", "scheduling.k8s.io/v1alpha3=true")
+GROUPS = "/apis/scheduling.k8s.io/v1beta1/namespaces/default/podgroups"
+COMPOSITES = "/apis/scheduling.k8s.io/v1alpha3/namespaces/default/compositepodgroups"
+REF = {"workloadName": "work", "templateName": "template"}
+NODES = ("node-0", "node-1")
+"""Of three CPUs each."""
+
+
+class Group(NamedTuple):
+    """A PodGroup with `pods` members of `cpu` CPUs; `least` 0: basic. Or a composite one, with
+    `least` groups; `pods` 0.
+    """
+
+    name: str
+    parent: str = ""
+    least: int = 1
+    pods: int = 0
+    cpu: str = "1"
+
+
+ROOT = Group("root")
+CASES: dict[str, tuple[list[Group], dict[str, int]]] = {
+    "all-groups-fit": (
+        [ROOT._replace(least=2), Group("a", "root", 2, 2), Group("b", "root", 2, 2)],
+        {"a": 2, "b": 2},
+    ),
+    "too-few-groups-fit": (
+        [ROOT._replace(least=2), Group("a", "root", 2, 2), Group("b", "root", 5, 5)],
+        {"a": 0, "b": 0},
+    ),
+    "enough-groups-fit": (
+        [ROOT._replace(least=1), Group("a", "root", 2, 2), Group("b", "root", 5, 5)],
+        {"a": 2, "b": 0},
+    ),
+    "an-infeasible-group-gives-its-room": (
+        [ROOT._replace(least=1), Group("a", "root", 7, 7), Group("b", "root", 5, 5)],
+        {"a": 0, "b": 5},
+    ),
+    "the-older-group-goes-first": (
+        [ROOT._replace(least=1), Group("b", "root", 4, 4), Group("a", "root", 4, 4)],
+        {"a": 0, "b": 4},
+    ),
+    "members-above-the-minimum": (
+        [ROOT._replace(least=1), Group("a", "root", 2, 4), Group("b", "root", 2, 4)],
+        {"a": 4, "b": 2},
+    ),
+    "too-few-members": (
+        [ROOT._replace(least=2), Group("a", "root", 2, 2), Group("b", "root", 2, 1)],
+        {"a": 0, "b": 0},
+    ),
+    "one-group-lacks-members": (
+        [ROOT._replace(least=1), Group("a", "root", 2, 2), Group("b", "root", 2, 1)],
+        {"a": 2, "b": 0},
+    ),
+    "basic-composite": (
+        [ROOT._replace(least=0), Group("a", "root", 7, 7), Group("b", "root", 3, 3)],
+        {"a": 0, "b": 3},
+    ),
+    "basic-groups": (
+        [ROOT._replace(least=2), Group("a", "root", 0, 5), Group("b", "root", 0, 5)],
+        {"a": 5, "b": 1},
+    ),
+    "a-basic-group-without-room": (
+        [ROOT._replace(least=2), Group("a", "root", 0, 6), Group("b", "root", 0, 1)],
+        {"a": 0, "b": 0},
+    ),
+    "three-levels": (
+        [
+            *(ROOT, Group("x", "root", 2), Group("y", "root", 0)),
+            *(Group("x1", "x", 2, 2), Group("x2", "x", 5, 5), Group("y1", "y", 5, 5)),
+        ],
+        {"x1": 0, "x2": 0, "y1": 5},
+    ),
+    "three-levels-fit": (
+        [
+            *(ROOT._replace(least=2), Group("x", "root", 2), Group("y", "root", 1)),
+            *(Group("x1", "x", 1, 1), Group("x2", "x", 2, 2), Group("y1", "y", 3, 3)),
+        ],
+        {"x1": 1, "x2": 2, "y1": 3},
+    ),
+    "no-root": ([Group("a", "root", 2, 2)], {"a": 0}),
+}
+
+
+@pytest.fixture(scope="module")
+def servers(new_cluster: NewCluster) -> KubeServers:
+    options = KubeOptions(storage_json=True, feature_gates=GATES, runtime_config=SERVED)
+    cluster = new_cluster(options)
+    create_nodes(cluster.api, NODES, cpu=3)
+    return cluster
+
+
+@pytest.fixture
+def muster(servers: KubeServers, case: Case, tmp_path: Path) -> Iterator[Running]:
+    """Run Muster; check the run and delete all pods and groups afterwards."""
+    more = ("--feature-gates", GATE)
+    with muster_run(servers.kubeconfig, tmp_path, *more) as running:
+        yield running
+    case.check(tmp_path / "run")
+    delete_all(servers)
+
+
+def delete_all(servers: KubeServers) -> None:
+    delete_pods(servers.api)
+    for path in (GROUPS, COMPOSITES):
+        for one in servers.api.get(path).ok()["items"]:
+            name = one["metadata"]["name"]
+            clear = {"metadata": {"finalizers": None}}
+            servers.api.request("PATCH", f"{path}/{name}", clear)
+            servers.api.request("DELETE", f"{path}/{name}")
+        until("they are gone", lambda path=path: not servers.api.get(path).ok()["items"])
+
+
+def create(servers: KubeServers, group: Group) -> None:
+    is_composite = not group.pods
+    count = {"minGroupCount" if is_composite else "minCount": group.least}
+    spec: dict[str, Any] = {
+        "workloadRef": REF,
+        "schedulingPolicy": {"gang": count} if group.least else {"basic": {}},
+    }
+    if group.parent:
+        spec["parentCompositePodGroupName"] = group.parent
+    version, kind = ("v1alpha3", "CompositePodGroup") if is_composite else ("v1beta1", "PodGroup")
+    body = {"apiVersion": f"scheduling.k8s.io/{version}", "kind": kind, "spec": spec}
+    path = COMPOSITES if is_composite else GROUPS
+    made = servers.api.create(path, body | {"metadata": {"name": group.name}}).ok()
+    assert made["spec"].get("parentCompositePodGroupName", "") == group.parent, "it has the gate"
+
+
+def create_members(servers: KubeServers, group: Group, scheduler: str) -> None:
+    of = {"schedulingGroup": {"podGroupName": group.name}}
+    for number in range(group.pods):
+        body = pod(f"{group.name}-{number}", group.cpu, scheduler, **of)
+        servers.api.create(PODS, body).ok()
+
+
+def running(servers: KubeServers) -> dict[str, int]:
+    """Return how many pods of each group have a node."""
+    counts: dict[str, int] = {}
+    for name, node in nodes_of(servers.api).items():
+        group = name.partition("-")[0]
+        counts[group] = counts.get(group, 0) + bool(node)
+    return counts
+
+
+@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("scheduler", ["default-scheduler", "muster"])
+def test_both_schedulers_start_the_same_groups(
+    servers: KubeServers, muster: Running, scheduler: str, name: str
+):
+    groups, expected = CASES[name]
+    kube_scheduler = servers.start_scheduler(podInitialBackoffSeconds=1, podMaxBackoffSeconds=1)
+    try:
+        # The root comes last, so that all members are there at the first try.
+        for group in groups[1:] or groups:
+            create(servers, group)
+            if any(group.parent == other.parent for other in groups[2:]):
+                time.sleep(1.1)  # Their creationTimestamps order them.
+        for group in groups:
+            create_members(servers, group, scheduler)
+        time.sleep(SETTLE_S)
+        if groups[1:]:
+            create(servers, groups[0])
+        until("they start", lambda: running(servers) == expected)
+        time.sleep(SETTLE_S)
+        assert running(servers) == expected
+    finally:
+        kube_scheduler.kill()
+        if scheduler == "default-scheduler":
+            delete_all(servers)
