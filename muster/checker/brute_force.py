@@ -186,7 +186,7 @@ def _is_gang_waiting(final: Final, pod: Waiting) -> bool:
     if not pod.gang:
         return False
     gang = final.gangs.get(pod.gang)
-    if gang is None or gang.topology is not None:
+    if gang is None or gang.topology is not None or gang.is_in_tree:
         return True
     return final.running[pod.gang] < gang.min_count
 
@@ -313,7 +313,7 @@ def _waiting_gangs(final: Final) -> Iterator[tuple[Gang, list[Waiting]]]:
             members.setdefault(pod.gang, []).append(pod)
     for key, found in members.items():
         gang = final.gangs.get(key)
-        if gang is not None:
+        if gang is not None and not gang.is_in_tree:
             yield gang, found
 
 

@@ -6,6 +6,7 @@ counts as fitting only if it fits whichever devices are taken.
 """
 
 import re
+from collections import Counter
 from collections.abc import Collection, Container, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -289,9 +290,15 @@ def _check_member(
     if group is None or gang in facts.gone_gangs or len(free) < group.min_count:
         return
     last = books.last.get(row, "unknown")
-    message = books.message.get(row, "") or books.gang_message.get(gang, "")
+    said = books.gang_message.get(gang, "")
+    if group is not None and group.root:
+        said = books.gang_message.get(group.root, "")
+    message = books.message.get(row, "") or said
     if not message:
         yield ("no-pod-lost", f"gang member {row} ({pod.name}): waits unexplained, last {last}")
+    if group.root:
+        yield from _check_tree(facts, history, cluster, group, pod)
+        return
     needed = group.min_count - sum(1 for p in members if p.node)
     specs = {p.spec for p in free if not p.node}
     if gang not in committed:
@@ -317,6 +324,27 @@ def _check_member(
         yield ("no-pod-lost", f"gang {gang} ({pod.gang}) fits, yet waits: {message}")
     elif len(specs) == 1 and _may_preempt(cluster, pod) and cluster.copies_by_force(pod) >= needed:
         yield ("preempts", f"gang {gang} ({pod.gang}) could preempt, yet waits: {message}")
+
+
+def _check_tree(
+    facts: Facts, history: ClusterHistory, cluster: Cluster, group: GangSet, pod: PodTruth
+) -> Iterator[Problem]:
+    """Yield a tree of CompositePodGroups that waits although all of its members are there and fit.
+    Only trees whose members are alike are tried.
+    """
+    root = facts.gangs.get(group.root)
+    leaves = {one.gang: one for one in facts.gangs.values() if one.root == group.root}
+    if root is None or root.problem or pod.spec.volumes:
+        return
+    keys = {one.key: one for one in leaves.values()}
+    members = [p for p in history.pods.values() if p.gang in keys and not p.deleted]
+    waiting = [p for p in members if not p.node]
+    if any(p.gated or p.spec != pod.spec for p in waiting):
+        return
+    there = Counter(p.gang for p in members)
+    is_whole = all(there[key] >= one.min_count for key, one in keys.items())
+    if is_whole and cluster.copies(pod) >= len(waiting):
+        yield ("no-pod-lost", f"tree {group.root} ({root.key}) fits with all members, yet waits")
 
 
 def _check_in_domains(

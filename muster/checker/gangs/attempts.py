@@ -113,7 +113,12 @@ def _commit(books: Gangs, event: GangCommitted, step: Step) -> None:
             books.blame("gang-held", step.position, f"gang {event.gang}: pod {pod} is not held")
         if pod in books.gone:
             books.blame("gang-whole", step.position, f"gang {event.gang}: pod {pod} was gone")
-    books.committed.setdefault(event.gang, {}).update(columns)
+    leaf_of: dict[int, int] = {}
+    if wanted is not None and wanted.tree:
+        for leaf, part in zip(wanted.leaves, wanted.members, strict=True):
+            leaf_of.update(dict.fromkeys(unpack(part.ids).tolist(), leaf))
+    for pod, node in columns:
+        books.committed.setdefault(leaf_of.get(pod, event.gang), {})[pod] = node
 
 
 def _check_parts(books: Gangs, wanted: GangDispatched, pods: set[int], step: Step) -> None:

@@ -17,7 +17,8 @@ from shared.model.columns import unpack
 @dataclass
 class PlacedMembers:
     """Members by gang: `running` have a node, `finished` ended after the start without being
-    deleted, and binds of `failed` ones failed. `gang_of`: pod -> gang.
+    deleted, and binds of `failed` ones failed. `gang_of`: pod -> gang. `in_trees`: PodGroups in
+    CompositePodGroups.
     """
 
     gang_of: Mapping[int, int]
@@ -28,6 +29,7 @@ class PlacedMembers:
     least: dict[int, int] = field(default_factory=dict)
     bound: set[int] = field(default_factory=set)
     gone: set[int] = field(default_factory=set)
+    in_trees: set[int] = field(default_factory=set)
 
     def needed(self, gang: int) -> int:
         """Return how many more members must get a node together."""
@@ -39,9 +41,13 @@ class PlacedMembers:
         match event:
             case GangSet():
                 self.least[event.gang] = event.min_count
+                self.in_trees.discard(event.gang)
+                if event.root:
+                    self.in_trees.add(event.gang)
             case GangCommitted():
-                self.started.add(event.gang)
-                self._come(unpack(event.ids).tolist())
+                pods = unpack(event.ids).tolist()
+                self.started.update((event.gang, *(self.gang_of.get(pod, 0) for pod in pods)))
+                self._come(pods)
             case Reserved():
                 self._come(unpack(event.ids).tolist())
             case PodsAssigned():
@@ -97,6 +103,9 @@ def check(journal: Journal, gang_of: Mapping[int, int]) -> Iterator[Problem]:
                 gang = gang_of.get(pod, 0)
                 failed = placed.failed.get(gang, set()) - placed.running.get(gang, set())
                 needed = placed.needed(gang) - len(failed)
+                if gang in placed.in_trees:
+                    text = f"pod {pod} of group {gang} goes without its tree"
+                    yield "composite", f"queueing/0 at {step.position}: {text}"
                 if gang in placed.started and needed > 0:
                     text = f"pod {pod} goes alone, gang {gang} needs {needed} together"
                     yield "gang-whole", f"queueing/0 at {step.position}: {text}"
