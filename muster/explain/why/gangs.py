@@ -1,6 +1,6 @@
 """Answers `muster why gang/NAME`: its members, what is missing, since when, and what comes next."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import cast
 
 import numpy as np
@@ -14,6 +14,7 @@ from muster.explain.why.journals import Journals
 from muster.explain.why.pods import STATES
 from services.binding.core.state import BindingState
 from services.ingest.core.state import IngestState
+from services.queueing.core.gangs.group_trees import groups_of, root_of
 from services.queueing.core.gangs.members import retry_ms
 from services.queueing.core.state import NOT_ASKED, Gang, QueueingState
 from services.queueing.core.transitions import Pod
@@ -64,12 +65,14 @@ async def _live(journals: Journals, ingest: IngestState, key: str) -> GangAnswer
     named = await journals.holding(INGEST, PodsNamed, waiting) if waiting else None
     answer.wait_start_time = None if named is None else time_of(named.time_ms)
     answer.evictions = await evictions_for(journals, NO_POD, number)
-    found = await _decision(journals, number)
+    queue = await journals.queueing()
+    tried = root_of(queue, queue.gangs[number]).gang if number in queue.gangs else number
+    found = await _decision(journals, tried)
     if found is not None:
         pods = {pod: one.pod for pod, one in members.items()}
         nodes = dict((await journals.binding()).node_names)
-        names = Names(pods=pods, nodes=nodes, gangs={number: key})
-        subject = Subject("gang", key, frozenset([number]))
+        names = Names(pods=pods, nodes=nodes, gangs={tried: ingest.gang_keys.get(tried, key)})
+        subject = Subject("gang", key, frozenset([tried]))
         answer.decided = decided_by(found, View(names, subject))
     return answer
 
@@ -81,14 +84,16 @@ async def standing(
     record = ingest.gangs[key]
     queue, binding = await journals.queueing(), await journals.binding()
     gang = queue.gangs.get(record.id)
-    members = await _members(journals, ingest, queue, binding, record.id)
+    groups = [one.gang for one in groups_of(queue, gang)] if gang is not None else [record.id]
+    members = await _members(journals, ingest, queue, binding, groups)
     answer = GangAnswer(gang=key, state="just seen", members=tuple(members.values()))
     answer.min_count = 0 if record.gang is None else record.gang.min_count
     placed = sum(bool(one.node) for one in answer.members)
     answer.missing = max(0, answer.min_count - placed)
     if gang is not None:
-        answer.state = _state(gang, len(members))
-        answer.message, answer.next = gang_message(gang), _next(queue, gang)
+        tried = root_of(queue, gang)
+        answer.state = _state(gang, tried, len(members))
+        answer.message, answer.next = gang_message(tried), _next(queue, tried)
     return answer, members
 
 
@@ -103,11 +108,12 @@ async def _members(
     ingest: IngestState,
     queue: QueueingState,
     binding: BindingState,
-    gang: GangId,
+    groups: Sequence[GangId],
 ) -> dict[PodId, Member]:
-    """Return the live pods of the gang, by number."""
+    """Return the live pods of the gang's groups, by number."""
     table = ingest.pods
-    slots = np.flatnonzero((table.ids[: table.used] != 0) & (table.gangs[: table.used] == gang))
+    is_member = np.isin(table.gangs[: table.used], np.array(groups, np.int64))
+    slots = np.flatnonzero((table.ids[: table.used] != 0) & is_member)
     found = {}
     for pod, node in sorted(
         zip(table.ids[slots].tolist(), table.nodes[slots].tolist(), strict=True)
@@ -121,10 +127,10 @@ async def _members(
     return found
 
 
-def _state(gang: Gang, members: int) -> str:
-    if gang.committed or (gang.started and not gang.waiting and not gang.attempt):
+def _state(gang: Gang, tried: Gang, members: int) -> str:
+    if gang.committed or (gang.started and not gang.waiting and not tried.attempt):
         return "committed"
-    if gang.attempt:
+    if tried.attempt:
         return "being tried"
     if gang.preempting != NOT_ASKED:
         return "waiting for preemption"
@@ -144,6 +150,8 @@ def _next(queue: QueueingState, gang: Gang) -> str:
         return "it is tried when its pod group exists"
     if short > 0:
         return f"it is tried once it has {counted(short, 'more member')} without gates"
+    if gang.tree and gang.lacking:
+        return "it is tried once enough of its groups have their members"
     if gang.lacking:
         return "it is tried once each of its parts has enough members"
     if gang.preempting != NOT_ASKED:
