@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -136,7 +137,11 @@ def delete_all(servers: KubeServers) -> None:
             clear = {"metadata": {"finalizers": None}}
             servers.api.request("PATCH", f"{path}/{name}", clear)
             servers.api.request("DELETE", f"{path}/{name}")
-        until("they are gone", lambda path=path: not servers.api.get(path).ok()["items"])
+        until("they are gone", partial(is_empty, servers, path))
+
+
+def is_empty(servers: KubeServers, path: str) -> bool:
+    return not servers.api.get(path).ok()["items"]
 
 
 def create(servers: KubeServers, group: Group) -> None:

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from muster.simulation.worlds import ARRIVALS_MS, GIB, make_spec, make_world
 from shared.events.observed import PodsSeen
 from shared.model.columns import join
-from shared.model.objects import Gang
+from shared.model.objects import Gang, PodSpec
 from shared.model.world import Arrival, World
 
 
@@ -52,10 +52,10 @@ def _tree(rng: random.Random, name: str) -> Iterator[Gang | Arrival]:
                 yield _pods(group, key, spec, count, at_ms + late_ms)
 
 
-def _pods(group: str, gang: str, spec: object, count: int, at_ms: int) -> Arrival:
+def _pods(group: str, gang: str, spec: PodSpec, count: int, at_ms: int) -> Arrival:
     names = [f"{group}-{number}" for number in range(count)]
     seen = PodsSeen(
-        spec=spec,  # type: ignore[arg-type]
+        spec=spec,
         uids=join(f"{one}-uid" for one in names),
         names=join(names),
         revisions=b"",
