@@ -121,12 +121,12 @@ def servers(new_cluster: NewCluster) -> KubeServers:
 
 @pytest.fixture
 def muster(servers: KubeServers, case: Case, tmp_path: Path) -> Iterator[Running]:
-    """Run Muster; check the run and delete all pods and groups afterwards."""
+    """Run Muster, delete all pods and groups, and check the run: its checker knows no trees."""
     more = ("--feature-gates", GATE)
     with muster_run(servers.kubeconfig, tmp_path, *more) as running:
         yield running
+        delete_all(servers)
     case.check(tmp_path / "run")
-    delete_all(servers)
 
 
 def delete_all(servers: KubeServers) -> None:
@@ -176,6 +176,17 @@ def running(servers: KubeServers) -> dict[str, int]:
     return counts
 
 
+def messages(servers: KubeServers) -> list[str]:
+    """Return what the pods without a node say; empty ones say nothing yet."""
+    found = []
+    for one in servers.api.get(PODS).ok()["items"]:
+        said = one.get("status", {}).get("conditions", [])
+        if not one["spec"].get("nodeName"):
+            texts = [c.get("message", "") for c in said if c["type"] == "PodScheduled"]
+            found.append("".join(texts))
+    return found
+
+
 @pytest.mark.parametrize("name", CASES)
 @pytest.mark.parametrize("scheduler", ["default-scheduler", "muster"])
 def test_both_schedulers_start_the_same_groups(
@@ -195,9 +206,14 @@ def test_both_schedulers_start_the_same_groups(
         if groups[1:]:
             create(servers, groups[0])
         until("they start", lambda: running(servers) == expected)
+        if scheduler == "muster":
+            until("the others say why", lambda: all(map(bool, messages(servers))))
         time.sleep(SETTLE_S)
         assert running(servers) == expected
+        assert all(
+            "tree to meet quorum" in one or "groups have nodes" in one
+            for one in messages(servers)
+            if scheduler == "muster"
+        )
     finally:
         kube_scheduler.kill()
-        if scheduler == "default-scheduler":
-            delete_all(servers)
