@@ -9,7 +9,7 @@ import asyncio
 import logging
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from contextlib import aclosing, asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from itertools import count
 from typing import Any, cast
@@ -26,12 +26,13 @@ from shared.kubernetes.client.discovery import POD_GROUPS, WORKLOADS
 from shared.kubernetes.client.kinds import HYPER_NODES, OTHER_KINDS, Kind
 from shared.kubernetes.client.lease import Elector
 from shared.kubernetes.cluster import KubeCluster
+from shared.kubernetes.objects.composite_groups import COMPOSITES
 from shared.kubernetes.objects.other_groups import OTHER_KINDS as OTHER_GROUPS
 from shared.kubernetes.objects.other_groups import GroupKind
 from shared.kubernetes.writing import events as kube_events
 from shared.model.api_outcome import Answer
 from shared.model.election import Election
-from shared.model.release import V1_35, V1_37
+from shared.model.release import COMPOSITE_POD_GROUP, V1_35, V1_37, release
 from shared.model.volumes import Choice
 from shared.ports.cluster import BindRequest, GroupCondition, PodRef, VolumeRequest, Watched
 from tests.live.conftest import NewCluster
@@ -50,6 +51,8 @@ ROLES = "/apis/rbac.authorization.k8s.io/v1"
 BUDGETS = "/apis/policy/v1/namespaces/default/poddisruptionbudgets"
 ELECTION = Election("muster", retry_s=0.1)
 POD_GROUP_PATH = "/apis/scheduling.k8s.io/v1beta1/namespaces/default/podgroups"
+GATES = ("GenericWorkload=true", "TopologyAwareWorkloadScheduling=true", "CompositePodGroup=true")
+SERVED = ("scheduling.k8s.io/v1beta1=true", "scheduling.k8s.io/v1alpha3=true")
 SEEN_S, UNSEEN_S, TRIES = PATIENCE_S, 1.5, 20
 STORAGE = [
     kind
@@ -108,6 +111,8 @@ def release_of(name: str) -> str:
 def with_users(new_cluster: NewCluster, version: str) -> KubeServers:
     """Start servers with a user for every verb that has all other verbs."""
     options = KubeOptions(version=version, authorization_mode="RBAC")
+    if version == V1_37:
+        options = replace(options, feature_gates=GATES, runtime_config=SERVED)
     servers = new_cluster(options, users=list(USERS.values()))
     servers.kubectl("apply", "-f", str(RBAC), "-f", str(GROUP_CRDS))
     servers.wait_for_crds()
@@ -175,6 +180,8 @@ class World:
 async def world_of(servers: KubeServers, user: User) -> AsyncIterator[World]:
     path = servers.write_kubeconfig(servers.folder / f"{user.name}.kubeconfig", user)
     cluster = KubeCluster(KubeClient(Credentials(str(path))), ["muster"])
+    if servers.options.version == V1_37:
+        cluster.release = release(V1_37, {COMPOSITE_POD_GROUP: True})
     await cluster.open()
     try:
         yield World(servers, cluster)
@@ -225,6 +232,17 @@ def other_group(kind: GroupKind) -> Callable[[World], object]:
         world.servers.api.create(path, {**meta, "metadata": {"name": name}}).ok()
 
     return change
+
+
+def composite_group(world: World) -> None:
+    spec = {
+        "schedulingPolicy": {"gang": {"minGroupCount": 2}},
+        "workloadRef": {"workloadName": "work", "templateName": "template"},
+    }
+    meta = {"apiVersion": COMPOSITES.version, "kind": COMPOSITE_POD_GROUP, "spec": spec}
+    path = f"/apis/{COMPOSITES.version}/namespaces/default/{COMPOSITES.resource}"
+    name = f"composite-{next(numbers)}"
+    world.servers.api.create(path, {**meta, "metadata": {"name": name}}).ok()
 
 
 def other(kind: Kind) -> Callable[[World], object]:
@@ -373,6 +391,8 @@ SCENARIOS: dict[str, Scenario] = {
     "watch poddisruptionbudgets.policy": sees(BudgetsSeen, protect),
     "watch workloads.scheduling.k8s.io": sees(GangsSeen, group),
     "watch podgroups.scheduling.k8s.io": sees(GangsSeen, group),
+    f"list {COMPOSITES.source}": lists("gangs"),
+    f"watch {COMPOSITES.source}": sees(GangsSeen, composite_group),
     **{f"list {kind.source}": lists("gangs") for kind in OTHER_GROUPS},
     **{f"watch {kind.source}": sees(GangsSeen, other_group(kind)) for kind in OTHER_GROUPS},
     "get podgroups.scheduling.volcano.sh": show_volcano_group,
@@ -406,9 +426,11 @@ def at_once(monkeypatch):
 
 
 async def missing(world: World) -> list[str]:
-    groups = WORKLOADS if world.servers.options.version == V1_35 else POD_GROUPS
+    is_old = world.servers.options.version == V1_35
+    groups = WORKLOADS if is_old else POD_GROUPS
+    others = OTHER_GROUPS if is_old else (*OTHER_GROUPS, COMPOSITES)
     return await missing_permissions(
-        world.cluster.client, groups, ELECTION, other_groups=OTHER_GROUPS, hyper_nodes=True
+        world.cluster.client, groups, ELECTION, other_groups=others, hyper_nodes=True
     )
 
 
