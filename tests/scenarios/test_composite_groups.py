@@ -2,6 +2,7 @@
 
 import pytest
 
+from shared.model.topology import Topology
 from tests.scenarios.scene import Scene, node, play
 
 MESHES = [
@@ -177,8 +178,6 @@ def test_basic_groups_need_one_member(mesh):
 
 def test_a_constraint_of_topology_is_refused_by_name():
     async def story(scene: Scene):
-        from shared.model.topology import Topology
-
         composite(scene, "root", 1)
         group(scene, "a", 1, topology=Topology(("rack",)))
         pods = members(scene, "a", 1)
@@ -200,5 +199,46 @@ def test_a_group_that_leaves_its_tree_is_a_gang_by_itself(mesh):
         group(scene, "a", 2, parent="")
         await scene.settle()
         assert scene.running(*pods) == 2
+
+    play(story, *NODES, **mesh)
+
+
+@anywhere
+def test_the_pods_of_a_tree_with_disruption_mode_all_leave_together(mesh):
+    async def story(scene: Scene):
+        composite(scene, "root", 2, is_unit=True, priority=0)
+        group(scene, "a", 1, priority=0)
+        group(scene, "b", 1, priority=0)
+        pods = members(scene, "a", 2) + members(scene, "b", 2)
+        await scene.settle()
+        assert scene.running(*pods) == 4
+        scene.pods("high", cpu_milli=2_000, priority=10, node_selector=(("name", "first"),))
+        await scene.settle()
+        assert scene.where("high") == ["node-0"]
+        assert [name for name in pods if f"uid-{name}" in scene.cluster.pods] == []
+
+    labelled = node("node-0", 2_000, labels={"name": "first"})
+    play(story, labelled, node("node-1", 1_000), node("node-2", 1_000), **mesh)
+
+
+@anywhere
+def test_a_tree_that_lost_members_starts_again_with_as_many_as_it_needs(mesh):
+    async def story(scene: Scene):
+        composite(scene, "root", 1)
+        group(scene, "a", 3)
+        pods = members(scene, "a", 3)
+        await scene.settle()
+        assert scene.running(*pods) == 3
+        scene.delete("a-0", "a-1")
+        scene.pods("blocker", cpu_milli=2_000)
+        await scene.settle()
+        scene.pods("blocker-2", cpu_milli=2_000)
+        await scene.settle()
+        scene.pods("a-3", "a-4", cpu_milli=1_000, gang="default/a")
+        await scene.settle()
+        assert scene.running("a-3", "a-4") == 0, "there is room for one of two"
+        scene.delete("blocker")
+        await scene.settle()
+        assert scene.running("a-3", "a-4") == 2
 
     play(story, *NODES, **mesh)
