@@ -64,6 +64,20 @@ def feasible_leaves(tree: GroupTree, counts: Mapping[GangId, int]) -> set[GangId
     return set[GangId]().union(*feasible) if len(feasible) >= root.least else None
 
 
+def least_members(tree: GroupTree, waiting: Mapping[GangId, int]) -> dict[GangId, int] | None:
+    """Return how many waiting members of which PodGroups are enough for the tree: of the first
+    groups that may be, those first that need none. None if there are too few.
+    """
+    root = tree[0]
+    if not root.is_composite:
+        return {root.gang: root.least} if waiting.get(root.gang, 0) >= root.least else None
+    found = [least_members(one, waiting) for one in below(tree)]
+    enough = sorted((one for one in found if one is not None), key=lambda one: any(one.values()))
+    if len(enough) < root.least:
+        return None
+    return {gang: count for one in enough[: root.least] for gang, count in one.items()}
+
+
 def feasible_groups(tree: GroupTree, counts: Mapping[GangId, int]) -> int:
     """Return how many groups right below the root are feasible."""
     return sum(feasible_leaves(one, counts) is not None for one in below(tree))

@@ -242,3 +242,29 @@ def test_a_tree_that_lost_members_starts_again_with_as_many_as_it_needs(mesh):
         assert scene.running("a-3", "a-4") == 2
 
     play(story, *NODES, **mesh)
+
+
+@anywhere
+@pytest.mark.parametrize("is_enough", [True, False])
+def test_pods_are_evicted_for_all_members_that_a_tree_needs_or_none(mesh, is_enough):
+    async def story(scene: Scene):
+        low = members(scene, "low", 3, cpu_milli=1_000)
+        scene.gang("default/low", 1, priority=0)
+        scene.pods("high", cpu_milli=2_000, priority=100)
+        await scene.settle()
+        assert scene.running(*low, "high") == 4
+        composite(scene, "root", 2)
+        group(scene, "a", 2)
+        group(scene, "b", 2 if is_enough else 3)
+        group(scene, "c", 2)
+        pods = members(scene, "a", 2, priority=10) + members(scene, "b", 3, priority=10)
+        pods += members(scene, "c", 2, priority=10)
+        await scene.settle(60.0)
+        gone = [name for name in low if f"uid-{name}" not in scene.cluster.pods]
+        if is_enough:
+            assert scene.running(*pods) == 4
+            assert len(gone) == 3
+        else:
+            assert (scene.running(*pods), gone) == (0, [])
+
+    play(story, *NODES, queueing={"gang_preemption": True}, **mesh)

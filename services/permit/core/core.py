@@ -304,8 +304,12 @@ def _decide_release(attempt: Attempt, stale: bool) -> GangReleased:
         return GangReleased(attempt.gang, attempt.attempt, sorted_reasons, nodes, stale=True)
     if attempt.tree:
         needed, placed = attempt.tree[0].least, group_trees.count_feasible(attempt)
-        released = attempt.gang, attempt.attempt, sorted_reasons, nodes
-        return GangReleased(*released, placed=min(placed, needed), needed=needed)
+        return GangReleased(
+            *(attempt.gang, attempt.attempt, sorted_reasons, nodes),
+            preemptible=attempt.preemptible,
+            placed=min(placed, needed),
+            needed=needed,
+        )
     domain, placed = "", _count_placed(attempt)
     may_preempt, paths = attempt.preemptible, domains.for_preemption(attempt)
     if attempt.topology is not None:

@@ -10,10 +10,10 @@ from collections import Counter
 
 from services.placement.core.books.charges import compiled
 from services.placement.core.books.identity import expanded
-from services.placement.core.gangs import member_volumes
+from services.placement.core.gangs import member_volumes, places
 from services.placement.core.gangs.member_picks import Reasons, pick_members, reasons
 from services.placement.core.gangs.member_volumes import Assumed
-from services.placement.core.gangs.nominated_places import GangPlaces
+from services.placement.core.gangs.nominated_places import GangPlaces, with_nominated_pods
 from services.placement.core.state import PlacementState
 from shared.events.permit import OfferAsked
 from shared.events.placement import GangOffered
@@ -28,19 +28,22 @@ def decide_offer(state: PlacementState, event: OfferAsked) -> GangOffered:
     whole = _Trial(state, event, gives_room=True)
     key, nodes = (state.shard, event.gang, event.attempt), len(state.nodes)
     if state.shards == 1 or not whole.why:
-        return GangOffered(*key, tuple(whole.counts), whole.why, nodes)
+        return GangOffered(*key, tuple(whole.counts), whole.why, nodes, whole.may_help)
     every = _Trial(state, event, gives_room=False)
-    return GangOffered(*key, tuple(every.counts), every.why, nodes, whole=tuple(whole.counts))
+    counts, fit = tuple(every.counts), tuple(whole.counts)
+    return GangOffered(*key, counts, every.why, nodes, every.may_help, whole=fit)
 
 
 class _Trial:
     """Members placed one group after the other. `counts`: how many of each group of the event;
-    `why`: why not more of the first PodGroup that is short.
+    `why`: why not more of the first PodGroup that is short. `may_help`: pods of lower priority
+    could leave for members that are short.
     """
 
     def __init__(self, state: PlacementState, event: OfferAsked, gives_room: bool) -> None:
         self.counts = [0] * len(event.members)
         self.why: Reasons = ()
+        self.may_help = False
         self._state, self._event = state, event
         self._trial = state.table.trial()
         self._places = GangPlaces(state, event.gang, event.attempt)
@@ -73,7 +76,13 @@ class _Trial:
                 self._fit[leaf] += len(picks.rows)
                 if short is None and len(picks.rows) < wanted:
                     short = part.sig
-        if short is not None and not self.why:
+        if short is None:
+            return
+        if self._event.preempts and not self.may_help:
+            nominated_pods = self._places.nominated_pods(short) or {}
+            with with_nominated_pods(self._trial, nominated_pods):
+                self.may_help = places.may_help(self._state, self._trial, short)
+        if not self.why:
             self.why = reasons(self._state, self._trial, short, self._places)
 
     def _take_back(self, infeasible: GroupTree) -> None:

@@ -254,7 +254,7 @@ def decide_gang_dispatch(
         members,
         gang.timeout_ms,
         lane=state.lane.gang == gang.gang,
-        preempts=not (gang.minimums or gang.tree) and preemption.may_preempt(state, members),
+        preempts=not gang.minimums and preemption.may_preempt(state, members),
         topology=gang.topology,
         placed=placed_members(state, gang) if gang.topology is not None else b"",
         minimums=minimums.of_attempt(state, gang),

@@ -11,7 +11,15 @@ import numpy as np
 
 from services.queueing.core.state import Gang, QueueingState
 from shared.model.columns import I64
-from shared.model.group_trees import GroupTree, feasible_leaves, leaves, missing, no_quorum
+from shared.model.group_trees import (
+    GroupTree,
+    feasible_leaves,
+    least_members,
+    leaves,
+    missing,
+    no_quorum,
+)
+from shared.model.ids import GangId
 
 
 def root_of(state: QueueingState, gang: Gang) -> Gang:
@@ -53,3 +61,17 @@ def in_order(state: QueueingState, root: Gang, ids: I64) -> tuple[I64, ...]:
     numbers = state.pods.gang[state.pods.rows(ids)]
     columns = (ids[np.flatnonzero(numbers == group.gang)] for group in groups_of(state, root))
     return tuple(column for column in columns if len(column))
+
+
+def needed_members(state: QueueingState, root: Gang, ids: I64) -> I64:
+    """Return the first pending members with which the tree may start; none if it has started or too
+    few wait. Preemption makes room for these.
+    """
+    by_group = {
+        int(state.pods.gang_at[column.item(0) - state.pods.base]): column
+        for column in in_order(state, root, ids)
+    }
+    waiting = {GangId(number): len(column) for number, column in by_group.items()}
+    counts = least_members(missing_of(state, root), waiting) or {}
+    columns = [by_group[gang][:count] for gang, count in counts.items() if count]
+    return np.concatenate(columns) if columns else np.zeros(0, np.int64)

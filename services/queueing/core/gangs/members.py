@@ -4,6 +4,7 @@ Used by everything that moves pods; attempts.py has the meaning of permit's answ
 """
 
 from array import array
+from collections.abc import Iterable
 from heapq import heappop, heappush
 
 import numpy as np
@@ -349,12 +350,23 @@ def pending_groups(state: QueueingState, gang: Gang) -> tuple[Members, ...]:
     pods = state.pods
     ids = members_in(state, gang, Pod.GANG_PENDING)
     ids = ids[pods.seq[pods.rows(ids)].argsort(kind="stable")]
-    found: list[Members] = []
     columns: tuple[I64, ...] = (ids,)
     if gang.minimums:
         columns = minimums.first_and_rest(state, gang, ids)
     elif gang.tree:
         columns = group_trees.in_order(state, gang, ids)
+    return _by_signature(state, columns)
+
+
+def needed_groups(state: QueueingState, root: Gang) -> tuple[Members, ...]:
+    """Return the first pending members with which a tree may start, by signature."""
+    ids = members_in(state, root, Pod.GANG_PENDING)
+    ids = ids[state.pods.seq[state.pods.rows(ids)].argsort(kind="stable")]
+    return _by_signature(state, (group_trees.needed_members(state, root, ids),))
+
+
+def _by_signature(state: QueueingState, columns: Iterable[I64]) -> tuple[Members, ...]:
+    pods, found = state.pods, list[Members]()
     for column in columns:
         groups = by_number(pods.sig[pods.rows(column)].astype(np.int64))
         groups.sort(key=lambda group: (-state.sigs[group[0]].priority, group[0]))

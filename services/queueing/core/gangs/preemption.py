@@ -8,6 +8,7 @@ from services.queueing.core.gangs.members import (
     ask_early_ms,
     complete,
     needed,
+    needed_groups,
     pending_groups,
     touch,
 )
@@ -16,6 +17,7 @@ from services.queueing.core.waiting.messages import NEVER, preempts, timed_out_m
 from shared.events.permit import GangReleased
 from shared.events.preemption import GangPreemptionClosed, GangRoomMade
 from shared.events.queueing import GangPreemptAsked, GangPreemptRecalled, Members
+from shared.model.columns import size
 
 # ------------------------------------------------------------------ inputs
 
@@ -123,9 +125,14 @@ def decide_gang_ask(state: QueueingState) -> GangPreemptAsked | None:
     if not wanting or len(gangs) - len(wanting) >= GANG_ASKS_OPEN_MAX:
         return None
     wanting = [gang for gang in wanting if not gang.attempt and complete(gang)]
+    wanting = [gang for gang in wanting if not gang.tree or needed_groups(state, gang)]
     if not wanting:
         return None
     gang = min(wanting, key=lambda gang: (-gang.priority, gang.seq))
     levels = gang.topology.levels if gang.topology is not None and gang.domains else ()
+    if gang.tree:
+        members = needed_groups(state, gang)
+        count = sum(size(part.ids) for part in members)
+        return GangPreemptAsked(gang.gang, count, members)
     members = pending_groups(state, gang)
     return GangPreemptAsked(gang.gang, needed(gang), members, levels, tuple(gang.domains))
