@@ -362,7 +362,8 @@ def needed_groups(state: QueueingState, root: Gang) -> tuple[Members, ...]:
     """Return the first pending members with which a tree may start, by signature."""
     ids = members_in(state, root, Pod.GANG_PENDING)
     ids = ids[state.pods.seq[state.pods.rows(ids)].argsort(kind="stable")]
-    return _by_signature(state, (group_trees.needed_members(state, root, ids),))
+    needed_ids = group_trees.needed_members(state, root, ids)
+    return _by_signature(state, (needed_ids,)) if len(needed_ids) else ()
 
 
 def _by_signature(state: QueueingState, columns: Iterable[I64]) -> tuple[Members, ...]:
