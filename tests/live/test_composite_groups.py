@@ -144,12 +144,13 @@ def is_empty(servers: KubeServers, path: str) -> bool:
     return not servers.api.get(path).ok()["items"]
 
 
-def create(servers: KubeServers, group: Group) -> None:
+def create(servers: KubeServers, group: Group, **more: Any) -> None:
     is_composite = not group.pods
     count = {"minGroupCount" if is_composite else "minCount": group.least}
     spec: dict[str, Any] = {
         "workloadRef": REF,
         "schedulingPolicy": {"gang": count} if group.least else {"basic": {}},
+        **more,
     }
     if group.parent:
         spec["parentCompositePodGroupName"] = group.parent
@@ -160,8 +161,8 @@ def create(servers: KubeServers, group: Group) -> None:
     assert made["spec"].get("parentCompositePodGroupName", "") == group.parent, "it has the gate"
 
 
-def create_members(servers: KubeServers, group: Group, scheduler: str) -> None:
-    of = {"schedulingGroup": {"podGroupName": group.name}}
+def create_members(servers: KubeServers, group: Group, scheduler: str, **more: Any) -> None:
+    of = {"schedulingGroup": {"podGroupName": group.name}, **more}
     for number in range(group.pods):
         body = pod(f"{group.name}-{number}", group.cpu, scheduler, **of)
         servers.api.create(PODS, body).ok()
@@ -217,3 +218,41 @@ def test_both_schedulers_start_the_same_groups(
         )
     finally:
         kube_scheduler.kill()
+
+
+@pytest.mark.parametrize("scheduler", ["default-scheduler", "muster"])
+def test_both_schedulers_evict_pods_for_a_tree(
+    servers: KubeServers, muster: Running, scheduler: str
+):
+    api, above = servers.api, {"priorityClassName": "above"}
+    value = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "value": 9}
+    api.create(
+        "/apis/scheduling.k8s.io/v1/priorityclasses", value | {"metadata": {"name": "above"}}
+    )
+    kube_scheduler = servers.start_scheduler(podInitialBackoffSeconds=1, podMaxBackoffSeconds=1)
+    try:
+        for number in range(6):
+            api.create(PODS, pod(f"low-{number}", "1", scheduler)).ok()
+        until("both nodes are full", lambda: running(servers) == {"low": 6})
+        groups = [Group("root", least=2), Group("a", "root", 2, 2), Group("b", "root", 2, 2)]
+        for group in groups[1:]:
+            create(servers, group, **above)
+            create_members(servers, group, scheduler, **above)
+        create(servers, groups[0], **above)
+        until("four are ending", lambda: len(ending(servers)) == 4)
+        for name in ending(servers):
+            api.request("DELETE", f"{PODS}/{name}?gracePeriodSeconds=0").ok()
+        until("they start", lambda: running(servers) == {"low": 2, "a": 2, "b": 2})
+    finally:
+        kube_scheduler.kill()
+
+
+def ending(servers: KubeServers) -> list[str]:
+    """Return the pods that are being deleted, or are gone already."""
+    found = {one["metadata"]["name"]: one for one in servers.api.get(PODS).ok()["items"]}
+    names = [f"low-{number}" for number in range(6)]
+    return [
+        name
+        for name in names
+        if name not in found or "deletionTimestamp" in found[name]["metadata"]
+    ]

@@ -13,8 +13,11 @@ Offers = dict[int, tuple[int, ...]]
 
 def plan_holds(attempt: Attempt) -> Plan:
     """Return shard -> members to hold, of groups that all start with them; empty if the tree is
-    infeasible. Counts of groups that are feasible on one shard alone go first: in the other counts
-    an infeasible group may have the room of the next one, for which that is asked at last.
+    infeasible.
+
+    Equal members fill all room in the order of the tree. Of others, groups that are feasible on one
+    shard alone go first: in the other counts an infeasible group may have the room of the next one,
+    which may be too little for it.
     """
 
     def starting(plan: Plan) -> set[PodId]:
@@ -26,9 +29,12 @@ def plan_holds(attempt: Attempt) -> Plan:
     whole = {shard: word.whole or word.counts for shard, word in shards.items()}
     every = {shard: word.counts for shard, word in shards.items()}
     members, first = attempt.without_hold(), attempt.gang % len(attempt.offers)
-    tries = ((members, whole), (members, every), (_fitting(attempt, members, every), every))
-    for groups, offers in tries:
-        plan = make_plan(first, 1, groups, offers, lambda plan: bool(starting(plan)))
+    fitting, count = _fitting(attempt, members, every)
+    tries = [(members, whole, 1), (members, every, 1), (fitting, every, max(1, count))]
+    if len({sig for sig, _ids in members}) == 1:
+        tries = [tries[2], *tries[:2]]
+    for groups, offers, needed in tries:
+        plan = make_plan(first, needed, groups, offers, lambda plan: bool(starting(plan)))
         kept = starting(plan)
         if kept:
             return _only(plan, kept)
@@ -44,14 +50,18 @@ def _only(plan: Plan, kept: set[PodId]) -> Plan:
     return {shard: part for shard, part in parts.items() if any(ids for _sig, ids in part)}
 
 
-def _fitting(attempt: Attempt, groups: list[Group], offers: Offers) -> list[Group]:
-    """Return the members without those of groups that need more than all room."""
+def _fitting(attempt: Attempt, groups: list[Group], offers: Offers) -> tuple[list[Group], int]:
+    """Return the members without those of groups that need more than all room, and how many of
+    them have room.
+    """
     sizes: Counter[GangId] = Counter()
     for leaf, (_sig, ids) in zip(attempt.leaves, groups, strict=True):
         sizes[leaf] += len(ids)
-    fitting, _left = fitting_leaves(attempt.tree, sizes, sum(map(sum, offers.values())))
+    room = sum(map(sum, offers.values()))
+    fitting, left = fitting_leaves(attempt.tree, sizes, room)
     pairs = zip(attempt.leaves, groups, strict=True)
-    return [(sig, ids if leaf in (fitting or ()) else []) for leaf, (sig, ids) in pairs]
+    found = [(sig, ids if leaf in (fitting or ()) else []) for leaf, (sig, ids) in pairs]
+    return found, room - left
 
 
 def count_feasible(attempt: Attempt) -> int:

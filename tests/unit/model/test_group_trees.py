@@ -15,8 +15,9 @@ from shared.model.group_trees import (
     leaves,
     missing,
 )
+from shared.model.ids import GangId
 
-ROOT, A, B, X, C, D = range(1, 7)
+ROOT, A, B, X, C, D = map(GangId, range(1, 7))
 TREE: GroupTree = (
     GroupNode(ROOT, 2, 0, is_composite=True),
     GroupNode(A, 3, 1),
@@ -90,7 +91,7 @@ def test_what_is_least_is_enough_and_nothing_of_it_is_too_much(seed):
 
 def _random_tree(rng: random.Random, depth: int) -> GroupTree:
     if depth == 3 or (depth and rng.random() < 0.5):
-        return (GroupNode(rng.randrange(1 << 40), rng.randint(0, 3), depth),)
+        return (GroupNode(GangId(rng.randrange(1 << 40)), rng.randint(0, 3), depth),)
     groups = [_random_tree(rng, depth + 1) for _ in range(rng.randint(1, 3))]
-    root = GroupNode(rng.randrange(1 << 40), rng.randint(1, 3), depth, is_composite=True)
+    root = GroupNode(GangId(rng.randrange(1 << 40)), rng.randint(1, 3), depth, is_composite=True)
     return (root, *(node for one in groups for node in one))
