@@ -15,6 +15,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from muster.defrag.cluster import Cluster, RunningPod
+from services.placement.core.books.charges import table_rows
 from services.placement.core.preemption.nominations import nominated_pods_for
 from shared.model.ids import NodeId
 from shared.model.objects import CPU, GPU, MEMORY, PodSpec
@@ -141,12 +142,13 @@ class _Planner:
 
     def _read(self, cluster: Cluster) -> None:
         """Fill the rows with their pods, those in the way that stay apart."""
-        state, table = self._state, self._table
-        ledger = state.ledger
-        for at in ledger.charged().tolist():
-            row = table.row_of(NodeId(int(ledger.node[at])))
+        state, ledger = self._state, self._state.ledger
+        charged = ledger.charged()
+        rows = table_rows(state, ledger.node[charged].astype(np.int64))
+        here = (rows >= 0) & self._can_host[rows]
+        for at, row in zip(charged[here].tolist(), rows[here].tolist(), strict=True):
             pod = cluster.pods.get(ledger.pod_at(at))
-            if row is None or pod is None:
+            if pod is None:
                 continue
             sig = state.sigs[ledger.sig_at(at)]
             seat = _Seat(pod, sig, row, int(ledger.devices[at]), self._size(sig.spec))
