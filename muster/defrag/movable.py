@@ -1,6 +1,6 @@
 """Which pods of a cluster may be moved, by their objects, as the cluster autoscaler judges it."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from shared.kubernetes.objects.affinity import selects
@@ -21,6 +21,21 @@ def controller_of(pod: Object) -> Mapping[str, Any]:
     """Return the owner reference of the pod's controller, empty without one."""
     owners = pod["metadata"].get("ownerReferences") or ()
     return next((one for one in owners if one.get("controller")), {})
+
+
+def taints_of(node: Object) -> Sequence[Object]:
+    """Return the taints of a node."""
+    found: Sequence[Object] = node["spec"].get("taints") or () if node.get("spec") else ()
+    return found
+
+
+def with_our_taint(objects: Iterable[Object]) -> list[str]:
+    """Return the names of the nodes that have our taint."""
+    return [
+        one["metadata"]["name"]
+        for one in objects
+        if one.get("kind") == "Node" and any(taint["key"] == TAINT for taint in taints_of(one))
+    ]
 
 
 def why_it_stays(

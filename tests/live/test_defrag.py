@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -32,11 +33,11 @@ def gpu_node(name: str) -> dict[str, Any]:
     return found
 
 
-def gpu_deployment(name: str, replicas: int, gpus: int) -> dict[str, Any]:
+def gpu_deployment(name: str, replicas: int, gpus: int, scheduler: str) -> dict[str, Any]:
     """Return a Deployment whose pods end at once when they are evicted: there is no kubelet."""
     amounts = {"cpu": "1", GPU: str(gpus)}
     container = {"name": "c", "image": "i", "resources": {"requests": amounts, "limits": amounts}}
-    more = {"schedulerName": "muster", "terminationGracePeriodSeconds": 0}
+    more = {"schedulerName": scheduler, "terminationGracePeriodSeconds": 0}
     return deployment(name, replicas, containers=[container], **more)
 
 
@@ -61,17 +62,32 @@ def taints(servers: KubeServers) -> list[Any]:
     return [taint for node in found for taint in node["spec"].get("taints") or ()]
 
 
-def test_pods_move_to_other_nodes_and_free_one(servers: KubeServers, tmp_path):
+def fragment(servers: KubeServers, scheduler: str) -> None:
+    """Make two nodes, with two pods on the first and a larger one on the second."""
     api = servers.api
+    api.create(NODES, gpu_node("node-a")).ok()
+    api.create(DEPLOYMENTS, gpu_deployment("small", 2, 1, scheduler)).ok()
+    until("small runs", lambda: placed(servers, "small") == ["node-a"] * 2)
+    change(servers, "node-a", unschedulable=True)
+    api.create(NODES, gpu_node("node-b")).ok()
+    api.create(DEPLOYMENTS, gpu_deployment("large", 1, 3, scheduler)).ok()
+    until("large runs", lambda: placed(servers, "large") == ["node-b"])
+    change(servers, "node-a", unschedulable=False)
+
+
+@pytest.fixture
+def empty(servers: KubeServers) -> Iterator[None]:
+    """Delete the nodes and pods of a test after it."""
+    yield
+    for path in (DEPLOYMENTS, NODES):
+        servers.api.request("DELETE", path).ok()
+    until("no pod is left", lambda: not servers.api.items(PODS))
+
+
+@pytest.mark.usefixtures("empty")
+def test_pods_move_to_other_nodes_and_free_one(servers: KubeServers, tmp_path):
     with muster_run(servers.kubeconfig, tmp_path) as muster:
-        api.create(NODES, gpu_node("node-a")).ok()
-        api.create(DEPLOYMENTS, gpu_deployment("small", 2, gpus=1)).ok()
-        until("small runs", lambda: placed(servers, "small") == ["node-a"] * 2)
-        change(servers, "node-a", unschedulable=True)
-        api.create(NODES, gpu_node("node-b")).ok()
-        api.create(DEPLOYMENTS, gpu_deployment("large", 1, gpus=3)).ok()
-        until("large runs", lambda: placed(servers, "large") == ["node-b"])
-        change(servers, "node-a", unschedulable=False)
+        fragment(servers, "muster")
         muster.stop()
 
     command = [sys.executable, "-m", "muster", "defrag", str(tmp_path / "run")]
@@ -104,23 +120,20 @@ def test_pods_move_to_other_nodes_and_free_one(servers: KubeServers, tmp_path):
         muster.stop()
 
 
-def test_nodes_that_another_one_has_tainted_are_refused(servers: KubeServers):
-    api = servers.api
-    api.create(NODES, gpu_node("node-c")).ok()
-    owned = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "x", "uid": "x"}
-    amounts = {"cpu": "1", GPU: "1"}
-    container = {"name": "c", "image": "i", "resources": {"requests": amounts, "limits": amounts}}
-    api.create(
-        PODS,
-        {
-            "apiVersion": "v1",
-            "kind": "Pod",
-            "metadata": {"name": "one", "ownerReferences": [{**owned, "controller": True}]},
-            "spec": {"nodeName": "node-c", "containers": [container]},
-        },
-    ).ok()
-    change(servers, "node-a", taints=[TAINT])
-    refused = defrag(servers, "--apply", "--for", f"{GPU}=8")
+@pytest.mark.usefixtures("empty")
+def test_pods_of_kube_scheduler_move_as_well(servers: KubeServers):
+    servers.start_scheduler()
+    fragment(servers, "default-scheduler")
+    other = gpu_node("node-c")
+    other["spec"]["taints"] = [TAINT]
+    servers.api.create(NODES, other).ok()
+    refused = defrag(servers, "--apply")
     assert refused.returncode == 2
-    assert "kubectl taint nodes node-a muster.io/defrag-" in refused.stderr
-    assert nodes_of(api)["one"] == "node-c"
+    assert "kubectl taint nodes node-c muster.io/defrag-" in refused.stderr
+    servers.api.request("DELETE", f"{NODES}/node-c").ok()
+
+    applied = defrag(servers, "--apply", "--at-most", "1")
+    assert applied.returncode == 0, applied.stderr
+    assert json.loads(applied.stdout)["applied"]["free"] == 1
+    assert placed(servers, "small") == ["node-b"] * 2
+    assert taints(servers) == []

@@ -1,6 +1,7 @@
 """`muster defrag`: plans for a run, manifests or a live cluster, and prints them."""
 
 import asyncio
+import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,6 +17,7 @@ from muster.cli.subject import subject_of
 from muster.cli.terminal import cell, duration, print_line
 from muster.defrag.answer import Applied, DefragAnswer, answer_of
 from muster.defrag.cluster import Cluster
+from muster.defrag.movable import TAINT, with_our_taint
 from muster.defrag.plan import Plan, plan, plan_in_domain
 from muster.defrag.read import amounts_pod, most_gpus, of_case, of_run, spec_of
 from shared.events.names import is_named
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 SHOWN_MAX = 10
+log = logging.getLogger("muster.defrag")
 SIMULATED = "simulated-"
 Objects = Sequence[Mapping[str, Any]]
 Reader = Callable[[Objects], Cluster]
@@ -60,6 +63,7 @@ def print_plan(asked: Asked, output: str, limits: tuple[int, float] | None) -> N
         from muster.cli.commands.cluster_case import objects_in
 
         objects: Objects = objects_in(asked.kubeconfig)
+        _warn_of_taint(objects, is_fatal=limits is not None)
         what, read = _reader(asked, objects, is_live=True)
         cluster = read(objects)
     elif asked.source == STDIN or (asked.source and not (asked.source / JOURNALS).exists()):
@@ -82,6 +86,20 @@ def print_plan(asked: Asked, output: str, limits: tuple[int, float] | None) -> N
         print_json(answer)
     if answer.applied is not None:
         _end(answer.applied, what, output)
+
+
+def _warn_of_taint(objects: Objects, is_fatal: bool) -> None:
+    """Log the nodes that another one keeps free, or has left so. Raises UsageFault instead if that
+    is fatal.
+    """
+    if names := " ".join(with_our_taint(objects)):
+        text = (
+            f"nodes have the taint {TAINT}: another muster defrag is at work, or was killed. "
+            f"If none is: kubectl taint nodes {names} {TAINT}-"
+        )
+        if is_fatal:
+            raise UsageFault(text)
+        log.warning("%s", text)
 
 
 def _say_nothing(_line: str) -> None:
@@ -213,8 +231,6 @@ def _table(answer: DefragAnswer) -> "Table":
 
 def _end(applied: Applied, what: str, output: str) -> None:
     """Say how it ended. Raises Fault if it was stopped, or nodes keep the taint."""
-    from muster.defrag.movable import TAINT
-
     if output == "text":
         for node, reason in applied.skipped.items():
             print_line(f"{node}: not emptied: {reason}")

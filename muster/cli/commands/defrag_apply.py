@@ -19,11 +19,11 @@ import msgspec
 from muster.app.event_loop import loop_factory
 from muster.cli.addresses.kube import kube_cluster
 from muster.cli.commands.cluster_case import list_objects
-from muster.cli.errors import EXIT_TERMINATED, Fault, UsageFault
+from muster.cli.errors import EXIT_TERMINATED, Fault
 from muster.defrag.answer import Applied, Moved
 from muster.defrag.check import why_not
 from muster.defrag.cluster import Cluster
-from muster.defrag.movable import TAINT, controller_of
+from muster.defrag.movable import TAINT, controller_of, taints_of
 from muster.defrag.plan import Move, Place, Plan
 from shared.kubernetes.client.client import KubeClient, Response
 
@@ -47,7 +47,7 @@ def apply_plan(
     say: Callable[[str], None],
 ) -> Applied:
     """Carry the plan out, with at most so many pods without a node at a time, and so many seconds
-    for each. Raises UsageFault and Fault if nothing was evicted.
+    for each. Raises Fault if that could not be seen to the end.
     """
     mover = _Mover(kube_cluster(kubeconfig, ()).client, read, limits, say)
     with asyncio.Runner(loop_factory=loop_factory()) as loop:
@@ -82,26 +82,11 @@ class _Mover:
         asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
         nodes = list(dict.fromkeys([*plan.free, *(one.node for one in plan.places)]))
         try:
-            await self._refuse_tainted()
             await self._carry_out(plan, nodes)
             self._done.free = len(plan_again(self._read(await self._list())).free)
         finally:
             await self._client.close()
         return self._done
-
-    async def _refuse_tainted(self) -> None:
-        """Raise UsageFault if another one is at work, or was killed."""
-        found = [
-            one["metadata"]["name"]
-            for one in await self._list()
-            if one["kind"] == "Node" and any(taint["key"] == TAINT for taint in _taints(one))
-        ]
-        if found:
-            names = " ".join(found)
-            raise UsageFault(
-                f"nodes have the taint {TAINT}: another muster defrag is at work, or was killed. "
-                f"If none is: kubectl taint nodes {names} {TAINT}-"
-            )
 
     async def _carry_out(self, plan: Plan, nodes: Sequence[str]) -> None:
         try:
@@ -207,7 +192,7 @@ class _Mover:
             if not answer.ok:
                 break
             found = msgspec.json.decode(answer.body)
-            kept = [one for one in _taints(found) if one["key"] != TAINT]
+            kept = [one for one in taints_of(found) if one["key"] != TAINT]
             ours = [{"key": TAINT, "effect": "NoSchedule"}] if is_wanted else []
             body = {
                 "metadata": {"resourceVersion": found["metadata"]["resourceVersion"]},
@@ -227,10 +212,6 @@ class _Mover:
 
     async def _list(self) -> Objects:
         return await list_objects(self._client)
-
-
-def _taints(node: Mapping[str, Any]) -> list[dict[str, Any]]:
-    return node["spec"].get("taints") or []
 
 
 def _unreplaced(evicted: Sequence[Moved]) -> str:

@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 
 from muster.cli.commands import defrag_apply
-from muster.cli.errors import UsageFault
 from muster.defrag.movable import TAINT
 from muster.defrag.plan import plan
 from shared.kubernetes.client.client import Response
@@ -209,13 +208,6 @@ def test_a_place_without_room_now_is_skipped_and_nothing_of_it_evicted(api):
     done = asyncio.run(mover.run(found, plan))
     assert done.skipped == {"a": "no other node has room for default/q"}
     assert (api.evicted, done.stopped, api.taints()) == ([], "", [])
-
-
-def test_a_cluster_with_the_taint_is_refused(api):
-    api.named("b")["spec"]["taints"] = [{"key": TAINT, "effect": "NoSchedule"}]
-    with pytest.raises(UsageFault, match=r"kubectl taint nodes b muster\.io/defrag-"):
-        apply(api)
-    assert (api.evicted, api.tainted) == ([], [])
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

@@ -2,7 +2,7 @@
 
 import pytest
 
-from muster.defrag.movable import TAINT
+from muster.defrag.movable import TAINT, with_our_taint
 from shared.kubernetes.objects.errors import WorldError
 from tests.unit.defrag.objects import OWNER, cluster, gpu_node, gpu_pod
 
@@ -89,3 +89,9 @@ def test_for_a_pending_pod_none_of_higher_priority_moves():
 def test_amounts_that_cannot_be_read_are_refused(words):
     with pytest.raises(WorldError, match="--for"):
         cluster(gpu_node("a"), wanted=words)
+
+
+def test_nodes_with_our_taint_are_found():
+    ours, other = ({"key": key, "effect": "NoSchedule"} for key in (TAINT, "other"))
+    nodes = [gpu_node("a"), gpu_node("b", taints=[other, ours]), gpu_node("c", taints=[other])]
+    assert with_our_taint([*nodes, gpu_pod("p", "b")]) == ["b"]
