@@ -63,6 +63,35 @@ def most_gpus(gpus: Iterable[int]) -> str:
     return f"{GPU}={most}"
 
 
+def without_unreadable(
+    objects: Sequence[Object], release: ReleaseOptions = DEFAULT_OPTIONS
+) -> tuple[list[Object], dict[str, str]]:
+    """Return the objects without pods that cannot be read, and without the nodes and all other pods
+    of these, whose free amounts are not known then; and why, by node (empty: the pod has none).
+    """
+    classes = [one for one in objects if one.get("kind") == "PriorityClass"]
+    reasons: dict[str, str] = {}
+    unreadable: set[int] = set()
+    for one in objects:
+        if one.get("kind") == "Pod":
+            spec = {name: value for name, value in one["spec"].items() if name != "nodeName"}
+            try:
+                alone = {"objects": classes, "pods": [{**one, "spec": spec}]}
+                case_of("cluster", alone, release.release())
+            except WorldError as error:
+                unreadable.add(id(one))
+                reasons.setdefault(one["spec"].get("nodeName", ""), str(error))
+    left_out = reasons.keys() - {""}
+    kept = [
+        one
+        for one in objects
+        if id(one) not in unreadable
+        and not (one.get("kind") == "Node" and one["metadata"]["name"] in left_out)
+        and not (one.get("kind") == "Pod" and one["spec"].get("nodeName") in left_out)
+    ]
+    return kept, reasons
+
+
 def of_case(
     what: str,
     objects: Sequence[Object],

@@ -19,8 +19,9 @@ from muster.defrag.answer import Applied, DefragAnswer, answer_of
 from muster.defrag.cluster import Cluster
 from muster.defrag.movable import TAINT, with_our_taint
 from muster.defrag.plan import Plan, plan, plan_in_domain
-from muster.defrag.read import amounts_pod, most_gpus, of_case, of_run, spec_of
+from muster.defrag.read import amounts_pod, most_gpus, of_case, of_run, spec_of, without_unreadable
 from shared.events.names import is_named
+from shared.kubernetes.objects.errors import WorldError
 from shared.model.objects import GPU
 from shared.worlds.documents import STDIN, manifest_files, name_of, read_objects
 
@@ -115,7 +116,7 @@ def _reader(asked: Asked, objects: Objects, is_live: bool = False) -> tuple[str,
     is_named = what.startswith("pod/")
     wanted = _pending(what, objects) if is_named else amounts_pod(what)
 
-    def read(objects: Objects) -> Cluster:
+    def cluster_of(objects: Objects) -> Cluster:
         return of_case(
             name,
             [one for one in objects if not (is_named and _same(one, wanted))],
@@ -125,6 +126,17 @@ def _reader(asked: Asked, objects: Objects, is_live: bool = False) -> tuple[str,
             config=profiles,
             release=release,
         )
+
+    def read(objects: Objects) -> Cluster:
+        try:
+            return cluster_of(objects)
+        except WorldError:
+            if not is_live:
+                raise
+        kept, reasons = without_unreadable(objects, release)
+        for node, reason in reasons.items():
+            log.warning("%s%s", f"node {node} is left out: " if node else "", reason)
+        return cluster_of(kept)
 
     return what, read
 

@@ -1,0 +1,38 @@
+"""Pods that cannot be read: a live cluster may have some, and the rest is planned without them."""
+
+from muster.defrag.read import without_unreadable
+from tests.unit.defrag.objects import cluster, gpu_node, gpu_pod
+
+CLAIMS = [{"name": "v", "resourceClaimName": "none"}]
+RULE = "spec.resourceClaims: resource claims are not supported"
+
+
+def test_nodes_with_a_pod_that_cannot_be_read_are_left_out_with_all_their_pods():
+    nodes = [gpu_node("a"), gpu_node("b")]
+    bad, beside, other = (
+        gpu_pod("bad", "a", resourceClaims=CLAIMS),
+        gpu_pod("p", "a"),
+        gpu_pod("q", "b"),
+    )
+    kept, reasons = without_unreadable([*nodes, bad, beside, other])
+    assert kept == [nodes[1], other]
+    assert list(reasons) == ["a"]
+    assert reasons["a"].endswith(f"Pod default/bad: {RULE}")
+    assert [one.name for one in cluster(*kept).pods.values()] == ["default/q"]
+
+
+def test_a_pending_pod_that_cannot_be_read_leaves_no_node_out():
+    node, pod = gpu_node("a"), gpu_pod("bad", resourceClaims=CLAIMS)
+    kept, reasons = without_unreadable([node, pod])
+    assert (kept, list(reasons)) == ([node], [""])
+
+
+def test_pods_with_a_priority_class_are_kept():
+    low = {
+        "apiVersion": "scheduling.k8s.io/v1",
+        "kind": "PriorityClass",
+        "metadata": {"name": "low"},
+        "value": 5,
+    }
+    objects = [gpu_node("a"), low, gpu_pod("p", "a", priorityClassName="low", priority=5)]
+    assert without_unreadable(objects) == (objects, {})
