@@ -19,7 +19,14 @@ from muster.checker import (
 )
 from muster.checker.books import Ledger
 from muster.checker.filters import volumes
-from muster.checker.gangs import attempts, composites, domains, hyper_nodes, placed_members
+from muster.checker.gangs import (
+    attempts,
+    below_minimum,
+    composites,
+    domains,
+    hyper_nodes,
+    placed_members,
+)
 from muster.checker.inputs.facts import Facts, gather
 from muster.checker.inputs.history import ClusterHistory
 from muster.checker.inputs.journals import Journal, Problem, read_all
@@ -100,6 +107,7 @@ def check(
     problems += domains.check(journals)
     problems += placed_members.check(journals[QUEUEING], facts.gang_of)
     problems += composites.check(journals[QUEUEING], journals[PERMIT], facts.gang_of)
+    problems += below_minimum.check(journals[QUEUEING], facts.gang_of)
     problems += report.of_books()
     report.unsafe = len(problems)
     if is_at_rest and not problems:

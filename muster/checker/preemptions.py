@@ -37,7 +37,7 @@ from shared.events.preemption import (
     PreemptionClosed,
     PreemptionOpened,
 )
-from shared.events.queueing import GangPreemptAsked, PreemptAsked
+from shared.events.queueing import GangEvictAsked, GangPreemptAsked, PreemptAsked
 from shared.model.columns import unpack
 
 
@@ -87,6 +87,7 @@ class Preemptions:
     gone: set[int] = field(default_factory=set)
     placed: set[int] = field(default_factory=set)
     together: Together = field(default_factory=Together)
+    to_evict: dict[int, set[int]] = field(default_factory=dict)  # gang -> members, as asked
     leaving: set[int] = field(default_factory=set)  # evicted, whatever became of the ask
     problems: list[Problem] = field(default_factory=list)
 
@@ -121,6 +122,8 @@ def _consume(books: Preemptions, event: Event, step: Step) -> None:
             books.allowed.pop(event.budget, None)
         case UnitJoined():
             books.together.learn(event)
+        case GangEvictAsked():
+            books.to_evict[event.gang] = set(unpack(event.ids).tolist())
         case EvictionFailed():
             books.leaving.difference_update(unpack(event.ids).tolist())
         case Bound() | PodsAssigned():
@@ -287,7 +290,25 @@ def _pick(books: Preemptions, event: NominateAsked, step: Step) -> None:
         books.blame("victims", step.position, f"ask {event.ask}: victims {sorted(shared)} shared")
 
 
+def _evict_gang(books: Preemptions, event: EvictAsked, step: Step) -> None:
+    """Check the eviction of what is left of a gang: as queueing asked, without a preemptor."""
+    books.last_ask = max(books.last_ask, event.ask)
+    victims, asked = set(unpack(event.victims).tolist()), books.to_evict.pop(event.gang, set())
+    if event.pod or not victims <= asked:
+        text = f"gang {event.gang}: {sorted(victims - asked)} evicted unasked"
+        books.blame("below-minimum", step.position, text)
+    stay = asked & books.placed - victims - set(books.evicting) - books.leaving - books.gone
+    if stay:
+        text = f"gang {event.gang}: {sorted(stay)} stay below its minimum"
+        books.blame("below-minimum", step.position, text)
+    books.leaving |= victims
+    books.evicting.update(dict.fromkeys(victims, event.ask))
+
+
 def _evict(books: Preemptions, event: EvictAsked, step: Step) -> None:
+    if event.gang:
+        _evict_gang(books, event, step)
+        return
     ask = books.asks.get(event.ask)
     victims = set(unpack(event.victims).tolist())
     together = books.together.with_others

@@ -433,7 +433,8 @@ class BindingShell:
         if not found:
             return
         beyond = () if eviction is None else eviction.beyond
-        refs = [_victim(state, row, pod in beyond) for pod, row in found]
+        is_left = eviction is not None and bool(eviction.gang)
+        refs = [_victim(state, row, pod in beyond, is_left) for pod, row in found]
         try:
             answers = await self._cluster.evict(refs, _preemptor(state, effect))
         except Exception as error:
@@ -534,9 +535,9 @@ def _nodes_request(state: BindingState, write: ProvisioningWrite) -> NodesReques
     return NodesRequest(namespace, name, *of, samples, write.counts, write.uid)
 
 
-def _victim(state: BindingState, row: int, is_beyond: bool) -> PodRef:
+def _victim(state: BindingState, row: int, is_beyond: bool, is_left: bool) -> PodRef:
     ref = ref_at(state, row)
-    return msgspec.structs.replace(ref, is_beyond_budget=True) if is_beyond else ref
+    return msgspec.structs.replace(ref, is_beyond_budget=is_beyond, is_below_minimum=is_left)
 
 
 def _preemptor(state: BindingState, effect: EvictionsAsked) -> PodRef | None:

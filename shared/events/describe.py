@@ -324,6 +324,12 @@ def _eviction(e: observed.EvictAnswers, v: View) -> str:
     return f"{answer} for the eviction of {v.pods(ids)}"
 
 
+def _for_what(e: preemption.EvictAsked, v: View) -> str:
+    if e.gang:
+        return f"as {v.names.gang(e.gang)} is below its minCount"
+    return f"from {v.names.node(e.node)} for {v.names.pod(e.pod)}"
+
+
 def _gang_waits(e: queueing.GangWaits, v: View) -> str:
     gang = v.names.gang(e.gang)
     return f"{gang} waits: {e.message}" if e.message else f"{gang} waits no more"
@@ -365,6 +371,13 @@ QUEUE: dict[type[Event], Line] = {
     queueing.GangFailed: lambda e, v: f"{v.names.gang(e.gang)} in backoff{_because(e.message)}",
     queueing.GangShown: lambda e, v: (
         f"PodGroup {e.key} is to say {e.message or 'that it was scheduled'}"
+    ),
+    queueing.GangShrunk: lambda e, v: (
+        f"{v.names.gang(e.gang)} goes on with {counted(e.running, 'member')}: its grace is over"
+    ),
+    queueing.GangEvictAsked: lambda e, v: (
+        f"{v.names.gang(e.gang)} is below its minCount after its grace: "
+        f"{v.pods(column_of(e, 'ids'))} to be evicted"
     ),
     queueing.ProvisioningAsked: lambda e, v: (
         f"nodes for {counted(sum(e.request.counts), 'member')} of {v.names.gang(e.gang)} asked "
@@ -479,7 +492,7 @@ PREEMPTIONS: dict[type[Event], Line] = {
     ),
     preemption.NominationCleared: lambda e, v: f"nomination of {v.names.pod(e.pod)} withdrawn",
     preemption.EvictAsked: lambda e, v: (
-        f"{_victims(e, v)} to be evicted from {v.names.node(e.node)} for {v.names.pod(e.pod)}"
+        f"{_victims(e, v)} to be evicted {_for_what(e, v)}"
         f"{f', {size(e.beyond)} beyond a budget' if e.beyond else ''}"
     ),
     preemption.EvictRecalled: lambda e, v: "unsent evictions recalled",

@@ -3,6 +3,7 @@ them.
 """
 
 from shared.events.base import Event
+from shared.model.below_minimum import BelowMinimum
 from shared.model.cluster_objects import (
     ClusterObject,
     Pairs,
@@ -225,7 +226,7 @@ class GangSet(Event, frozen=True, gc=False):
     it, `priority` is that of a PodGroup of scheduling.k8s.io, and `provisioning` the class with
     which the autoscaler is asked for nodes. A PodGroup in CompositePodGroups is tried with all
     others of its `root`, which is sent after them with its `tree`; `problem`: why that is not
-    tried.
+    tried. `below_minimum`: what becomes of it when fewer run.
     """
 
     gang: GangId
@@ -240,6 +241,7 @@ class GangSet(Event, frozen=True, gc=False):
     root: GangId = NO_GANG
     tree: GroupTree = ()
     problem: str = ""
+    below_minimum: BelowMinimum | None = None
 
     def to(self) -> tuple[str, ...]:
         return ("queueing", "permit")

@@ -4,7 +4,7 @@ from msgspec import Struct
 
 from shared.events.base import Event
 from shared.events.queueing import Members
-from shared.model.ids import AskId, GangId, NodeId, PodId, SignatureId, placement
+from shared.model.ids import NO_GANG, AskId, GangId, NodeId, PodId, SignatureId, placement
 from shared.model.preemption.victims import NodeVictims, Nominee
 from shared.model.topology import Path
 
@@ -143,7 +143,8 @@ class NominationCleared(Event, frozen=True, gc=False):
 
 class EvictAsked(Event, frozen=True, gc=False):
     """Evict these victims; all but the last in parallel, then the last. `beyond`: those of them
-    that their budgets did not allow when they were chosen.
+    that their budgets did not allow when they were chosen. `gang`: they are what is left of a gang
+    below its minCount, and leave for no pod.
     """
 
     ask: AskId
@@ -151,6 +152,7 @@ class EvictAsked(Event, frozen=True, gc=False):
     node: NodeId
     victims: bytes
     beyond: bytes = b""
+    gang: GangId = NO_GANG
 
     def to(self) -> tuple[str, ...]:
         return ("binding",)

@@ -199,6 +199,25 @@ class GangShown(Event, frozen=True, gc=False):
         return ("binding",)
 
 
+class GangShrunk(Event, frozen=True, gc=False):
+    """A gang of which only `running` members are left after its grace goes on with them: its
+    minCount counts as satisfied until none is left.
+    """
+
+    gang: GangId
+    running: int
+
+
+class GangEvictAsked(Event, frozen=True, gc=False):
+    """The members that are left of a gang below its minCount are to be evicted after its grace."""
+
+    gang: GangId
+    ids: bytes
+
+    def to(self) -> tuple[str, ...]:
+        return ("preemption",)
+
+
 class ProvisioningAsked(Event, frozen=True, gc=False):
     """The cluster autoscaler is to be asked for the nodes of a gang that has no room."""
 

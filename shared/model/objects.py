@@ -8,6 +8,7 @@ from typing import Literal
 
 from msgspec import Struct, structs
 
+from shared.model.below_minimum import BelowMinimum
 from shared.model.topology import NetworkTopology, Topology
 from shared.model.volumes import PodVolume
 
@@ -247,6 +248,7 @@ class Gang(Struct, frozen=True, kw_only=True, omit_defaults=True):
     `parent`: the key of the CompositePodGroup that it is in. `min_groups`: of a CompositePodGroup,
     how many groups in it must start (0: it is none). `created`: the creationTimestamp of a group in
     a tree, which orders the groups of a parent.
+    `below_minimum`: what becomes of it when fewer run.
     """
 
     key: str
@@ -264,6 +266,7 @@ class Gang(Struct, frozen=True, kw_only=True, omit_defaults=True):
     parent: str = ""
     min_groups: int = 0
     created: str = ""
+    below_minimum: BelowMinimum | None = None
 
     @property
     def is_in_tree(self) -> bool:

@@ -38,7 +38,8 @@ class BindRequest(Struct, frozen=True, gc=False):
 class PodRef(Struct, frozen=True, gc=False):
     """A pod to read or change. `revision`: the highest resourceVersion that a request of ours
     carried. Names and revision have no meaning for a cluster that finds pods by uid.
-    `is_beyond_budget`: it is evicted though its budget does not allow that.
+    `is_beyond_budget`: it is evicted though its budget does not allow that. `is_below_minimum`: it
+    is evicted for no pod, but as its gang is below its minCount.
     """
 
     uid: str
@@ -46,6 +47,7 @@ class PodRef(Struct, frozen=True, gc=False):
     name: str = ""
     revision: int = 0
     is_beyond_budget: bool = False
+    is_below_minimum: bool = False
 
 
 class VolumeRequest(Struct, frozen=True, gc=False):

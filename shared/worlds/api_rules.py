@@ -7,7 +7,11 @@ or nothing. All functions raise WorldError.
 from collections.abc import Iterator
 
 from shared.kubernetes.objects import affinity
-from shared.kubernetes.objects.cluster_objects import GANG_TIMEOUT
+from shared.kubernetes.objects.cluster_objects import (
+    BELOW_MINIMUM,
+    BELOW_MINIMUM_GRACE,
+    GANG_TIMEOUT,
+)
 from shared.kubernetes.objects.errors import shown
 from shared.kubernetes.objects.fields import Fields
 from shared.kubernetes.objects.labels import is_label_name
@@ -21,7 +25,7 @@ ARRIVES_AFTER = "muster.io/arrives-after"
 RUNS_FOR = "muster.io/runs-for"
 PREFIX = "muster.io/"
 GROUPS = ("Workload", "PodGroup")
-OF_GROUPS = (GANG_TIMEOUT, CLASS_NAME)
+OF_GROUPS = (GANG_TIMEOUT, CLASS_NAME, BELOW_MINIMUM, BELOW_MINIMUM_GRACE)
 OF_PODS = (ARRIVES_AFTER, RUNS_FOR)
 ANNOTATIONS = (*OF_PODS, *OF_GROUPS)
 

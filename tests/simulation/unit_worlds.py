@@ -7,6 +7,7 @@ from msgspec.structs import replace
 
 from muster.simulation.worlds import ARRIVALS_MS, GIB, make_spec, make_world
 from shared.events.observed import PodsSeen
+from shared.model.below_minimum import EVICT, SHRINK, WAIT, BelowMinimum
 from shared.model.columns import join
 from shared.model.objects import Gang
 from shared.model.world import Arrival, World
@@ -44,6 +45,24 @@ def make_elastic_world(seed: int) -> World:
             other = priority + rng.choice((0, 1))
             arrivals += _pods(rng, f"more-{number}", 1, other, range(ARRIVALS_MS), key)
     return _with_preemptors(rng, base, f"elastic-{seed}", gangs, arrivals)
+
+
+def make_falling_world(seed: int) -> World:
+    """Return a seed's world with groups that fall below their minimum, and what they say then."""
+    base = make_world(seed)
+    rng = random.Random(f"{seed}/falling")
+    gangs, arrivals = list(base.gangs), list(base.arrivals)
+    early = range(ARRIVALS_MS // 2)
+    for number in range(rng.randint(8, 14)):
+        priority, count = rng.choice(LOW), rng.randint(2, 6)
+        key, rule = f"default/falling-{number}", rng.choice((WAIT, EVICT, EVICT, SHRINK, SHRINK))
+        below = BelowMinimum(rule, rng.choice((500, 3_000))) if rule != WAIT else None
+        least = rng.randint(2, count)
+        gangs.append(Gang(key=key, min_count=least, priority=priority, below_minimum=below))
+        arrivals += _pods(rng, f"falling-{number}", count, priority, early, key)
+        for more in range(rng.randint(0, 2)):
+            arrivals += _pods(rng, f"more-{number}-{more}", 1, priority, range(ARRIVALS_MS), key)
+    return _with_preemptors(rng, base, f"falling-{seed}", gangs, arrivals)
 
 
 def _with_preemptors(

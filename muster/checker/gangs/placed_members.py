@@ -10,7 +10,7 @@ from shared.events.binding import BindFailed, Bound
 from shared.events.ingest import GangSet, PodsAssigned, PodsGone
 from shared.events.permit import GangCommitted
 from shared.events.placement import Reserved
-from shared.events.queueing import Dispatched
+from shared.events.queueing import Dispatched, GangShrunk
 from shared.model.columns import unpack
 
 
@@ -30,11 +30,15 @@ class PlacedMembers:
     bound: set[int] = field(default_factory=set)
     gone: set[int] = field(default_factory=set)
     in_trees: set[int] = field(default_factory=set)
+    shrunk: set[int] = field(default_factory=set)  # gangs that go on with one, while it runs
 
     def needed(self, gang: int) -> int:
         """Return how many more members must get a node together."""
         have = len(self.running.get(gang, ())) + self.finished[gang]
-        return max(0, self.least.get(gang, 0) - have)
+        if not have:
+            self.shrunk.discard(gang)
+        least = self.least.get(gang, 0)
+        return max(0, (min(least, 1) if gang in self.shrunk else least) - have)
 
     def learn(self, event: Event) -> None:
         """Apply an input of queueing."""
@@ -97,6 +101,8 @@ def check(journal: Journal, gang_of: Mapping[int, int]) -> Iterator[Problem]:
         for _source, _position, event in step.inputs:
             placed.learn(event)
         for event in step.own:
+            if isinstance(event, GangShrunk):
+                placed.shrunk.add(event.gang)
             if not isinstance(event, Dispatched):
                 continue
             for pod in unpack(event.ids).tolist():

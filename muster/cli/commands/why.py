@@ -192,6 +192,8 @@ def _state(answer: Answer) -> str:
 
 def _eviction(one: Eviction) -> str:
     when = "" if one.time is None else f" at {utc(one.time)}"
+    if not one.by:
+        return f"from {one.node}{when}, as gang {one.gang} was below its minCount"
     gang = f" of gang {one.gang}" if one.gang else ""
     priority = "" if one.priority is None else f" (priority {one.priority})"
     count = f"1 of {one.victims} victims" if one.victims > 1 else "the only victim"

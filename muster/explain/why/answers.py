@@ -50,7 +50,8 @@ class Eviction(Struct, frozen=True):
     """The pod is a victim of preemption on `node`, for the pod `by` (of `gang`, if it is a member)
     with this priority (null: its spec was cut from the journal). `victims`: how many pods leave for
     it, or for its whole gang. `time`: when the API accepted the eviction (null: not yet).
-    `is_beyond_budget`: the pod's PodDisruptionBudget did not allow it.
+    `is_beyond_budget`: the pod's PodDisruptionBudget did not allow it. Without `by` it is one of
+    the pods that were left of `gang` below its minCount.
     """
 
     node: str

@@ -13,7 +13,16 @@ from shared.events.names import Names, Subject, column_of, holds
 from shared.events.observed import PodsSeen
 from shared.events.preemption import EvictAsked, GangNominateAsked, NominateAsked
 from shared.model.columns import size, split
-from shared.model.ids import BINDING, INGEST, NO_GANG, PREEMPTION, GangId, PodId, SignatureId
+from shared.model.ids import (
+    BINDING,
+    INGEST,
+    NO_GANG,
+    NO_SIGNATURE,
+    PREEMPTION,
+    GangId,
+    PodId,
+    SignatureId,
+)
 from shared.replay.newest_record import Found
 
 EVICTING = "being evicted"
@@ -56,8 +65,12 @@ async def add_eviction(journals: Journals, answer: Answer, pod: PodId) -> None:
 async def eviction_view(journals: Journals, asked: Found, name: str, pod: PodId) -> View:
     """Return the view of a victim on the record that decided its eviction."""
     event = cast(EvictAsked, asked.event)
-    names = Names(pods={pod: name, event.pod: await journals.pod_name(event.pod)})
-    names.nodes[event.node] = await journals.node_name(event.node)
+    names = Names(pods={pod: name})
+    if event.gang:
+        names.gangs[event.gang] = await journals.gang_name(event.gang)
+    else:
+        names.pods[event.pod] = await journals.pod_name(event.pod)
+        names.nodes[event.node] = await journals.node_name(event.node)
     return View(names, Subject("pod", name, frozenset([pod])))
 
 
@@ -82,10 +95,10 @@ async def _eviction(journals: Journals, pod: PodId) -> tuple[Eviction, Found] | 
         return None
     done = await of_this_ask(Evicted)
     sig, gang, victims = await _preemptor(journals, event)
-    spec = await journals.spec(sig)
+    spec = await journals.spec(sig) if sig else None
     eviction = Eviction(
-        await journals.node_name(event.node),
-        await journals.pod_name(event.pod),
+        await journals.node_name(event.node) if event.node else await _last_node(journals, pod),
+        await journals.pod_name(event.pod) if event.pod else "",
         victims,
         None if spec is None else spec.priority,
         await journals.gang_name(gang) if gang else "",
@@ -102,7 +115,7 @@ async def evictions_for(journals: Journals, pod: PodId, gang: GangId) -> tuple[V
     parts = [one for one in found if isinstance(one, GangNominateAsked) and gang == one.gang]
     asks = {one.ask for part in parts for one in part.nominees}
     evictions = [one for one in found if isinstance(one, EvictAsked)]
-    mine = [one for one in evictions if one.pod == pod or one.ask in asks]
+    mine = [one for one in evictions if (one.pod and one.pod == pod) or one.ask in asks]
     if not mine:
         return ()
     asks = {one.ask for one in mine}
@@ -122,6 +135,8 @@ async def evictions_for(journals: Journals, pod: PodId, gang: GangId) -> tuple[V
 async def _preemptor(journals: Journals, asked: EvictAsked) -> tuple[SignatureId, GangId, int]:
     """Return the preemptor's signature, its gang (0: none), and the number of victims."""
     choices = await journals.every(PREEMPTION, (NominateAsked, GangNominateAsked))
+    if asked.gang:
+        return NO_SIGNATURE, asked.gang, size(asked.victims)
     parts = []
     for choice in (one.event for one in choices):
         if isinstance(choice, GangNominateAsked):

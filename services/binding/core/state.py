@@ -32,9 +32,11 @@ from shared.machine.saved import Derived, Shared
 from shared.model.columns import I64
 from shared.model.ids import (
     NO_EFFECT,
+    NO_GANG,
     NO_POD,
     AskId,
     EffectId,
+    GangId,
     JournalName,
     NodeId,
     PodId,
@@ -71,7 +73,7 @@ class Column:
 
 class Eviction(Struct):
     """The victims of one ask: each one's phase and next repeat, the open effect, and the preemptor;
-    `beyond`: those beyond their budgets.
+    `beyond`: those beyond their budgets. `gang`: they are what is left of it below its minCount.
     """
 
     victims: list[PodId]
@@ -81,6 +83,7 @@ class Eviction(Struct):
     tries: int = 0
     pod: PodId = NO_POD
     beyond: list[PodId] = []
+    gang: GangId = NO_GANG
 
 
 class PostBind(Struct):

@@ -176,6 +176,7 @@ def _publish_gang(state: IngestState, record: GangRecord, gang: Gang) -> None:
             priority=gang.priority,
             provisioning=gang.provisioning,
             root=record.root,
+            below_minimum=gang.below_minimum,
         )
     )
 

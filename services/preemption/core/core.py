@@ -16,7 +16,13 @@ from collections.abc import Iterator, Mapping
 from itertools import islice
 from typing import Any, assert_never
 
-from services.preemption.core import answers, extender_victims, facts, gang_preemption
+from services.preemption.core import (
+    answers,
+    extender_victims,
+    facts,
+    gang_evictions,
+    gang_preemption,
+)
 from services.preemption.core.candidate_choice import Choice, choices, found_message, message
 from services.preemption.core.config import KINDS_MAX, Config
 from services.preemption.core.state import LEFT, SUPERSEDED, Ask, PreemptionState, Run
@@ -55,7 +61,12 @@ from shared.events.preemption import (
     PreemptionOpened,
     VictimsAsked,
 )
-from shared.events.queueing import GangPreemptAsked, GangPreemptRecalled, PreemptAsked
+from shared.events.queueing import (
+    GangEvictAsked,
+    GangPreemptAsked,
+    GangPreemptRecalled,
+    PreemptAsked,
+)
 from shared.machine.core import Core
 from shared.machine.saved import load, save
 from shared.model.columns import as_numbers, pack
@@ -100,6 +111,10 @@ class PreemptionCore(Core[PreemptionState]):
                 facts.on_budget_changed(state, event)
             case UnitJoined():
                 facts.on_unit_joined(state, event)
+            case GangEvictAsked():
+                gang_evictions.on_gang_evict_asked(state, event)
+            case EvictAsked() if event.gang:
+                gang_evictions.on_evict_asked(state, event)
             case PreemptAsked():
                 for pod in (event.pod, *as_numbers(event.others)):
                     _on_preempt_asked(state, pod, event)
@@ -136,6 +151,7 @@ class PreemptionCore(Core[PreemptionState]):
 
         Queueing bounds the number of open asks, and with it the step.
         """
+        yield from gang_evictions.decide(state)
         for number in sorted(state.undecided):
             yield from _decide_ask(state, state.asks[number])
         for number in [ask for due_ms, ask in state.timers if due_ms <= state.now_ms]:
@@ -149,7 +165,12 @@ class PreemptionCore(Core[PreemptionState]):
     def due_ms(self, state: PreemptionState) -> int | None:
         """Return when there is something to decide without new input, ms."""
         is_turn = bool(state.search_queue) and not state.searching
-        if state.undecided or is_turn or gang_preemption.next_gang_ask(state) is not None:
+        if (
+            state.gang_evictions
+            or state.undecided
+            or is_turn
+            or gang_preemption.next_gang_ask(state) is not None
+        ):
             return state.now_ms
         return state.timers[0][0] if state.timers else None
 

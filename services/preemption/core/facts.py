@@ -2,6 +2,7 @@
 
 from typing import assert_never
 
+from services.preemption.core import gang_evictions
 from services.preemption.core.answers import start_victim_timeout
 from services.preemption.core.state import LEFT, Ask, PreemptionState
 from services.preemption.core.transitions import Phase
@@ -28,6 +29,8 @@ def on_pods_placed_or_gone(state: PreemptionState, event: PodsGone | PodsAssigne
         state.budgets.coverage.forget(ids)
         if state.units:
             state.units.forget(ids.tolist())
+        if state.gang_evictions:
+            gang_evictions.on_pods_gone(state)
     else:
         state.placed.add(ids)
         if state.units:

@@ -106,6 +106,7 @@ class PreemptionState(MachineState):
     asks: dict[AskId, Ask] = field(default_factory=dict)
     runs: dict[AskId, Run] = field(default_factory=dict)  # by the first of their asks
     gang_asks: dict[AskId, GangAsk] = field(default_factory=dict)
+    gang_evictions: dict[GangId, list[PodId]] = field(default_factory=dict)  # to be asked for
     victims: dict[PodId, Victim] = field(default_factory=dict)
     budgets: Budgets = field(default_factory=Budgets)
     units: Units = field(default_factory=Units)

@@ -4,7 +4,7 @@ pods.
 
 import numpy as np
 
-from services.queueing.core.gangs import group_trees
+from services.queueing.core.gangs import group_trees, members
 from services.queueing.core.pods.table import PERMIT_REJECTED, STATES, backoff_ends
 from services.queueing.core.state import Gang, QueueingState, Sig
 from services.queueing.core.transitions import Pod
@@ -96,6 +96,10 @@ def _check_gang(state: QueueingState, gang: Gang) -> None:
     live = rows[(codes != Pod.UNKNOWN) & (codes < Pod.BOUND)] + pods.base
     assert set(live.tolist()).issubset(gang.members), f"gang {number}: members that it lost"
     assert gang.place is None or gang.place in state.gangs_ready, f"gang {number} has no place"
+    is_below = members.is_below_minimum(gang)
+    assert is_below == (gang.below_ms > 0) == (number in state.below_minimum), (
+        f"gang {number} below"
+    )
     timer = (gang.timer_ms, number)
     assert gang.timer_ms is None or timer in state.gang_timers, f"gang {number} has no timer"
 

@@ -18,7 +18,7 @@ from services.queueing.core import decisions, scheduling_queue
 from services.queueing.core.check import check
 from services.queueing.core.config import Config
 from services.queueing.core.derived import derive, reindex
-from services.queueing.core.gangs import attempts, members, preemption, provisioning
+from services.queueing.core.gangs import attempts, below_minimum, members, preemption, provisioning
 from services.queueing.core.inputs import answers, own_events, world
 from services.queueing.core.pods import moves, relabel
 from services.queueing.core.preemption import asks
@@ -85,6 +85,7 @@ def _on_world_listed(state: QueueingState, event: WorldListed) -> None:
 HANDLERS = handlers(
     sys.modules[__name__],
     *(scheduling_queue, answers, own_events, world, attempts, members, preemption),
+    below_minimum,
     *(relabel, asks, message_refresh, permit_rejections, provisioning),
 )
 

@@ -18,6 +18,7 @@ from services.queueing.core.config import (
 )
 from services.queueing.core.gangs import (
     attempts,
+    below_minimum,
     members,
     preemption,
     provisioning,
@@ -102,6 +103,8 @@ def _decide_all(state: QueueingState) -> Iterator[Event]:
         yield GangPreemptRecalled(recalled)
     while (gang_ask := preemption.decide_gang_ask(state)) is not None:
         yield gang_ask
+    if state.below_minimum:
+        yield from below_minimum.decide(state)
     if state.provisioning_due:
         yield from provisioning.decide_provisioning(state)
     while idle(state) and (end := backoff.next_cut(state)) is not None:
@@ -143,7 +146,7 @@ def due_ms(state: QueueingState) -> int | None:
         _next_gang_ms(state),
     ]
     times += [asks.next_ask_ms(state), message_refresh.next_ms(state)]
-    times.append(request_timing.next_ms(state))
+    times += [request_timing.next_ms(state), below_minimum.next_ms(state)]
     times += [gang.tried_ms + HEAD_START_MS for gang in members.head_starts(state)]
     if state.lane.gang:
         times.append(state.lane.until_ms)

@@ -1,6 +1,7 @@
 """The derived part of queueing's state: indexes over the pods, and heaps."""
 
 from array import array
+from collections import Counter
 
 import numpy as np
 
@@ -98,6 +99,7 @@ def reindex(state: QueueingState) -> None:
     state.heaps, state.backoff, state.gangs_by_sig = {}, {}, {}
     state.gangs_refreshed, state.wake, state.ask_next = {}, {}, {}
     state.messages_due, state.shown_due, state.gangs_in_flight = {}, {}, {}
+    state.below_minimum = {}
     state.askers, state.preempting, state.ask_due, state.ask_later = {}, {}, [], []
     state.gangs_ready, state.gang_timers, state.gang_message_heap, state.flushes = [], [], [], []
     _index_pods(state)
@@ -135,7 +137,9 @@ def _index_gangs(state: QueueingState) -> None:
                 gang.members.frombytes(ids.tobytes())
                 gang.waiting = int(np.count_nonzero(codes[rows[part]] == Pod.GANG_PENDING))
     _index_workloads(state)
+    bound = Counter(state.bound_members.values())
     for number in sorted(state.gangs):
+        state.gangs[number].bound = bound[number]
         if state.gangs[number].is_refreshed:
             state.gangs_refreshed[number] = None
         if not state.gangs[number].committed:

@@ -28,6 +28,7 @@ from services.queueing.core.transitions import Pod
 from shared.events.placement import Refused
 from shared.machine.core import MachineState
 from shared.machine.saved import Amount, Derived
+from shared.model.below_minimum import BelowMinimum
 from shared.model.columns import I64
 from shared.model.group_trees import GroupTree
 from shared.model.ids import (
@@ -210,6 +211,8 @@ class Gang:
     were not tried. `provisioning`: the class with which the autoscaler is asked for nodes, and
     `provisioning_note` what it says. In CompositePodGroups: the `root` of a PodGroup, and of the
     root its `tree`, its `problem`, and the PodGroups that are in its open attempt.
+    `below_ms`: since when fewer than minCount run, if `below_minimum` says what comes of that;
+    `shrunk`: minCount counts as satisfied since.
     """
 
     gang: GangId
@@ -255,10 +258,14 @@ class Gang:
     tree: GroupTree = ()
     problem: str = ""
     tried_groups: tuple[GangId, ...] = ()
+    below_minimum: BelowMinimum | None = None
+    below_ms: int = 0
+    shrunk: bool = False
 
     members: Derived[Ids] = field(default_factory=_no_ids)
     members_max: Derived[int] = MEMBERS_KEPT_MIN
     waiting: Derived[int] = 0
+    bound: Derived[int] = 0  # members on nodes for good, of those `running`
     has_workload: Derived[bool] = False
     due_ms: Derived[int | None] = None
     timer_ms: Derived[int | None] = None
@@ -417,6 +424,7 @@ class QueueingState(MachineState):
     gang_message_heap: Derived[list[tuple[int, GangId]]] = field(default_factory=list)
     gang_asks: Derived[dict[GangId, None]] = field(default_factory=dict)  # want to ask, or did
     provisioning_due: Derived[dict[str, int]] = field(default_factory=dict)  # key -> when, ms
+    below_minimum: Derived[dict[GangId, None]] = field(default_factory=dict)  # with a grace
     gangs_in_flight: Derived[dict[GangId, None]] = field(
         default_factory=dict
     )  # with an open attempt

@@ -18,6 +18,7 @@ from shared.kubernetes.objects.pod_templates import (
 )
 from shared.kubernetes.objects.provisioning import provisioning_class
 from shared.kubernetes.objects.requests import GPU_MILLI
+from shared.model.below_minimum import EVICT, GRACE_MS, RULES, SHRINK, WAIT, BelowMinimum
 from shared.model.group_trees import COMPOSITE
 from shared.model.images import packed
 from shared.model.objects import GPU, PODS, Budget, Gang, Node, PartMinimum, Requirement
@@ -25,6 +26,8 @@ from shared.model.topology import NetworkTopology, Topology
 
 GPU_MODEL_LABEL = "nvidia.com/gpu.product"
 GANG_TIMEOUT = "muster.io/gang-timeout"
+BELOW_MINIMUM = "muster.io/below-minimum"
+BELOW_MINIMUM_GRACE = "muster.io/below-minimum-grace"
 GANG_TIMEOUT_MS = 300_000
 COUNT_MAX = 1_000_000
 PODS_PER_NODE = 110
@@ -221,6 +224,7 @@ class Group(Struct, frozen=True):
     parent: str = ""
     min_groups: int = 0
     created: str = ""
+    below_minimum: BelowMinimum | None = None
 
     def part(self, labels: dict[str, str]) -> str:
         """Return the part that the first rule gives a pod; empty if none does."""
@@ -245,6 +249,7 @@ class Group(Struct, frozen=True):
             parent=parent,
             min_groups=self.min_groups,
             created=self.created,
+            below_minimum=self.below_minimum,
         )
 
 
@@ -256,7 +261,7 @@ def groups_of(metadata: Fields, document: Fields) -> dict[str, Group]:
     annotations = metadata.child("annotations")
     timeout_ms = duration_ms(annotations, GANG_TIMEOUT, GANG_TIMEOUT_MS)
     spec = document.child("spec")
-    provisioning = provisioning_class(annotations)
+    provisioning, below = provisioning_class(annotations), below_minimum(annotations)
     spec.only(("controllerRef", "podGroups"))
     found: dict[str, Group] = {}
     for group in spec.children("podGroups"):
@@ -265,7 +270,9 @@ def groups_of(metadata: Fields, document: Fields) -> dict[str, Group]:
         if name in found:
             raise group.error("name", f"{shown(name)} is a duplicate")
         min_count = _min_count(group.child("policy"))
-        found[name] = Group(min_count, timeout_ms, provisioning=provisioning)
+        found[name] = Group(
+            *(min_count, timeout_ms), provisioning=provisioning, below_minimum=below
+        )
     if not 0 < len(found) <= POD_GROUPS_MAX:
         raise spec.error("podGroups", f"must hold 1..{POD_GROUPS_MAX} groups")
     return found
@@ -305,7 +312,19 @@ def group_of(
         provisioning=provisioning_class(annotations),
         parent=parent,
         created=metadata.text("creationTimestamp") if parent else "",
+        below_minimum=below_minimum(annotations),
     )
+
+
+def below_minimum(annotations: Fields) -> BelowMinimum | None:
+    """Return what becomes of the group's gang when fewer than its minimum run; None: its waiting
+    members start together. Raises WorldError.
+    """
+    rule = annotations.one_of(BELOW_MINIMUM, RULES, WAIT)
+    if rule == WAIT and annotations.text(BELOW_MINIMUM_GRACE):
+        raise annotations.error(BELOW_MINIMUM_GRACE, f"needs {BELOW_MINIMUM}: {EVICT} or {SHRINK}")
+    grace_ms = duration_ms(annotations, BELOW_MINIMUM_GRACE, GRACE_MS)
+    return None if rule == WAIT else BelowMinimum(rule, grace_ms)
 
 
 def is_unit(spec: Fields) -> bool:

@@ -14,6 +14,7 @@ from shared.kubernetes.objects.cluster_objects import (
     GANG_TIMEOUT_MS,
     Group,
     PartRule,
+    below_minimum,
 )
 from shared.kubernetes.objects.fields import Fields
 from shared.kubernetes.objects.pod_templates import SECONDS_MAX, WorkloadRef, duration_ms
@@ -72,6 +73,7 @@ def _coscheduling_group(metadata: Fields, spec: Fields) -> Group:
         *(min_count, timeout_ms),
         provisioning=provisioning_class(annotations),
         keeps_minimum=min_count > 1,
+        below_minimum=below_minimum(annotations),
     )
 
 
@@ -98,6 +100,7 @@ def _volcano_group(metadata: Fields, spec: Fields) -> Group:
         provisioning=provisioning_class(annotations),
         network=network,
         keeps_minimum=min_count > 1,
+        below_minimum=below_minimum(annotations),
     )
 
 

@@ -70,13 +70,16 @@ def deletion(ref: PodRef) -> bytes:
 
 def disruption(ref: PodRef, scheduler: str) -> bytes:
     """Return a patch that says why a victim is evicted."""
+    why = "preempting to accommodate a higher priority pod"
+    if ref.is_below_minimum:
+        why = "fewer pods of its group run than its minimum"
     return _condition(
         ref,
         {
             "type": "DisruptionTarget",
             "status": "True",
             "reason": "PreemptionByScheduler",
-            "message": f"{scheduler}: preempting to accommodate a higher priority pod",
+            "message": f"{scheduler}: {why}",
             "lastTransitionTime": stamp(time.time()),
         },
     )

@@ -62,10 +62,10 @@ BUGS = (
         "services.queueing.core.gangs.members",
         edit(
             """
-    return gang.waiting + gang.running >= gang.min_count
+    return gang.waiting + gang.running >= least(gang)
 """,
             """
-    return 2 * gang.waiting + gang.running >= gang.min_count
+    return 2 * gang.waiting + gang.running >= least(gang)
 """,
         ),
         by=("gang-members",),

@@ -73,7 +73,7 @@ BY_THE_CHECKER = (
     Bug(
         "running-members-not-counted-for-min-count",
         "services.queueing.core.gangs.members",
-        ("return max(1, gang.min_count - gang.running)", "return max(1, gang.min_count)"),
+        ("return max(1, least(gang) - gang.running)", "return max(1, least(gang))"),
         by=("gang-whole",),
         first=(0, 1),
     ),

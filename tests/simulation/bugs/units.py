@@ -1,4 +1,4 @@
-"""Bugs in the eviction of whole groups, found in worlds that are full of them."""
+"""Bugs in the eviction of groups, found in worlds that are full of them."""
 
 from tests.simulation.planted import Bug
 
@@ -33,5 +33,32 @@ ELASTIC_BUGS = (
         ("    return spare.get(gang, pods) if", "    return spare.get(gang, pods) + 1 if"),
         by=("minimum-kept",),
         first=(0, 1, 2, 3),
+    ),
+)
+
+FALLING_BUGS = (
+    Bug(
+        "evicted-before-the-grace-is-over",
+        "services.queueing.core.gangs.below_minimum",
+        ("    return gang.below_ms + gang.below_minimum.grace_ms", "    return gang.below_ms"),
+        by=("below-minimum",),
+        first=(0, 1, 2, 3),
+    ),
+    Bug(
+        "the-rest-stays-for-ever",
+        "services.queueing.core.gangs.below_minimum",
+        ("        if gang.below_minimum.rule == EVICT:", "        if not gang.running:"),
+        by=("below-minimum",),
+        first=(0, 1, 2, 3),
+    ),
+    Bug(
+        "one-of-the-rest-stays",
+        "services.preemption.core.gang_evictions",
+        (
+            "        yield EvictAsked(ask, NO_POD, NO_NODE, pack(pods),",
+            "        yield EvictAsked(ask, NO_POD, NO_NODE, pack(pods[-1:]),",
+        ),
+        by=("below-minimum",),
+        first=(0, 1, 2, 3, 4, 5),
     ),
 )

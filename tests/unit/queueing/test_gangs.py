@@ -415,6 +415,27 @@ def test_a_deleted_group_makes_its_members_wait_and_is_forgotten_with_the_last()
     assert steps.state.gangs == {}
 
 
+def test_a_group_that_is_made_anew_under_running_members_starts_without_them():
+    steps = queue()
+    steps.when(group(1), pending(1, 1, gang=1))
+    steps.when(PodsAssigned(0, pack([1]), pack([1]), pack([5])))
+    steps.when(GangGone(1))
+    steps.when(group(1, version=2))
+    steps.reload()
+    steps.when(PodsGone(pack([1]), pack([1])))
+    assert steps.state.gangs[1].running == 0
+
+
+def test_a_gang_that_lost_a_member_before_its_commit_waits_for_another():
+    steps = queue()
+    event = gang_tries(steps.when(group(2), pending(1, 1, 2, gang=1)))[0]
+    during = steps.when(pending(1, 3, gang=1), PodsGone(pack([2]), pack([2])))
+    assert tries(during) == []
+    events = steps.when(committed(event, 1, 2))
+    assert tries(events) == []
+    assert [members(one) for one in gang_tries(events)] == [[(1, [3])]]
+
+
 def test_ended_members_are_not_kept():
     steps = queue()
     steps.when(group(3))

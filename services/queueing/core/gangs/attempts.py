@@ -13,6 +13,7 @@ from services.queueing.core.gangs.members import (
     end_index,
     ensure_gang,
     index,
+    least,
     members_in,
     needed,
     note_failure,
@@ -36,6 +37,7 @@ from shared.events.queueing import (
     LaneTaken,
     Members,
 )
+from shared.model.below_minimum import SHRINK
 from shared.model.columns import I64, unpack
 from shared.model.ids import NO_ATTEMPT, NO_GANG, AttemptId, GangId, PodId
 
@@ -57,7 +59,10 @@ def on_gang_set(state: QueueingState, event: GangSet) -> None:
     if event.root != gang.root:
         _move_to_root(state, gang, event.root)
     provisioning.note_group(state, gang, is_changed)
-    if gang.committed and gang.running < gang.min_count:
+    gang.below_minimum = event.below_minimum
+    if gang.below_minimum is None or gang.below_minimum.rule != SHRINK:
+        gang.shrunk = False
+    if gang.committed and gang.running < least(gang):
         moves.regroup(state, gang)
     update_workload(state, gang)
     touch(state, gang)
@@ -105,7 +110,6 @@ def on_gang_committed(state: QueueingState, event: GangCommitted) -> None:
     ids = pods.select(unpack(event.ids), Pod.GANG_IN_FLIGHT, event.attempt)
     end_index(state, gang)
     rests = [members_in(state, gang, code) for code in (Pod.GANG_IN_FLIGHT, Pod.GANG_PENDING)]
-    gang.committed = gang.topology is None and not gang.tree
     gang.attempt, gang.tried_groups, gang.started, gang.failures = NO_ATTEMPT, (), True, 0
     gang.verdict, gang.shortage, gang.is_error = "", "", False
     preemption.recall(state, gang)
@@ -114,6 +118,9 @@ def on_gang_committed(state: QueueingState, event: GangCommitted) -> None:
         pods.move("gang_committed", ids, rows)
         pods.attempt[rows] = 0
         _count_committed(state, gang, ids)
+    # A member that was deleted meanwhile may be missing.
+    is_whole = gang.running >= least(gang)
+    gang.committed = gang.topology is None and not gang.tree and is_whole
     for rest in rests:
         rest = np.setdiff1d(rest, ids)
         if len(rest):

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from heapq import heappop, heappush
 
 import numpy as np
+from numpy.typing import NDArray
 
 from services.queueing.core.config import (
     GANG_ASK_AGAIN_MS,
@@ -74,7 +75,7 @@ def complete(gang: Gang) -> bool:
     """Return whether enough ungated members are known for a try."""
     if not gang.exists or gang.committed or gang.root or not gang.waiting:
         return False
-    return gang.waiting + gang.running >= gang.min_count and not gang.lacking
+    return gang.waiting + gang.running >= least(gang) and not gang.lacking
 
 
 def retry_ms(state: QueueingState, gang: Gang) -> int:
@@ -88,6 +89,30 @@ def retry_ms(state: QueueingState, gang: Gang) -> int:
             return min(gang.until_ms, gang.failed_ms + GANG_RETRY_MS_MIN)
         return gang.until_ms
     return gang.failed_ms + max(state.config.backoff_max_ms, GANG_RETRY_MS_MIN)
+
+
+def least(gang: Gang) -> int:
+    """Return how many of its members must run: one if it was shrunk."""
+    return 1 if gang.shrunk else gang.min_count
+
+
+def is_below_minimum(gang: Gang) -> bool:
+    """Return whether some run, fewer than must, and its group says what comes of that: not of
+    groups in CompositePodGroups, which start with others.
+    """
+    is_ruled = gang.exists and gang.started and gang.below_minimum is not None and not gang.root
+    return is_ruled and gang.bound > 0 and gang.running < least(gang)
+
+
+def _note_minimum(state: QueueingState, gang: Gang) -> None:
+    """Note since when fewer run than must, if its group says what comes of that."""
+    gang.shrunk = gang.shrunk and gang.running > 0
+    if not is_below_minimum(gang):
+        gang.below_ms = 0
+        state.below_minimum.pop(gang.gang, None)
+        return
+    gang.below_ms = gang.below_ms or state.now_ms
+    state.below_minimum[gang.gang] = None
 
 
 def ready(state: QueueingState, gang: Gang) -> bool:
@@ -104,6 +129,8 @@ def touch(state: QueueingState, gang: Gang) -> None:
     if gang.minimums:
         gang.lacking = minimums.lacking(state, gang)
     request_timing.update(state, gang.key)
+    if gang.below_minimum is not None or gang.below_ms:
+        _note_minimum(state, gang)
     if gang_message(gang) != gang.message:
         state.messages_due[gang.gang] = None
     else:
@@ -189,14 +216,22 @@ def count(state: QueueingState, rows: Rows, waiting: int = 0, running: int = 0) 
 
 def count_bound(state: QueueingState, ids: I64, rows: Rows) -> None:
     """Count members that have a node for good, and remember them: the table of pods forgets them,
-    and their end counts.
+    and their end counts. Those that were reserved are about to leave that state.
     """
-    count(state, rows, running=1)
     numbers = state.pods.gang[rows]
     for at in np.flatnonzero(numbers).tolist():
         gang = GangId(numbers.item(at))
         if gang in state.gangs:
             state.bound_members[PodId(ids.item(at))] = gang
+            state.gangs[gang].running += 1
+            state.gangs[gang].bound += 1
+
+
+def touch_all(state: QueueingState, rows: Rows) -> None:
+    """Update the indexes of the gangs of pods in these rows."""
+    for number in np.unique(state.pods.gang[rows]).tolist():
+        if number in state.gangs:
+            touch(state, state.gangs[number])
 
 
 def count_ended(state: QueueingState, event: PodsGone) -> list[Gang]:
@@ -208,21 +243,25 @@ def count_ended(state: QueueingState, event: PodsGone) -> list[Gang]:
     fallen: dict[GangId, Gang] = {}
     for pod in as_numbers(event.ids):
         gang = state.gangs.get(state.bound_members.pop(pod, NO_GANG))
-        if gang is None or (gang.started and pod not in deleted):
+        if gang is None:
+            continue
+        gang.bound -= 1
+        if gang.started and pod not in deleted:
+            touch(state, gang)
             continue
         gang.running -= 1
         assert gang.running >= 0
-        if gang.committed and gang.running < gang.min_count:
+        if gang.committed and gang.running < least(gang):
             fallen[gang.gang] = gang
         touch(state, gang)
     return list(fallen.values())
 
 
-def fallen(state: QueueingState, rows: Rows) -> list[Gang]:
-    """Return the committed gangs of pods in these rows that have fallen below minCount."""
-    numbers = np.unique(state.pods.gang[rows]).tolist()
-    gangs = [state.gangs[number] for number in numbers if number in state.gangs]
-    return [gang for gang in gangs if gang.committed and gang.running < gang.min_count]
+def fallen(state: QueueingState, numbers: NDArray[np.int32]) -> list[Gang]:
+    """Return those of these gangs that were committed and have fallen below minCount."""
+    known = np.unique(numbers).tolist()
+    gangs = [state.gangs[number] for number in known if number in state.gangs]
+    return [gang for gang in gangs if gang.committed and gang.running < least(gang)]
 
 
 def join(state: QueueingState, gang: Gang, ids: I64) -> None:
@@ -304,7 +343,7 @@ def members_in(state: QueueingState, gang: Gang, code: Pod) -> I64:
 
 def needed(gang: Gang) -> int:
     """Return how many pending members need a node for minCount."""
-    return max(1, gang.min_count - gang.running)
+    return max(1, least(gang) - gang.running)
 
 
 def placed_members(state: QueueingState, gang: Gang) -> bytes:
@@ -417,6 +456,9 @@ def drop(state: QueueingState, gang: Gang) -> None:
     gang.committed = True
     end_index(state, gang)
     del state.gangs[gang.gang]
+    if gang.bound:  # a group that is made anew under this number starts without them
+        for pod in [pod for pod, one in state.bound_members.items() if one == gang.gang]:
+            del state.bound_members[pod]
     others = state.workloads.get(workload_of(gang.key))
     if others is not None:
         others.pop(gang.gang)
@@ -427,6 +469,7 @@ def drop(state: QueueingState, gang: Gang) -> None:
     state.gangs_in_flight.pop(gang.gang, None)
     state.gang_asks.pop(gang.gang, None)
     state.gangs_refreshed.pop(gang.gang, None)
+    state.below_minimum.pop(gang.gang, None)
 
 
 def ask_early_ms(gang: Gang) -> int:

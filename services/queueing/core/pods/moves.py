@@ -205,15 +205,20 @@ def finish(state: QueueingState, event: str, column: bytes) -> None:
         if not len(ids):
             return
         rows = pods.rows(ids)
+    if state.gangs:
+        if event == "bound":
+            members.count_bound(state, ids, rows)
+        # Bound members that are gone are counted by the caller.
+        reserving = pods.gang[rows][pods.state[rows] == RESERVED]
     leave(state, ids, rows)
     pods.move(event, ids, rows)
     if state.leaving or state.room:
         leaving_victims.forget(state, ids.tolist())
     if state.gangs:
         if event == "bound":
-            members.count_bound(state, ids, rows)
+            members.touch_all(state, rows)
         else:
-            for gang in members.fallen(state, rows):
+            for gang in members.fallen(state, reserving):
                 regroup(state, gang)
         members.forget(state, rows)
 

@@ -122,7 +122,7 @@ def gang_message(gang: Gang) -> str:
         return ""
     if not gang.exists:
         return no_group(gang)
-    if gang.waiting + gang.running < gang.min_count:
+    if gang.waiting + gang.running < (1 if gang.shrunk else gang.min_count):
         return TOO_FEW
     return gang.lacking or gang.outcome
 
