@@ -113,6 +113,8 @@ def on_gang_committed(state: QueueingState, event: GangCommitted) -> None:
     gang.attempt, gang.tried_groups, gang.started, gang.failures = NO_ATTEMPT, (), True, 0
     gang.verdict, gang.shortage, gang.is_error = "", "", False
     preemption.recall(state, gang)
+    if gang.tree:
+        _start_groups(state, unpack(event.ids))
     if len(ids):
         rows = pods.rows(ids)
         pods.move("gang_committed", ids, rows)
@@ -136,8 +138,18 @@ def _count_committed(state: QueueingState, gang: Gang, ids: I64) -> None:
         group = state.gangs.get(number, gang)
         group.running += len(part)
         if group is not gang:
-            group.started, group.verdict, group.is_error = True, "", False
             touch(state, group)
+
+
+def _start_groups(state: QueueingState, ids: I64) -> None:
+    """Note which PodGroups start; some of their members may be known to be bound already."""
+    known = state.pods.known(ids)
+    numbers = {GangId(number) for number in state.pods.gang[state.pods.rows(known)].tolist()}
+    numbers |= {state.bound_members.get(pod, NO_GANG) for pod in ids.tolist()}
+    for number in sorted(numbers & state.gangs.keys()):
+        group = state.gangs[number]
+        group.started, group.verdict, group.is_error = True, "", False
+        touch(state, group)
 
 
 def on_gang_released(state: QueueingState, event: GangReleased) -> None:
