@@ -17,10 +17,11 @@ from rich.table import Table
 
 from loadtest.cluster.batching import batching
 from loadtest.cluster.contestants import BARE, BATCHING, CONTESTANTS, OPTIONS, SINGLE
+from loadtest.cluster.groups import groups
 from loadtest.cluster.lists import lists
 from loadtest.cluster.measure import Figures, Sizes
 from loadtest.cluster.shapes import SHAPES, shapes
-from loadtest.cluster.throughput import SHARE, backlog, creating
+from loadtest.cluster.throughput import OF_BARE, SHARE, TIMES, backlog, creating
 from loadtest.cluster.times import latency, startup
 from loadtest.cluster.waiting import CPU, JOURNALS, waiting
 from tests.support.kube_server import INSTALL_COMMAND, missing_parts
@@ -30,6 +31,7 @@ CASES: dict[str, Callable[[Sizes], Figures]] = {
     "backlog": backlog,
     "batching": batching,
     "creating": creating,
+    "groups": groups,
     "startup": startup,
     "latency": latency,
     "lists": lists,
@@ -39,6 +41,8 @@ CASES: dict[str, Callable[[Sizes], Figures]] = {
 TARGETS: dict[tuple[str, str], tuple[str, float]] = {
     ("backlog", SHARE): (">=", 1.0),
     ("creating", SHARE): (">=", 1.0),
+    ("groups", TIMES): (">=", 5.0),
+    ("groups", OF_BARE): (">=", 0.7),
     ("startup", "first bind after"): ("<=", 10.0),
     ("latency", "p99"): ("<=", 100.0),
     ("waiting", CPU): ("<=", 5.0),

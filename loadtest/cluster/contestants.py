@@ -5,11 +5,9 @@ limit: binding POSTs from Muster's own client, without decisions and watches.
 import asyncio
 import sys
 from collections.abc import Callable, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from loadtest.cluster.load import PODS, Load, node_name
 from muster.flood.targets.kube import each
@@ -26,13 +24,6 @@ BARE, BARE_WIDTHS = "bare", (8, 32, 128)
 # Only defaults: alpha features would cost kube-scheduler time. The figures of performance.md are
 # of this release.
 OPTIONS = replace(LOAD_TEST, version=V1_35, feature_gates=(), runtime_config=())
-
-
-@contextmanager
-def fresh_cluster() -> Any:
-    """Yield an empty etcd and API server."""
-    with KubeServers(OPTIONS) as servers:
-        yield servers
 
 
 @dataclass(frozen=True)

@@ -35,6 +35,8 @@ ZONE = "topology.kubernetes.io/zone"
 LABELS = {"app": "bench"}
 LOOK_S = 0.01
 SILENT_S = 600.0
+NodeBody = Callable[[int], dict[str, Any]]
+"""A node's object by its number."""
 
 
 class Load:
@@ -50,13 +52,11 @@ class Load:
     async def __aexit__(self, *_: object) -> None:
         await self.client.close()
 
-    async def create_nodes(self, count: int, zones: Sequence[str] = ()) -> None:
-        """Create Ready nodes named node-00000 and on, in the zones in turn."""
+    async def create_nodes(self, count: int, body: NodeBody) -> None:
+        """Create nodes."""
 
         async def create(number: int) -> None:
-            labels = {ZONE: zones[number % len(zones)]} if zones else {}
-            body = json.dumps(node(node_name(number), ready=True, labels=labels)).encode()
-            await self.create(NODES, body)
+            await self.create(NODES, json.dumps(body(number)).encode())
 
         await each(range(count), create)
 
@@ -146,6 +146,12 @@ class Load:
         other writes are the API server's own.
         """
         return await api_writes(self.client)
+
+
+def plain_node(number: int, zones: Sequence[str] = ()) -> dict[str, Any]:
+    """Return a Ready node; the nodes are in the zones in turn."""
+    labels = {ZONE: zones[number % len(zones)]} if zones else {}
+    return node(node_name(number), ready=True, labels=labels)
 
 
 def node_name(number: int) -> str:

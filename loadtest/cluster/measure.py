@@ -9,9 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from loadtest.cluster.contestants import CONTESTANTS, Contestant, fresh_cluster, log_end
-from loadtest.cluster.load import Load
+from loadtest.cluster.contestants import CONTESTANTS, OPTIONS, Contestant, log_end
+from loadtest.cluster.load import Load, NodeBody, plain_node
 from muster.app.event_loop import loop_factory
+from tests.support.kube_options import KubeOptions
 from tests.support.kube_server import KubeServers
 from tests.support.server_process import ServerProcess
 
@@ -25,7 +26,7 @@ Measure = Callable[[KubeServers, Load, Contestant, "Sizes"], Awaitable[Figures]]
 @dataclass(frozen=True)
 class Sizes:
     """Sizes of a bench. `seconds` is the duration of the steady rate; `only` selects contestants
-    and `shapes` shapes of pods, none = all; the nodes are in `zones` in turn.
+    and `shapes` shapes of pods, none = all.
     """
 
     nodes: int
@@ -33,8 +34,9 @@ class Sizes:
     bound: int
     seconds: float
     only: tuple[str, ...] = ()
-    zones: tuple[str, ...] = ()
     shapes: tuple[str, ...] = ()
+    node: NodeBody = plain_node
+    options: KubeOptions = OPTIONS
 
     def has(self, name: str) -> bool:
         """Return whether this contestant is measured."""
@@ -65,10 +67,13 @@ def on_fresh_cluster(
 
     async def go(servers: KubeServers) -> Figures:
         async with Load(servers.kubeconfig) as load:
-            await load.create_nodes(sizes.nodes, sizes.zones)
+            await load.create_nodes(sizes.nodes, sizes.node)
             return await measure(servers, load)
 
-    with fresh_cluster() as servers, asyncio.Runner(loop_factory=loop_factory()) as runner:
+    with (
+        KubeServers(sizes.options) as servers,
+        asyncio.Runner(loop_factory=loop_factory()) as runner,
+    ):
         return runner.run(go(servers))
 
 

@@ -4,11 +4,12 @@ bare limit.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 from loadtest.cluster.claims import OF_POD, create_claims
 from loadtest.cluster.contestants import BARE, Contestant
-from loadtest.cluster.load import LABELS, ZONE, Load, pod_names
+from loadtest.cluster.load import LABELS, ZONE, Load, plain_node, pod_names
 from loadtest.cluster.measure import Figures, Sizes, figure, of_each, on_fresh_cluster
 from loadtest.cluster.throughput import bare_backlog, from_backlog
 from tests.support.kube_server import KubeServers
@@ -83,7 +84,7 @@ SHAPES = (
 
 def shapes(sizes: Sizes) -> Figures:
     """Measure the bare limit once, then each shape for each scheduler on its own cluster."""
-    sizes = replace(sizes, pods=min(sizes.pods, PODS_MAX), zones=ZONES)
+    sizes = replace(sizes, pods=min(sizes.pods, PODS_MAX), node=partial(plain_node, zones=ZONES))
     figures: Figures = []
     if sizes.has(BARE):
         figures += on_fresh_cluster(sizes, lambda servers, load: bare_backlog(servers, load, sizes))

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import aclosing
 from types import MappingProxyType
 from typing import Any
@@ -29,6 +29,7 @@ SETTLE_S = 2.0
 """Events and conditions follow the binds; they are counted too."""
 OF_LOAD = "POST pods"
 API_WRITES, PER_POD = "API writes", "per pod"
+TIMES, OF_BARE = "times kube-scheduler", "of the bare limit"
 SHARE = "of min(3 x kube-scheduler, 0.7 x bare)"
 
 
@@ -36,15 +37,16 @@ def backlog(sizes: Sizes) -> Figures:
     """Measure with all pods created before the scheduler starts, from the first to the
     last bind.
     """
-    return _measured(sizes, bare_backlog, of_each(sizes, from_backlog))
+    return beside_bare(sizes, bare_backlog, of_each(sizes, from_backlog))
 
 
 def creating(sizes: Sizes) -> Figures:
     """Measure from the first created pod to the last bind, created as fast as the server takes."""
-    return _measured(sizes, _bare_creating, of_each(sizes, _creating))
+    return beside_bare(sizes, _bare_creating, of_each(sizes, _creating))
 
 
-def _measured(sizes: Sizes, bare: Any, figures: Figures) -> Figures:
+def beside_bare(sizes: Sizes, bare: Any, figures: Figures) -> Figures:
+    """Return the bare limit's figures, those of the schedulers, and Muster's ratios."""
     if sizes.has(BARE):
         figures = (
             on_fresh_cluster(sizes, lambda servers, load: bare(servers, load, sizes)) + figures
@@ -60,8 +62,8 @@ def _ratios(rates: dict[str, float], void: bool) -> Figures:
     own, theirs, bare = rates["muster"], rates["kube-scheduler"], rates[BARE]
     target = min(3 * theirs, 0.7 * bare)
     return [
-        figure("muster", "times kube-scheduler", own / theirs if theirs else 0.0, "", void),
-        figure("muster", "of the bare limit", own / bare, "", void),
+        figure("muster", TIMES, own / theirs if theirs else 0.0, "", void),
+        figure("muster", OF_BARE, own / bare, "", void),
         figure("muster", SHARE, own / target if target else 0.0, "", void),
     ]
 
@@ -79,6 +81,13 @@ async def from_backlog(
     """Return one scheduler's figures; `rules` are more fields of the pods' spec."""
     names = pod_names(sizes.pods)
     await load.create_pods(names, one.scheduler, rules=rules)
+    return await bind_all(servers, load, one, names)
+
+
+async def bind_all(
+    servers: KubeServers, load: Load, one: Contestant, names: Sequence[str]
+) -> Figures:
+    """Return one scheduler's figures of these pods, which wait for it."""
     writes = await load.writes()
     async with aclosing(load.bound()) as bound:
         await anext(bound)
@@ -88,9 +97,9 @@ async def from_backlog(
     is_whole = is_whole and await load.until_bound(names[-1], LIMIT_S)
     last = bill(servers, process)
     took_s = last.time_s - first.time_s if is_whole else 0.0
-    figures = await _figures(load, one.name, (first, last), writes, sizes.pods)
+    figures = await _figures(load, one.name, (first, last), writes, len(names))
     await end(servers, process, is_whole)
-    return [_bound(one.name, sizes.pods, took_s), *figures]
+    return [_bound(one.name, len(names), took_s), *figures]
 
 
 async def _first(bound: Any) -> bool:

@@ -78,6 +78,12 @@ def test_batches_are_measured_beside_those_of_kube_scheduler():
         assert found[who, "CPU of its own"] >= 0
 
 
+def test_groups_are_measured_of_all_three():
+    found = figures("groups")
+    for who in ("bare", *SCHEDULERS):
+        assert found[who, "bound"] > 0
+
+
 def test_both_ways_to_list_find_every_pod():
     found = figures("lists")
     for who in ("paged list", "watch-list"):

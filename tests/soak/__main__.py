@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,7 @@ import click
 from rich.console import Console
 from rich.table import Table
 
-from loadtest.cluster.load import PODS, Load
+from loadtest.cluster.load import PODS, Load, plain_node
 from muster.flood.targets.kube import each
 from shared.model.release import V1_35
 from tests.live.checker.cluster_state import NODES as NODES_KEY
@@ -279,7 +280,7 @@ async def _prepare(servers: KubeServers, nodes: int) -> None:
         path = "/apis/scheduling.k8s.io/v1/priorityclasses"
         servers.api.create(path, {**body, "kind": "PriorityClass"}).ok()
     async with Load(servers.kubeconfig) as load:
-        await load.create_nodes(nodes, ZONES)
+        await load.create_nodes(nodes, partial(plain_node, zones=ZONES))
 
 
 def _tell(trial: Trial, audit: Sequence[Any], warm_up_s: float) -> bool:
