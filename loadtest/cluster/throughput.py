@@ -85,16 +85,22 @@ async def from_backlog(
 
 
 async def bind_all(
-    servers: KubeServers, load: Load, one: Contestant, names: Sequence[str]
+    servers: KubeServers,
+    load: Load,
+    one: Contestant,
+    names: Sequence[str],
+    limit_s: float = LIMIT_S,
 ) -> Figures:
-    """Return one scheduler's figures of these pods, which wait for it."""
+    """Return one scheduler's figures of these pods, which wait for it. A pod that waits longer than
+    the limit makes them void.
+    """
     writes = await load.writes()
     async with aclosing(load.bound()) as bound:
         await anext(bound)
         process = await asyncio.to_thread(one.start, servers)
         is_whole = await _first(bound)
     first = bill(servers, process)
-    is_whole = is_whole and await load.until_bound(names[-1], LIMIT_S)
+    is_whole = is_whole and await load.until_bound(names[-1], limit_s)
     last = bill(servers, process)
     took_s = last.time_s - first.time_s if is_whole else 0.0
     figures = await _figures(load, one.name, (first, last), writes, len(names))
