@@ -24,7 +24,6 @@ FOCUS = r"\[sig-scheduling\]"
 SKIPPED = (
     "validates pod overhead is considered",
     "preempt expectedly with the async preemption",
-    "with All disruption mode",
 )
 """What cannot run here, as regular expressions; see the page."""
 MORE_CONTROLLERS = (
