@@ -13,6 +13,7 @@ from muster.checker import (
     posts,
     preemptions,
     promises,
+    run_times,
     truth,
     turns,
     waiting,
@@ -102,6 +103,7 @@ def check(
     problems += backoffs.check(journals[QUEUEING])
     for shard in range(placements):
         problems += promises.check(journals[placement(shard)])
+        problems += run_times.check(journals[placement(shard)])
     problems += permit_rejections.check(journals[QUEUEING], journals[INGEST])
     problems += turns.check_order(journals[PERMIT])
     problems += domains.check(journals)

@@ -219,6 +219,9 @@ WORLD: dict[type[Event], Line] = {
         f"{v.names.gang(e.gang)} leaves as a whole"
         f"{f', or all but {e.least}' if e.least else ''}: {v.pods(column_of(e, 'ids'))}"
     ),
+    ingest.MinimumRunTime: lambda e, v: (
+        f"{v.pods(column_of(e, 'ids'))} protected until run for {e.run_ms / 1000:g} s"
+    ),
     ingest.GangSet: lambda e, v: (
         f"gang {e.key}: minCount {e.min_count}, timeout {e.timeout_ms / 1000:g} s, "
         f"version {e.version}"

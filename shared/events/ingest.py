@@ -221,6 +221,16 @@ class UnitJoined(Event, frozen=True, gc=False):
         return ("preemption", "placement")
 
 
+class MinimumRunTime(Event, frozen=True, gc=False):
+    """Pods are no victims of preemption before they have run for `run_ms` (0: they may be)."""
+
+    ids: bytes
+    run_ms: int
+
+    def to(self) -> tuple[str, ...]:
+        return ("placement",)
+
+
 class GangSet(Event, frozen=True, gc=False):
     """A pod group exists; `version` rises with each change of it. `minimums` are those of parts of
     it, `priority` is that of a PodGroup of scheduling.k8s.io, and `provisioning` the class with

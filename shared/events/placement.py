@@ -285,7 +285,8 @@ class CandidatesFound(Event, frozen=True, gc=False):
     If a profile has users' PostFilter plugins, `rank` is the place of the plugin that found these.
     `said`: the text of each plugin there if none found any, in order: PREEMPTION means
     DefaultPreemption's text for `reasons`; empty: AS_BY_DEFAULT. If extenders choose victims, these
-    are all candidates, for `pod` alone, and `lower` runs parallel.
+    are all candidates, for `pod` alone, and `lower` runs parallel. `protected_until_ms`: without
+    candidates, when a pod that its minimum run time protects may be a victim; 0: there is none.
     """
 
     shard: int
@@ -299,6 +300,7 @@ class CandidatesFound(Event, frozen=True, gc=False):
     rank: int = 0
     said: tuple[str, ...] = ()
     lower: tuple[LowerPods, ...] = ()
+    protected_until_ms: int = 0
 
     def to(self) -> tuple[str, ...]:
         return ("preemption",)

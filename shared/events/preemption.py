@@ -181,11 +181,14 @@ class PreemptionOpened(Event, frozen=True, gc=False):
 
 
 class PreemptionClosed(Event, frozen=True, gc=False):
-    """No preemption (any more) for this pod; `message` is the postFilter part of its message."""
+    """No preemption (any more) for this pod; `message` is the postFilter part of its message.
+    `again_ms`: when a pod that is protected now may be a victim; 0: there is none.
+    """
 
     ask: AskId
     pod: PodId
     message: str
+    again_ms: int = 0
 
     def to(self) -> tuple[str, ...]:
         return ("queueing",)

@@ -248,7 +248,8 @@ class Gang(Struct, frozen=True, kw_only=True, omit_defaults=True):
     `parent`: the key of the CompositePodGroup that it is in. `min_groups`: of a CompositePodGroup,
     how many groups in it must start (0: it is none). `created`: the creationTimestamp of a group in
     a tree, which orders the groups of a parent.
-    `below_minimum`: what becomes of it when fewer run.
+    `below_minimum`: what becomes of it when fewer run. `minimum_run_ms`: its pods are no victims
+    before they have run for so long.
     """
 
     key: str
@@ -267,6 +268,7 @@ class Gang(Struct, frozen=True, kw_only=True, omit_defaults=True):
     min_groups: int = 0
     created: str = ""
     below_minimum: BelowMinimum | None = None
+    minimum_run_ms: int = 0
 
     @property
     def is_in_tree(self) -> bool:

@@ -11,6 +11,7 @@ from shared.kubernetes.objects.cluster_objects import (
     BELOW_MINIMUM,
     BELOW_MINIMUM_GRACE,
     GANG_TIMEOUT,
+    MINIMUM_RUN_TIME,
 )
 from shared.kubernetes.objects.errors import shown
 from shared.kubernetes.objects.fields import Fields
@@ -25,7 +26,7 @@ ARRIVES_AFTER = "muster.io/arrives-after"
 RUNS_FOR = "muster.io/runs-for"
 PREFIX = "muster.io/"
 GROUPS = ("Workload", "PodGroup")
-OF_GROUPS = (GANG_TIMEOUT, CLASS_NAME, BELOW_MINIMUM, BELOW_MINIMUM_GRACE)
+OF_GROUPS = (GANG_TIMEOUT, CLASS_NAME, BELOW_MINIMUM, BELOW_MINIMUM_GRACE, MINIMUM_RUN_TIME)
 OF_PODS = (ARRIVES_AFTER, RUNS_FOR)
 ANNOTATIONS = (*OF_PODS, *OF_GROUPS)
 

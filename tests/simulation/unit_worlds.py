@@ -65,6 +65,22 @@ def make_falling_world(seed: int) -> World:
     return _with_preemptors(rng, base, f"falling-{seed}", gangs, arrivals)
 
 
+def make_protected_world(seed: int) -> World:
+    """Return a seed's world with groups whose pods run for a while before they may be victims."""
+    base = make_world(seed)
+    rng = random.Random(f"{seed}/protected")
+    gangs, arrivals = list(base.gangs), list(base.arrivals)
+    for number in range(rng.randint(8, 14)):
+        priority, count = rng.choice(LOW), rng.randint(2, 6)
+        key, run_ms = f"default/protected-{number}", rng.choice((0, 2_000, 6_000))
+        is_unit, least = rng.random() < 0.3, rng.randint(1, count)
+        gang = Gang(key=key, min_count=least, is_unit=is_unit, priority=priority)
+        gangs.append(replace(gang, minimum_run_ms=run_ms))
+        when = range(ARRIVALS_MS)
+        arrivals += _pods(rng, f"protected-{number}", count, priority, when, key)
+    return _with_preemptors(rng, base, f"protected-{seed}", gangs, arrivals)
+
+
 def _with_preemptors(
     rng: random.Random, base: World, name: str, gangs: list[Gang], arrivals: list[Arrival]
 ) -> World:

@@ -18,6 +18,7 @@ from shared.events.ingest import (
     BudgetSet,
     GangGone,
     GangSet,
+    MinimumRunTime,
     UnitJoined,
 )
 from shared.model.columns import pack
@@ -104,6 +105,7 @@ def update_gangs(state: IngestState, gangs: tuple[Gang, ...]) -> None:
         before, record.gang = record.gang, gang
         record.version = max(record.version + 1, gang.version)
         _publish_gang(state, record, gang)
+        _publish_run_time(state, record.id, gang, before)
         if _leaves_whole(gang) or (before is not None and _leaves_whole(before)):
             _publish_members(state, record.id, gang)
     publish_trees(state, tops, _publish_gang)
@@ -119,6 +121,16 @@ def _move_in_trees(state: IngestState, record: GangRecord, gang: Gang) -> list[s
     if before is not None and before.parent != gang.parent:
         leave(state, before)
     return [*tops, top_of(state, gang.key)]
+
+
+def _publish_run_time(state: IngestState, number: GangId, gang: Gang, before: Gang | None) -> None:
+    """Publish the minimum run time of all pods of a group if it changed."""
+    if gang.minimum_run_ms == (before.minimum_run_ms if before is not None else 0):
+        return
+    slots = state.pods.live()
+    ids = state.pods.ids[slots[state.pods.gangs[slots] == number]]
+    if len(ids):
+        state.outbox.append(MinimumRunTime(pack(np.sort(ids)), gang.minimum_run_ms))
 
 
 def _leaves_whole(gang: Gang) -> bool:
@@ -145,10 +157,14 @@ def _publish_members(state: IngestState, number: GangId, gang: Gang) -> None:
 
 
 def publish_unit(state: IngestState, gang: GangId, ids: bytes, spec: PodSpec) -> None:
-    """Publish pods of a gang, all of this spec, if preemption evicts some of its pods together."""
+    """Publish pods of a gang, all of this spec, if preemption evicts some of its pods together, or
+    none before a time.
+    """
     known = state.gangs[state.gang_keys[gang]].gang if gang else None
     if known is None or not ids:
         return
+    if known.minimum_run_ms:
+        state.outbox.append(MinimumRunTime(ids, known.minimum_run_ms))
     if known.parent:
         join_unit(state, gang, ids)
     elif _leaves_whole(known):

@@ -177,6 +177,7 @@ class PlacementState(MachineState):
     ledger: Ledger = field(default_factory=Ledger)
     budgets_more: dict[PodId, tuple[int, ...]] = field(default_factory=dict)
     units: Units = field(default_factory=Units)
+    minimum_run_ms: dict[PodId, int] = field(default_factory=dict)
     gone: deque[PodId] = field(default_factory=deque)
     work_queue: WorkQueue = field(default_factory=WorkQueue)
     deferred: dict[PodId, Deferred] = field(default_factory=dict)

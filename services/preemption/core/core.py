@@ -262,7 +262,8 @@ def _decide_choice(state: PreemptionState, ask: Ask) -> Iterator[Event]:
     """Yield the nomination of the best candidate that is still possible."""
     found = ask.answers()
     if not any(answer.candidates for answer in found):
-        yield PreemptionClosed(ask.ask, ask.pod, message(found))
+        ends = [one.protected_until_ms for one in found if one.protected_until_ms]
+        yield PreemptionClosed(ask.ask, ask.pod, message(found), min(ends, default=0))
         return
     open_choices = choices(found, state)
     is_last = ask.rounds >= state.config.rounds_max

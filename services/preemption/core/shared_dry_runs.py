@@ -97,6 +97,7 @@ def _answer(
             one.nodes,
             rank=one.rank,
             said=one.said,
+            protected_until_ms=0 if candidates else one.protected_until_ms,
         )
     ask.follow("all_candidates_found")
     state.note(ask)

@@ -25,7 +25,7 @@ from services.queueing.core.gangs import (
     request_timing,
     validation,
 )
-from services.queueing.core.inputs.own_events import FLUSH, IMPROVED, parked_ids
+from services.queueing.core.inputs.own_events import FLUSH, IMPROVED, PROTECTED, parked_ids
 from services.queueing.core.pods.priority_index import top
 from services.queueing.core.preemption import asks
 from services.queueing.core.scheduling_queue import decide_dispatch, leftover_ids, next_to_try
@@ -90,7 +90,7 @@ def _decide_all(state: QueueingState) -> Iterator[Event]:
         yield from _decide_wakes(state)
     if state.woken_by_event:
         yield from permit_rejections.decide_wakes(state)
-    if state.flushes or state.backoff_ends:
+    if state.flushes or state.backoff_ends or state.protected_until_ms:
         yield from _decide_timers(state)
     if message_refresh.may_be_due(state):
         yield from message_refresh.decide_refreshes(state)
@@ -147,6 +147,7 @@ def due_ms(state: QueueingState) -> int | None:
     ]
     times += [asks.next_ask_ms(state), message_refresh.next_ms(state)]
     times += [request_timing.next_ms(state), below_minimum.next_ms(state)]
+    times.append(_next_protection_ms(state))
     times += [gang.tried_ms + HEAD_START_MS for gang in members.head_starts(state)]
     if state.lane.gang:
         times.append(state.lane.until_ms)
@@ -212,8 +213,26 @@ def _decide_timers(state: QueueingState) -> Iterator[Event]:
                 state, sig, unschedulable_timeout.timed_out(state, _waiting(state, sig)), FLUSH
             )
             left -= 1
+    for number in _protection_ended(state):
+        sig = state.sigs[number]
+        yield from _decide_wake(state, sig, parked_ids(state, sig), PROTECTED)
     while (end := backoff.next_end(state)) is not None and end // 2 <= state.now_ms:
         yield backoff.decide_backoff_ended(state, end)
+
+
+def _protection_ended(state: QueueingState) -> list[SignatureId]:
+    """Return the signatures with parked pods for which a pod may be a victim now."""
+    return [
+        number
+        for number, at_ms in sorted(state.protected_until_ms.items())
+        if at_ms <= state.now_ms and state.sigs[number].parked_live
+    ]
+
+
+def _next_protection_ms(state: QueueingState) -> int | None:
+    """Return when the next protection ends for parked pods, ms."""
+    ends = state.protected_until_ms.items()
+    return min((at_ms for number, at_ms in ends if state.sigs[number].parked_live), default=None)
 
 
 # ------------------------------------------------------------------- dispatch

@@ -387,6 +387,8 @@ class QueueingState(MachineState):
     # Those of them that are tried again, and for what.
     woken_by_event: dict[PodId, str] = field(default_factory=dict)
     provisioning: dict[str, Provisioning] = field(default_factory=dict)  # by the gang's key
+    # Signature -> when a pod that is protected now may be a victim for its pods, ms.
+    protected_until_ms: dict[SignatureId, int] = field(default_factory=dict)
     looks_from_ms: int = 0  # the next steps that refresh or flush
     flush_from_ms: int = 0
 
@@ -455,6 +457,7 @@ class QueueingState(MachineState):
         """Forget a retired signature once preemption searches for none of its pods."""
         if sig.sig in self.retired and sig.sig not in self.askers:
             del self.sigs[sig.sig], self.retired[sig.sig]
+            self.protected_until_ms.pop(sig.sig, None)
 
     def index_queue(self, sig: Sig) -> None:
         """Add the signature's queue to the heap of its blocked shards."""

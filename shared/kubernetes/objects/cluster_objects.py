@@ -28,6 +28,7 @@ GPU_MODEL_LABEL = "nvidia.com/gpu.product"
 GANG_TIMEOUT = "muster.io/gang-timeout"
 BELOW_MINIMUM = "muster.io/below-minimum"
 BELOW_MINIMUM_GRACE = "muster.io/below-minimum-grace"
+MINIMUM_RUN_TIME = "muster.io/minimum-run-time"
 GANG_TIMEOUT_MS = 300_000
 COUNT_MAX = 1_000_000
 PODS_PER_NODE = 110
@@ -206,9 +207,9 @@ class PartRule(Struct, frozen=True):
 
 
 class Group(Struct, frozen=True):
-    """A pod group. `min_count` 0 = basic policy, which gates nothing; with a topology, or as a
-    unit, or in a CompositePodGroup, its pods are a gang of at least one. `parent`: the name of its
-    CompositePodGroup. The other fields are as in Gang.
+    """A pod group. `min_count` 0 = basic policy, which gates nothing; with a topology, as a unit,
+    with a minimum run time or in a CompositePodGroup, its pods are a gang of at least one.
+    `parent`: the name of its CompositePodGroup. The other fields are as in Gang.
     """
 
     min_count: int
@@ -225,6 +226,7 @@ class Group(Struct, frozen=True):
     min_groups: int = 0
     created: str = ""
     below_minimum: BelowMinimum | None = None
+    minimum_run_ms: int = 0
 
     def part(self, labels: dict[str, str]) -> str:
         """Return the part that the first rule gives a pod; empty if none does."""
@@ -250,6 +252,7 @@ class Group(Struct, frozen=True):
             min_groups=self.min_groups,
             created=self.created,
             below_minimum=self.below_minimum,
+            minimum_run_ms=self.minimum_run_ms,
         )
 
 
@@ -262,6 +265,7 @@ def groups_of(metadata: Fields, document: Fields) -> dict[str, Group]:
     timeout_ms = duration_ms(annotations, GANG_TIMEOUT, GANG_TIMEOUT_MS)
     spec = document.child("spec")
     provisioning, below = provisioning_class(annotations), below_minimum(annotations)
+    run_ms = duration_ms(annotations, MINIMUM_RUN_TIME, 0)
     spec.only(("controllerRef", "podGroups"))
     found: dict[str, Group] = {}
     for group in spec.children("podGroups"):
@@ -271,7 +275,10 @@ def groups_of(metadata: Fields, document: Fields) -> dict[str, Group]:
             raise group.error("name", f"{shown(name)} is a duplicate")
         min_count = _min_count(group.child("policy"))
         found[name] = Group(
-            *(min_count, timeout_ms), provisioning=provisioning, below_minimum=below
+            *(max(min_count, run_ms > 0), timeout_ms),
+            provisioning=provisioning,
+            below_minimum=below,
+            minimum_run_ms=run_ms,
         )
     if not 0 < len(found) <= POD_GROUPS_MAX:
         raise spec.error("podGroups", f"must hold 1..{POD_GROUPS_MAX} groups")
@@ -303,7 +310,9 @@ def group_of(
     min_count, topology = _min_count(spec.child("schedulingPolicy")), topology_of(spec)
     is_whole = is_unit(spec)
     parent = spec.text("parentCompositePodGroupName") if composites else ""
-    least = max(1, min_count) if topology is not None or is_whole or parent else min_count
+    run_ms = duration_ms(annotations, MINIMUM_RUN_TIME, 0)
+    is_gang = topology is not None or is_whole or parent or run_ms
+    least = max(1, min_count) if is_gang else min_count
     priority = priority_of(spec, classes, default).value
     return Group(
         *(least, timeout_ms, topology),
@@ -313,6 +322,7 @@ def group_of(
         parent=parent,
         created=metadata.text("creationTimestamp") if parent else "",
         below_minimum=below_minimum(annotations),
+        minimum_run_ms=run_ms,
     )
 
 

@@ -12,6 +12,7 @@ from shared.kubernetes.objects.cluster_objects import (
     COUNT_MAX,
     GANG_TIMEOUT,
     GANG_TIMEOUT_MS,
+    MINIMUM_RUN_TIME,
     Group,
     PartRule,
     below_minimum,
@@ -74,6 +75,7 @@ def _coscheduling_group(metadata: Fields, spec: Fields) -> Group:
         provisioning=provisioning_class(annotations),
         keeps_minimum=min_count > 1,
         below_minimum=below_minimum(annotations),
+        minimum_run_ms=duration_ms(annotations, MINIMUM_RUN_TIME, 0),
     )
 
 
@@ -92,8 +94,9 @@ def _volcano_group(metadata: Fields, spec: Fields) -> Group:
         minimums = ()
     minimums += tuple(least for _rule, least in rules if least.parts)
     network = _network(spec) if spec.has("networkTopology") else None
+    run_ms = duration_ms(annotations, MINIMUM_RUN_TIME, 0)
     return Group(
-        max(1, min_count) if network is not None else min_count,
+        max(1, min_count) if network is not None or run_ms else min_count,
         timeout_ms,
         minimums=minimums,
         parts=tuple(rule for rule, _least in rules),
@@ -101,6 +104,7 @@ def _volcano_group(metadata: Fields, spec: Fields) -> Group:
         network=network,
         keeps_minimum=min_count > 1,
         below_minimum=below_minimum(annotations),
+        minimum_run_ms=run_ms,
     )
 
 

@@ -162,7 +162,7 @@ PLANTED = (
     ),
     _bug(
         "no-lower-pods-on-one-node-counted-as-not-helpful",
-        "if not victims:\n            self._count(NO_VICTIMS, 1)",
+        "if not victims:\n            self._count_without(np.array([row], np.int64))",
         "if not victims:\n            self._count(NOT_HELPFUL, 1)",
     ),
 )

@@ -31,10 +31,10 @@ BUGS = (
         "services.placement.core.preemption.dry_run",
         edit(
             """
-            elif victim.priority < self.priority:
+            elif victim.priority < self.priority and victim.pod not in self.protected:
 """,
             """
-            elif victim.priority <= self.priority:
+            elif victim.priority <= self.priority and victim.pod not in self.protected:
 """,
         ),
         by=("victims",),

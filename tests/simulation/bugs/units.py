@@ -62,3 +62,20 @@ FALLING_BUGS = (
         first=(0, 1, 2, 3, 4, 5),
     ),
 )
+
+PROTECTED_BUGS = (
+    Bug(
+        "protected-pods-among-the-victims-of-one-node",
+        "services.placement.core.preemption.dry_run",
+        (" and victim.pod not in self.protected:", ":"),
+        by=("minimum-run-time",),
+        first=(0, 1, 2, 3, 4, 5),
+    ),
+    Bug(
+        "protected-pods-among-the-victims-of-many-nodes",
+        "services.placement.core.preemption.reprieve",
+        ("            lower &= ~np.isin(ids, protected)\n", "            pass\n"),
+        by=("minimum-run-time",),
+        first=(0, 1, 2, 3, 4, 5),
+    ),
+)

@@ -11,6 +11,7 @@ from shared.events.ingest import (
     ListApplied,
     ListAsked,
     ListDoubted,
+    MinimumRunTime,
     NodesSet,
     PodsGone,
     PodsPending,
@@ -133,6 +134,18 @@ def test_the_pods_of_a_group_with_a_minimum_are_published_with_their_priorities(
     joined = [one for one in steps.when(GangsSeen((free,))) if isinstance(one, UnitJoined)]
     assert [one.least for one in joined] == [1, 1]
     assert "UnitJoined" not in names(steps.when(pods("d", gang="default/g")))
+
+
+def test_the_minimum_run_time_of_a_groups_pods_is_published_when_either_comes():
+    steps = ingest()
+    steps.when(nodes("n"), pods("a", on="n", gang="default/g"))
+    group = Gang(key="default/g", min_count=1, minimum_run_ms=5_000)
+    assert one(steps.when(GangsSeen((group,))), MinimumRunTime) == MinimumRunTime(pack([1]), 5_000)
+    later = steps.when(pods("b", gang="default/g"))
+    assert one(later, MinimumRunTime) == MinimumRunTime(pack([2]), 5_000)
+    ended = steps.when(GangsSeen((Gang(key="default/g", min_count=1),)))
+    assert one(ended, MinimumRunTime) == MinimumRunTime(pack([1, 2]), 0)
+    assert "MinimumRunTime" not in names(steps.when(pods("c", gang="default/g")))
 
 
 def test_budget_selectors():

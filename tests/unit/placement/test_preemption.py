@@ -9,7 +9,14 @@ from services.placement.core.books.ledger import UNSTARTED_MS
 from services.placement.core.placing import wakeups
 from shared.events.base import Event
 from shared.events.binding import Bound
-from shared.events.ingest import BudgetCovers, BudgetGone, PodsGone, PodsStarted, UnitJoined
+from shared.events.ingest import (
+    BudgetCovers,
+    BudgetGone,
+    MinimumRunTime,
+    PodsGone,
+    PodsStarted,
+    UnitJoined,
+)
 from shared.events.placement import (
     CandidatesFound,
     Improved,
@@ -116,6 +123,16 @@ def test_members_above_the_minimum_leave_one_by_one_the_newest_first():
     assert victims(dry_run(shard.reload(), MID, spare=(SpareMembers(7, 1),))) == [[1, 2, 3, 4]]
     shard.given(UnitJoined(7, 1, pack([4]), least=2))  # of another priority: none keep a minimum
     assert victims(dry_run(shard.reload(), MID, spare=())) == [[3, 4]]
+
+
+def test_pods_are_no_victims_before_their_minimum_run_time():
+    shard = full().assigned(*((pod, LOW, 1) for pod in (1, 2, 3, 4)))
+    shard.given(MinimumRunTime(pack([2, 3, 4]), 60_000))
+    found = dry_run(shard.reload(), HIGH)
+    assert victims(found) == []
+    assert found.protected_until_ms > 0
+    shard.given(UnitJoined(7, 0, pack([1, 2])), MinimumRunTime(pack([3, 4]), 0))
+    assert victims(dry_run(shard, MID)) == [[3, 4]], "pod 1 is of one unit with pod 2"
 
 
 def test_a_node_costs_the_whole_group_if_more_than_it_can_spare_would_leave():

@@ -31,6 +31,7 @@ from shared.events.ingest import (
     BudgetCovers,
     BudgetGone,
     ImagesCounted,
+    MinimumRunTime,
     NodesGone,
     NodesSet,
     PodsAssigned,
@@ -283,6 +284,9 @@ def on_pods_gone(state: PlacementState, event: PodsGone) -> None:
             state.budgets_more.pop(pod, None)
     if state.units:
         state.units.forget(fresh)
+    if state.minimum_run_ms:
+        for pod in fresh:
+            state.minimum_run_ms.pop(pod, None)
     if state.nominations:
         nominations.note_pods_gone(state, fresh)
     drop_unwanted(state, ids, before)
@@ -317,6 +321,15 @@ def _remember_gone(state: PlacementState, fresh: list[PodId]) -> None:
 def on_unit_joined(state: PlacementState, event: UnitJoined) -> None:
     """Add pods to a preemption unit."""
     state.units.join(event.gang, event.priority, unpack(event.ids).tolist(), event.least)
+
+
+def on_minimum_run_time(state: PlacementState, event: MinimumRunTime) -> None:
+    """Note for how long pods run before they may be victims."""
+    for pod in unpack(event.ids).tolist():
+        if event.run_ms:
+            state.minimum_run_ms[pod] = event.run_ms
+        else:
+            state.minimum_run_ms.pop(pod, None)
 
 
 def on_budget_covers(state: PlacementState, event: BudgetCovers) -> None:

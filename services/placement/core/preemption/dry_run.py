@@ -18,6 +18,10 @@ from services.placement.core.books.identity import latest_sigs
 from services.placement.core.books.ledger import IS_CHARGED, IS_VICTIM
 from services.placement.core.extenders import retries
 from services.placement.core.preemption import nominations
+from services.placement.core.preemption.minimum_run_time import (
+    protected_message,
+    protected_pods,
+)
 from services.placement.core.preemption.refusal_reasons import message, messages, stuck_rows
 from services.placement.core.preemption.reprieve import Chosen, LowerColumns, Seat
 from services.placement.core.preemption.unit_parts import (
@@ -67,7 +71,8 @@ def decide_candidates(state: PlacementState, event: DryRunAsked) -> CandidatesFo
         return _decide_for_extenders(state, event)
     if event.others:
         return _decide_series(state, event)
-    found, reasons = candidates(state, event)
+    run = DryRun(state, event)
+    found, reasons = _search(run)
     return CandidatesFound(
         shard=state.shard,
         ask=event.ask,
@@ -75,6 +80,7 @@ def decide_candidates(state: PlacementState, event: DryRunAsked) -> CandidatesFo
         candidates=tuple(found[:BEST]),
         reasons=reasons,
         nodes=len(state.nodes),
+        protected_until_ms=0 if found else run.protected_until_ms(),
     )
 
 
@@ -82,7 +88,10 @@ def candidates(
     state: PlacementState, event: DryRunAsked
 ) -> tuple[list[Candidate], tuple[tuple[str, int], ...]]:
     """Return all candidates, best first, and why the other nodes are none."""
-    run = DryRun(state, event)
+    return _search(DryRun(state, event))
+
+
+def _search(run: "DryRun") -> tuple[list[Candidate], tuple[tuple[str, int], ...]]:
     run.search()
     found = [candidate for *_key, candidate in sorted(run.found)]
     return found, tuple(sorted(run.reasons.items()))
@@ -126,7 +135,12 @@ def _decide_series(state: PlacementState, event: DryRunAsked) -> CandidatesFound
         run = DryRun(state, event, [Seat(compiled(state, event.sig), 0, one) for one in series])
         run.search()
         if not run.found:
-            return answer((), tuple(sorted(run.reasons.items())), series=tuple(series))
+            return answer(
+                (),
+                tuple(sorted(run.reasons.items())),
+                series=tuple(series),
+                protected_until_ms=run.protected_until_ms(),
+            )
         series += run.best(at_once - len(series))
         if len(series) == at_once:
             break
@@ -166,6 +180,8 @@ class DryRun:
         self.taken = set(unpack(event.taken).tolist())
         self.alone = nominations.left_alone(state, self.taken)
         self.taken.update(state.victims_of)
+        self.protected = protected_pods(state) if state.minimum_run_ms else {}
+        self.protections = self._protections()
         self.nominated_pods = nominations.nominated_pods_for(state, self.priority, event.pod)
         for one in before:
             self._apply_seat(one)
@@ -255,7 +271,23 @@ class DryRun:
         if wanted.gpu_count or wanted.ports or rules_of(table, wanted) is not None:
             return None
         taken = np.array(sorted(self.taken), np.int64)
-        return LowerColumns(self.state, wanted, taken, self.nominated_pods)
+        protected = np.array(sorted(self.protected), np.int64)
+        return LowerColumns(self.state, wanted, taken, self.nominated_pods, protected)
+
+    def _protections(self) -> dict[NodeId, int]:
+        """Return when the first protected pod of lower priority on a node may be a victim, ms."""
+        ledger, found = self.state.ledger, dict[NodeId, int]()
+        for pod, end_ms in self.protected.items():
+            row = ledger.row(pod)
+            is_there = IS_VICTIM[ledger.kind[row]]
+            if is_there and self.priority > self.state.specs[ledger.sig_at(row)].priority:
+                node = ledger.node_at(row)
+                found[node] = min(found.get(node, end_ms), end_ms)
+        return found
+
+    def protected_until_ms(self) -> int:
+        """Return when the first protected pod of lower priority may be a victim, ms; 0: none."""
+        return min(self.protections.values(), default=0)
 
     def _each(self, rows: I64) -> Iterator[None]:
         """Search node by node."""
@@ -288,12 +320,20 @@ class DryRun:
         """Count the rows that are no candidates: no victims, or too little room without them."""
         if not len(rows):
             return
-        self._count(NO_VICTIMS, len(rows) - int(np.count_nonzero(some)))
+        self._count_without(rows[~some])
         checks = zip(self.wanted.amount_checks, lower.short, strict=True)
         for (column, _), short in checks:
             nodes = int(np.count_nonzero(short[rows[some]]))
             if nodes:
                 self._count(message(self.state, column, self.wanted), nodes)
+
+    def _count_without(self, rows: I64) -> None:
+        """Count the rows without victims, and those of them whose pods are protected."""
+        nodes = self.state.table.ids[rows].tolist() if self.protections else ()
+        ends = [self.protections[node] for node in nodes if node in self.protections]
+        if ends:
+            self._count(protected_message(min(ends)), len(ends))
+        self._count(NO_VICTIMS, len(rows) - len(ends))
 
     def _add_chosen(self, row: int, chosen: Chosen, number: int) -> None:
         part = slice(chosen.ends[number - 1] if number else 0, chosen.ends[number])
@@ -325,7 +365,7 @@ class DryRun:
             victim = victim_at(state, row)
             if victim.pod in self.taken:
                 leaving.setdefault(ledger.node_at(row), []).append(victim)
-            elif victim.priority < self.priority:
+            elif victim.priority < self.priority and victim.pod not in self.protected:
                 victims.setdefault(ledger.node_at(row), []).append(victim)
         return victims, leaving
 
@@ -333,7 +373,7 @@ class DryRun:
         self, row: int, node: NodeId, victims: list[Victim], leaving: list[Victim]
     ) -> None:
         if not victims:
-            self._count(NO_VICTIMS, 1)
+            self._count_without(np.array([row], np.int64))
             return
         scratch = self._without(row, node, leaving)
         if self._fits(scratch):

@@ -92,7 +92,8 @@ def ask_plugins(
                 is_last = DYNAMIC_RESOURCES in steps[rank:]
                 more = around(wanted.plugins.claims) if is_last else ()
                 return replace(default, rank=rank, said=(*texts, PREEMPTION, *more))
-            found = replace(found, reasons=default.reasons)
+            end_ms = default.protected_until_ms
+            found = replace(found, reasons=default.reasons, protected_until_ms=end_ms)
             texts.append(PREEMPTION)
             continue
         candidate, answer = _ask(state, event, plugin)

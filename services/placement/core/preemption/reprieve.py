@@ -52,8 +52,11 @@ class LowerColumns:
         wanted: Signature,
         taken: I64,
         nominated_pods: NominatedPods | None,
+        protected: I64,
     ) -> None:
-        """`taken`: pods that leave for other preemptors already."""
+        """`taken`: pods that leave for other preemptors already; `protected`: those that may not be
+        evicted yet.
+        """
         table, ledger = state.table, state.ledger
         at = np.flatnonzero(IS_VICTIM[ledger.kind])
         sigs, which = np.unique(ledger.sig[at], return_inverse=True)
@@ -61,6 +64,8 @@ class LowerColumns:
         ids = at + ledger.base
         leaving = np.isin(ids, taken)
         lower = (priorities < state.specs[wanted.sig_id].priority) & ~leaving
+        if len(protected):
+            lower &= ~np.isin(ids, protected)
         rows = np.full(int(ledger.node.max(initial=0)) + 1, -1, np.int64)
         known = table.ids[table.ids < len(rows)]
         rows[known] = np.flatnonzero(table.ids < len(rows))

@@ -116,6 +116,7 @@ def parked_ids(state: QueueingState, sig: Sig) -> I64:
 def on_woken(state: QueueingState, event: Woken) -> None:
     """Wake parked pods: they are tried now or after their backoff."""
     sig, pods = state.sigs[event.sig], state.pods
+    state.protected_until_ms.pop(event.sig, None)
     if event.reason == FLUSH:
         state.set_mask(sig, sig.mask, sig.mask)
         unschedulable_timeout.note_flush(state)
@@ -139,6 +140,7 @@ def on_try_failed(state: QueueingState, event: TryFailed) -> None:
 
 
 FLUSH = "unschedulable timeout"
+PROTECTED = "a pod may be a victim now"
 IMPROVED = "a shard improved"
 
 

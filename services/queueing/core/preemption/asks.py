@@ -30,6 +30,10 @@ from shared.model.ids import NO_ASK, AskId, GangId, PodId, SignatureId
 MADE_ROOM_FOR = (Pod.ASKING, Pod.PREEMPTING, Pod.PARKED, Pod.BACKOFF, Pod.READY, Pod.LEFTOVER)
 
 
+AGAIN_MS_MIN = 100
+"""The shards' clocks may be behind by so much when a protection ends."""
+
+
 def _one(pod: PodId) -> I64:
     return np.array([pod], np.int64)
 
@@ -95,6 +99,8 @@ def on_preemption_closed(state: QueueingState, event: PreemptionClosed) -> None:
         moves.back_off(state, one)
     elif code is Pod.ASKING:
         _note_no_victims(state, state.sigs[ask.sig], event.message)
+        if event.again_ms:
+            state.protected_until_ms[ask.sig] = max(event.again_ms, state.now_ms + AGAIN_MS_MIN)
         state.closed_asks[event.pod] = None
 
 
