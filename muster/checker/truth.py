@@ -32,6 +32,7 @@ def _outcomes(
 ) -> Iterator[Problem]:
     """Compare the binds that the API accepted from us with the last decision of each pod."""
     name_of = {node: value.name for node, value in facts.nodes.items()}
+    existing = {one.name for one in history.nodes}
     # A pod restored from a backup has several numbers.
     numbers: dict[str, list[int]] = {}
     for pod, uid in sorted(facts.uid_of.items()):
@@ -40,8 +41,9 @@ def _outcomes(
         pod = facts.id_of.get(uid, 0)
         settled = [one for number in numbers.get(uid, ()) for one in binds.settled.get(number, ())]
         truth = history.pods[uid]
-        if len(numbers.get(uid, ())) > 1 and name_of.get(facts.assigned.get(pod, 0)) == node:
-            continue  # decided before a restore, landed after it, and observed
+        is_seen = node not in existing or name_of.get(facts.assigned.get(pod, 0)) == node
+        if len(numbers.get(uid, ())) > 1 and is_seen:
+            continue  # decided before a restore, landed after it, and observed, if its node exists
         if not settled:
             yield ("decision-for-bind", f"pod {pod} ({uid}) bound to {node} without a decision")
         elif settled[-1].outcome != "bound" and not truth.deleted:

@@ -287,6 +287,9 @@ def _check_member(
     group = facts.gangs.get(gang)
     members = [p for p in history.pods.values() if p.gang == pod.gang and not p.deleted]
     free = [p for p in members if not p.gated]
+    existing = {one.name for one in history.nodes}
+    if history.undone and any(p.node and p.node not in existing for p in members):
+        return  # bound to a node that a restore has undone: it is not known to run
     if group is None or gang in facts.gone_gangs or len(free) < group.min_count:
         return
     last = books.last.get(row, "unknown")
