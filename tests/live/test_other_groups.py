@@ -208,6 +208,34 @@ def test_of_two_groups_of_kueue_one_comes_whole(servers: KubeServers, muster: Ru
     check_one_of_two_comes_whole(servers.api, ["one", "two"], kueue)
 
 
+def test_a_group_of_volcano_gives_spare_members_one_by_one_and_then_all(
+    servers: KubeServers, muster: Running
+):
+    api = servers.api
+    value = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "value": 9}
+    api.create("/apis/scheduling.k8s.io/v1/priorityclasses", value | {"metadata": {"name": "high"}})
+    create_group(api, VOLCANO, "spare", minMember=2)
+    create_members(api, "spare", volcano, 0, 1, 2)
+    until("all are bound", lambda: bound(api, "spare") == 3)
+
+    def come(name: str, leaving: int) -> None:
+        api.create(PODS, pod(name, cpu="1", priorityClassName="high")).ok()
+        until(f"{leaving} leave", lambda: len(ending(api, "spare")) == leaving)
+        for one in ending(api, "spare"):
+            api.request("DELETE", f"{PODS}/{one}?gracePeriodSeconds=0").ok()
+        until("it is bound", lambda: bool(nodes_of(api)[name]))
+
+    for name, leaving in (("high-0", 0), ("high-1", 1), ("high-2", 2)):
+        come(name, leaving)
+
+
+def ending(api: KubeApi, group: str) -> list[str]:
+    """Return the members that are being deleted."""
+    metas = [one["metadata"] for one in api.items(PODS)]
+    its = [one for one in metas if one["name"].startswith(f"{group}-")]
+    return [one["name"] for one in its if "deletionTimestamp" in one]
+
+
 def test_a_group_of_volcano_waits_for_each_of_its_tasks(servers: KubeServers, muster: Running):
     def task(name: str) -> Names:
         return lambda group: {**volcano(group), "labels": {"volcano.sh/task-spec": name}}

@@ -39,11 +39,15 @@ def muster(servers: KubeServers, case: Case, tmp_path: Path) -> Iterator[Running
     delete_pods(servers.api)
 
 
-def create_group(servers: KubeServers, name: str, policy: dict[str, Any]) -> None:
+def create_group(
+    servers: KubeServers, name: str, policy: dict[str, Any], **annotations: str
+) -> None:
+    """Create a group; annotations are named as in the product's docs, with _ for -."""
+    named = {f"muster.io/{key.replace('_', '-')}": text for key, text in annotations.items()}
     group = {
         "apiVersion": "scheduling.k8s.io/v1beta1",
         "kind": "PodGroup",
-        "metadata": {"name": name},
+        "metadata": {"name": name, "annotations": named},
         "spec": {"schedulingPolicy": policy},
     }
     servers.api.create(GROUPS, group).ok()
@@ -182,6 +186,35 @@ def test_a_member_that_finished_is_not_waited_for(servers: KubeServers, muster: 
     delete_pods_now(servers, ["ends-1"])
     create_members(servers, "ends", 2)
     until("the replacement is bound", lambda: bool(nodes_of(api)["ends-2"]))
+
+
+def test_what_is_left_of_a_gang_is_evicted_if_its_group_says_so(
+    servers: KubeServers, muster: Running
+):
+    api = servers.api
+    rule = {"below_minimum": "evict", "below_minimum_grace": "2s"}
+    create_group(servers, "half", {"gang": {"minCount": 2}}, **rule)
+    create_members(servers, "half", 0, 1)
+    until("both are bound", lambda: all(nodes_of(api).values()))
+    api.request("DELETE", f"{PODS}/half-0").ok()
+    delete_pods_now(servers, ["half-0"])
+    until("the other leaves", lambda: is_ending(servers, "half-1"))
+
+
+def test_pods_with_a_minimum_run_time_are_no_victims_before(servers: KubeServers, muster: Running):
+    api = servers.api
+    value = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "value": 9}
+    api.create(CLASSES, value | {"metadata": {"name": "above"}})
+    create_group(servers, "new", {"gang": {"minCount": 2}}, minimum_run_time="8s")
+    create_members(servers, "new", 0, 1, cpu="2")
+    until("both are bound", lambda: all(nodes_of(api).values()))
+    api.create(PODS, pod("high", cpu="2", priorityClassName="above")).ok()
+    until("it says why", lambda: "minimum run time" in (why(servers, "high") or ("", ""))[1])
+    names = ["new-0", "new-1"]
+    assert not any(is_ending(servers, one) for one in names)
+    until("one leaves later", lambda: any(is_ending(servers, one) for one in names))
+    delete_pods_now(servers, [one for one in names if is_ending(servers, one)])
+    until("its node is free", lambda: bool(nodes_of(api)["high"]))
 
 
 def is_ending(servers: KubeServers, name: str) -> bool:
