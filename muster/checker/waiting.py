@@ -130,8 +130,10 @@ class Cluster:
                 return node.name
         return None
 
-    def copies(self, pod: PodTruth, within: Container[str] | None = None) -> int:
-        """Return how many copies of the pod fit at once, on the nodes of these names if given."""
+    def copies(self, pod: PodTruth, most: int, within: Container[str] | None = None) -> int:
+        """Return how many copies of the pod fit at once, up to `most`, on the nodes of these names
+        if given. Each copy reads all pods of the cluster.
+        """
         count = 0
         loads = dict(self.loads)
         for node in self.nodes:
@@ -139,12 +141,16 @@ class Cluster:
             if is_outside or static_obstacle(pod.spec, node) is not None:
                 continue
             load = loads[node.name] = self.loads[node.name].without(())
-            while _fits(pod.spec, node, load, self._around(pod.spec, loads, within)):
+            while count < most and _fits(
+                pod.spec, node, load, self._around(pod.spec, loads, within)
+            ):
                 count += 1
                 load.add(-count, pod.spec, _lowest_devices(pod, node, load))
         return count
 
-    def copies_by_force(self, pod: PodTruth, within: Container[str] | None = None) -> int:
+    def copies_by_force(
+        self, pod: PodTruth, most: int, within: Container[str] | None = None
+    ) -> int:
         """Return how many fit without pods of lower priority, on the nodes of these names if given.
         For pods that request amounts only.
         """
@@ -154,7 +160,7 @@ class Cluster:
             )
             for name, load in self.loads.items()
         }
-        return replace(self, loads=loads).copies(pod, within)
+        return replace(self, loads=loads).copies(pod, most, within)
 
     def domain_with_room(
         self, topology: Topology, pod: PodTruth, count: int, homes: Collection[str]
@@ -163,7 +169,7 @@ class Cluster:
         `homes`, or None.
         """
         for name, within in domains_of(self.nodes, topology, homes):
-            if self.copies(pod, within) >= count:
+            if self.copies(pod, count, within) >= count:
                 return name
         return None
 
@@ -323,9 +329,13 @@ def _check_member(
             if room is not None:
                 text = f"member {row} ({pod.name}) of a started gang could preempt on {room}"
                 yield ("preempts", f"{text}: {message}")
-    elif len(specs) == 1 and cluster.copies(pod) >= needed:
+    elif len(specs) == 1 and cluster.copies(pod, needed) >= needed:
         yield ("no-pod-lost", f"gang {gang} ({pod.gang}) fits, yet waits: {message}")
-    elif len(specs) == 1 and _may_preempt(cluster, pod) and cluster.copies_by_force(pod) >= needed:
+    elif (
+        len(specs) == 1
+        and _may_preempt(cluster, pod)
+        and cluster.copies_by_force(pod, needed) >= needed
+    ):
         yield ("preempts", f"gang {gang} ({pod.gang}) could preempt, yet waits: {message}")
 
 
@@ -346,7 +356,7 @@ def _check_tree(
         return
     there = Counter(p.gang for p in members)
     is_whole = all(there[key] >= one.min_count for key, one in keys.items())
-    if is_whole and cluster.copies(pod) >= len(waiting):
+    if is_whole and cluster.copies(pod, len(waiting)) >= len(waiting):
         yield ("no-pod-lost", f"tree {group.root} ({root.key}) fits with all members, yet waits")
 
 
@@ -375,7 +385,7 @@ def _check_in_domains(
     elif _may_preempt(cluster, pod):
         broadest = msgspec.structs.replace(group.topology, lowest=group.topology.highest)
         for name, within in domains_of(cluster.nodes, broadest, homes):
-            if cluster.copies_by_force(pod, within) >= needed:
+            if cluster.copies_by_force(pod, needed, within) >= needed:
                 text = f"gang {group.gang} ({pod.gang}) could preempt in domain {name}"
                 yield ("preempts", f"{text}, yet waits: {message}")
 

@@ -41,7 +41,7 @@ def pod(milli: int, count: int = 1, priority: int = 0) -> PodTruth:
 )
 def test_unreported_devices_may_be_any(standing, wanted, room):
     assert cluster(*standing).room_for(wanted) == room
-    assert bool(cluster(*standing).copies(wanted)) == bool(room)
+    assert bool(cluster(*standing).copies(wanted, 1)) == bool(room)
 
 
 @pytest.mark.parametrize(
