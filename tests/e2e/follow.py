@@ -31,6 +31,8 @@ from shared.model.ids import BINDING, INGEST, PREEMPTION, QUEUEING, JournalName
 from shared.ports.bus import Bus, BusUnavailable
 
 LOOK_S = 0.05
+BACKOFF_MS = 11_000
+"""A little longer than the longest backoff."""
 TOLD_BY = (INGEST, QUEUEING, PREEMPTION, BINDING)
 
 
@@ -57,7 +59,7 @@ class Follower:
         self._message: dict[int, bool] = {}
         self._preempts: Counter[int] = Counter()
         self._members: dict[int, set[int]] = {}
-        self._gang_waits: dict[int, bool] = {}
+        self._gang_waits_ms: dict[int, int] = {}  # since when
         self._cancels = [bus.watch(name, 0, lambda: None) for name in journals]
 
     async def run(self) -> None:
@@ -125,9 +127,12 @@ class Follower:
             case PreemptionClosed():
                 self._preempts[event.pod] -= 1
             case GangWaits():
-                self._gang_waits[event.gang] = bool(event.message)
+                if event.message:
+                    self._gang_waits_ms.setdefault(event.gang, time_ms)
+                else:
+                    self._gang_waits_ms.pop(event.gang, None)
             case GangDispatched():
-                self._gang_waits[event.gang] = False
+                self._gang_waits_ms.pop(event.gang, None)
                 for part in event.members:
                     self._message.update(dict.fromkeys(unpack(part.ids).tolist(), False))
             case _:
@@ -151,9 +156,11 @@ class Follower:
 
     def waiting(self) -> list[int]:
         """Return the pods in flight whose last record in queueing is a reason to wait, without an
-        open preemption.
+        open preemption. A gang that was tried a moment ago may be in backoff.
         """
-        told = {pod for gang, waits in self._gang_waits.items() if waits for pod in self._of(gang)}
+        before_ms = time.time_ns() // 1_000_000 - BACKOFF_MS
+        waits_ms = self._gang_waits_ms.items()
+        told = {pod for gang, ms in waits_ms if ms < before_ms for pod in self._of(gang)}
         return [
             pod
             for pod in self.flying()
