@@ -50,8 +50,9 @@ FULL_FIRST = """
 """
 PER_S = 40.0
 """Pods that come in a second."""
-GAP_S = 1.5
-"""No bind for longer, when the old run ends by itself."""
+GAP_S = 4.0
+"""No bind for longer, when the old run ends by itself: well below the fifteen seconds of a lease that
+runs out, and above what a busy machine takes for a change of half a second."""
 SEED = 5
 
 
