@@ -51,8 +51,8 @@ FULL_FIRST = """
 PER_S = 40.0
 """Pods that come in a second."""
 GAP_S = 4.0
-"""No bind for longer, when the old run ends by itself: well below the fifteen seconds of a lease that
-runs out, and above what a busy machine takes for a change of half a second."""
+"""No bind for longer, when the old run ends by itself: well below the fifteen seconds after which a
+lease runs out, and above what a change takes on a busy machine (it was 2.5 once)."""
 SEED = 5
 
 
