@@ -36,7 +36,7 @@ from shared.events.placement import (
     PlacesFound,
 )
 from shared.events.preemption import DryRunAsked, GangDryRunAsked, GangNominateAsked
-from shared.model.columns import as_numbers, pack, size
+from shared.model.columns import I64, as_numbers, pack, size
 from shared.model.ids import NO_POD, NodeId, PodId, SignatureId
 from shared.model.preemption.victims import Nominee
 from shared.scheduling.cycle.inter_pod_rules import fits
@@ -158,6 +158,10 @@ class _Members(DryRun):
         # Nodes whose pods leave for the gang: the next member may fit there without more victims.
         self.shared = {one.candidate.node for one in before if one.candidate.victims}
         self.fresh: set[int] = set()  # rows searched with the present budgets
+        # The ledger's rows of running pods by node: a node or two are searched for each member.
+        running = np.flatnonzero(IS_VICTIM[state.ledger.kind])
+        self.rows_by_node = running[np.argsort(state.ledger.node[running], kind="stable")]
+        self.nodes_by_row = state.ledger.node[self.rows_by_node]
         within = _within(state, event)
         if within is not None:
             self.rows = self.rows[within[self.rows]]
@@ -166,6 +170,12 @@ class _Members(DryRun):
         self.rows = self.rows[~np.isin(self.rows, rows)]
         for row in known_rows.tolist():
             self._look(row)
+
+    def _evictable_rows(self, nodes: I64) -> I64:
+        starts = np.searchsorted(self.nodes_by_row, nodes)
+        ends = np.searchsorted(self.nodes_by_row, nodes, "right")
+        found = [self.rows_by_node[start:end] for start, end in zip(starts, ends, strict=True)]
+        return np.concatenate(found)
 
     def seats(self, count: int) -> list[Seat]:
         """Return up to `count` places."""

@@ -349,10 +349,7 @@ class DryRun:
         leaving.
         """
         ledger, state = self.state.ledger, self.state
-        nodes = state.table.ids[rows]
-        here = np.zeros(int(max(ledger.node.max(initial=0), nodes.max())) + 1, np.bool_)
-        here[nodes] = True
-        chosen = np.flatnonzero(here[ledger.node] & IS_VICTIM[ledger.kind])
+        chosen = self._evictable_rows(state.table.ids[rows])
         ids = chosen + ledger.base
         priorities = np.array(
             [state.specs[sig].priority for sig in ledger.sig[chosen].tolist()], np.int64
@@ -368,6 +365,13 @@ class DryRun:
             elif victim.priority < self.priority and victim.pod not in self.protected:
                 victims.setdefault(ledger.node_at(row), []).append(victim)
         return victims, leaving
+
+    def _evictable_rows(self, nodes: I64) -> I64:
+        """Return the ledger's rows of the pods that run on these nodes."""
+        ledger = self.state.ledger
+        here = np.zeros(int(max(ledger.node.max(initial=0), nodes.max())) + 1, np.bool_)
+        here[nodes] = True
+        return np.flatnonzero(here[ledger.node] & IS_VICTIM[ledger.kind])
 
     def _try_node(
         self, row: int, node: NodeId, victims: list[Victim], leaving: list[Victim]
