@@ -17,7 +17,7 @@ from pathlib import Path
 
 import click
 
-from muster.cli.commands.defrag import cluster_of_run
+from muster.cli.commands.defrag.show import cluster_of_run
 from muster.defrag.cluster import Cluster
 from muster.defrag.plan import plan
 from shared.model.objects import Node, PodSpec

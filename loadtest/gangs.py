@@ -16,8 +16,8 @@ from msgspec.structs import replace
 from loadtest.one_process import Case, Run, measure
 from shared.events.observed import PodsSeen
 from shared.model.columns import join
+from shared.model.groups.topology import Topology
 from shared.model.objects import CPU, MEMORY, PODS, Gang, GpuRequest, Node, PodSpec
-from shared.model.topology import Topology
 from shared.model.world import Arrival, World
 from shared.simulated.cluster import SimCluster
 from shared.worlds.arrivals import plain_node

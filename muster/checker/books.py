@@ -17,9 +17,9 @@ from muster.checker.inputs.journals import Problem
 from muster.checker.units import Together
 from shared.events.placement import ShardDigest
 from shared.events.preemption import DryRunAsked, GangDryRunAsked
+from shared.model.groups.topology import REST
 from shared.model.objects import Node, PodSpec
 from shared.model.release import DEFAULT_OPTIONS
-from shared.model.topology import REST
 
 
 @dataclass

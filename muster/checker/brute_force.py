@@ -35,11 +35,11 @@ from muster.checker.filters.inter_pod_rules import (
 )
 from muster.checker.gangs.domains import domains_of
 from shared.extenders.values import CALLED, POD
+from shared.model.groups.topology import Topology
 from shared.model.objects import CPU, Gang, Node, PodSpec
 from shared.model.profile import Profile
 from shared.model.release import DEFAULT_OPTIONS
 from shared.model.text import counted
-from shared.model.topology import Topology
 
 GATED = "waiting for scheduling gates"
 NO_NODES = "no nodes available to schedule pods"

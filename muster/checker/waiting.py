@@ -37,9 +37,9 @@ from shared.events.queueing import (
     Woken,
 )
 from shared.model.columns import unpack
+from shared.model.groups.topology import Topology
 from shared.model.objects import Node, PodSpec
 from shared.model.release import DEFAULT_OPTIONS
-from shared.model.topology import Topology
 
 MESSAGE = re.compile(r"^(0/\d+ nodes are available: .+\.|no nodes available to schedule pods)")
 

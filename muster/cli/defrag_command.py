@@ -79,8 +79,8 @@ def defrag(  # noqa: PLR0913 (one parameter per option)
 ) -> None:
     """Plan which pods to move where, so that larger ones fit: what that frees, and what it costs.
 
-    Nothing is written without --apply. Pods that nobody makes again stay, and members of gangs
-    (docs/how-to/defragment.md).
+    Without --apply nothing is changed. Pods without a controller and members of gangs stay where
+    they are (docs/how-to/defragment.md).
     """
     one_of("--output", output, options.OUTPUTS)
     if source is not None and kubeconfig:
@@ -91,7 +91,7 @@ def defrag(  # noqa: PLR0913 (one parameter per option)
         raise UsageFault("--topology-key: requires --count")
     if wanted.startswith("pod/"):
         count = count or 1
-    from muster.cli.commands.defrag import Asked, print_plan
+    from muster.cli.commands.defrag.show import Asked, print_plan
 
     asked = Asked(source, kubeconfig, wanted, count, topology_key, config, release)
     print_plan(asked, output, (at_most, wait_s) if apply else None)

@@ -1,3 +1,3 @@
-"""Plans that move pods together, so that larger ones fit. Pure: reading a cluster and evicting from
-it are the command's (muster/cli/commands/).
+"""Plans that move pods together, so that larger ones fit. Pure: the command reads the cluster and
+evicts (muster/cli/commands/defrag/).
 """

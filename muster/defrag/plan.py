@@ -1,10 +1,11 @@
 """A plan: which pods to move where, so that more pods of one kind fit.
 
-The naive plan packs all pods anew, and moves most of them. This one is greedy: it tries the nodes
-one by one, those first whose pods lose least work, and takes the pods in the way elsewhere if all
-of them have a node. Nodes of the plan receive no pods, and what has moved stays, so that each pod
-moves once at most. It tries each node once, and once more for each place. An order by the room that
-pods need elsewhere makes one place in 200 more, and loses a third more work (loadtest/defrag.py).
+Packing the whole cluster from scratch would move most pods. This plan is greedy. It tries the nodes
+one by one, first those whose pods lose the least work, and moves the pods in the way if every one
+of them fits on another node. Nodes of the plan receive no pods, and a moved pod stays where it is,
+so each pod moves at most once. Each node is tried once, and once more for each place. Ordering the
+nodes by the room that their pods need elsewhere makes one place in 200 more, and loses a third more
+work (loadtest/defrag.py).
 """
 
 from collections.abc import Iterable, Iterator
@@ -26,7 +27,7 @@ from shared.scheduling.cycle.signature import Signature
 from shared.scheduling.table.layout import DEVICE_MILLI, GPU_EMPTY, I64, Mask
 
 RESTART_MS = 600_000
-"""What a move costs beside the work that is lost: the pod starts anew."""
+"""The cost of a move besides the lost work: the time until a new pod works."""
 WHOLE_MILLI = 1_000
 
 

@@ -23,8 +23,8 @@ from muster.flood.workload import (
 )
 from shared.kubernetes.objects.labels import HOSTNAME_LABEL, ZONE_LABEL
 from shared.model.cluster_objects import ClusterObject
+from shared.model.groups.topology import Topology
 from shared.model.objects import Gang, Node
-from shared.model.topology import Topology
 
 T = TypeVar("T")
 WINDOW_PODS = 1_000

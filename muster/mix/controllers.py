@@ -18,8 +18,8 @@ from muster.mix.accounts import HOUR_MS, Account, Kind
 from muster.mix.draw import NAMESPACE, Coming, Outage, jobs_of, nodes_of, outages_of
 from muster.mix.mix import Inference, Jobs, Mix, Trace
 from muster.mix.usage import Amounts, Usage, requested
+from shared.model.groups.topology import Topology
 from shared.model.objects import Gang, Node
-from shared.model.topology import Topology
 
 GANG_TIMEOUT_MS = 300_000
 SAMPLES = 240

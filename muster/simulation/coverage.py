@@ -26,8 +26,8 @@ from shared.events.preemption import GangNominateAsked, GangRoomMade
 from shared.events.queueing import GangDispatched, GangPreemptRecalled
 from shared.machine.crash import CrashPoint
 from shared.model.columns import unpack
+from shared.model.groups.topology import Path
 from shared.model.ids import INGEST, PERMIT, SERVICES
-from shared.model.topology import Path
 
 _EVENTS: tuple[tuple[type[Event], str], ...] = (
     (GangReleased, "gang-released"),

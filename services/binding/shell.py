@@ -51,9 +51,9 @@ from shared.extenders.values import Extender
 from shared.machine.runtime import OwnerPort
 from shared.model.api_outcome import Answer
 from shared.model.columns import I64, pack, unpack
+from shared.model.groups.provisioning import ProvisioningWrite
 from shared.model.ids import EffectId, NodeId, PodId
 from shared.model.preemption.victims import NodeVictims
-from shared.model.provisioning import ProvisioningWrite
 from shared.ports.cluster import (
     SCHEDULER_ERROR,
     UNSCHEDULABLE,

@@ -1,9 +1,9 @@
 """Events of binding's journal: requests to the API and their definite outcomes."""
 
 from shared.events.base import Event
+from shared.model.groups.provisioning import ProvisioningWrite
 from shared.model.ids import AskId, EffectId, NodeId, PodId
 from shared.model.preemption.victims import NodeVictims
-from shared.model.provisioning import ProvisioningWrite
 from shared.model.volumes import Choice
 
 

@@ -3,17 +3,17 @@ them.
 """
 
 from shared.events.base import Event
-from shared.model.below_minimum import BelowMinimum
 from shared.model.cluster_objects import (
     ClusterObject,
     Pairs,
     ProvisioningRequest,
     StorageObject,
 )
-from shared.model.group_trees import GroupTree
+from shared.model.groups.below_minimum import BelowMinimum
+from shared.model.groups.topology import Topology
+from shared.model.groups.trees import GroupTree
 from shared.model.ids import NO_GANG, EffectId, GangId, SignatureId, placement
 from shared.model.objects import Node, PartMinimum, PodSpec
-from shared.model.topology import Topology
 
 
 class SignatureDefined(Event, frozen=True, gc=False):

@@ -3,10 +3,10 @@
 from shared.events.base import Event
 from shared.events.placement import Shown
 from shared.events.queueing import Members
-from shared.model.group_trees import GroupTree
+from shared.model.groups.topology import Path, Topology
+from shared.model.groups.trees import GroupTree
 from shared.model.ids import NO_ATTEMPT, NO_GANG, AttemptId, GangId, placement
 from shared.model.pod_rules.rule_counts import SignatureCounts
-from shared.model.topology import Path, Topology
 
 
 class OfferAsked(Event, frozen=True, gc=False):

@@ -3,6 +3,7 @@
 from msgspec import Struct
 
 from shared.events.base import Event
+from shared.model.groups.topology import DomainOffer, Path, Scoring
 from shared.model.ids import (
     START,
     AskId,
@@ -18,7 +19,6 @@ from shared.model.objects import PodSpec
 from shared.model.pod_rules.rule_counts import SignatureCounts
 from shared.model.preemption.post_filter import FIRST, around
 from shared.model.preemption.victims import Nominee
-from shared.model.topology import DomainOffer, Path, Scoring
 from shared.model.volumes import Choice
 
 

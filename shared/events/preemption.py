@@ -4,9 +4,9 @@ from msgspec import Struct
 
 from shared.events.base import Event
 from shared.events.queueing import Members
+from shared.model.groups.topology import Path
 from shared.model.ids import NO_GANG, AskId, GangId, NodeId, PodId, SignatureId, placement
 from shared.model.preemption.victims import NodeVictims, Nominee
-from shared.model.topology import Path
 
 
 class BudgetLeft(Struct, frozen=True, gc=False, array_like=True):

@@ -3,10 +3,10 @@
 from msgspec import Struct
 
 from shared.events.base import Event
-from shared.model.group_trees import GroupTree
+from shared.model.groups.provisioning import ProvisioningWrite
+from shared.model.groups.topology import Path, Topology
+from shared.model.groups.trees import GroupTree
 from shared.model.ids import AttemptId, GangId, PodId, SignatureId, placement
-from shared.model.provisioning import ProvisioningWrite
-from shared.model.topology import Path, Topology
 
 
 class Members(Struct, frozen=True, gc=False, array_like=True):

@@ -27,7 +27,7 @@ from shared.kubernetes.client.discovery import (
     served,
 )
 from shared.kubernetes.client.kinds import HYPER_NODES, OTHER_KINDS, REQUESTS, Kind
-from shared.kubernetes.objects.other_groups import VOLCANO, GroupKind
+from shared.kubernetes.objects.groups.other_schedulers import VOLCANO, GroupKind
 from shared.kubernetes.objects.structs import ListMeta, Meta, RawGroupOfJob
 from shared.kubernetes.watching.disrupted_pods import DisruptedPods
 from shared.kubernetes.watching.hyper_nodes import HyperNodeReader, HyperNodes

@@ -8,8 +8,8 @@ from typing import Literal
 
 from msgspec import Struct, structs
 
-from shared.model.below_minimum import BelowMinimum
-from shared.model.topology import NetworkTopology, Topology
+from shared.model.groups.below_minimum import BelowMinimum
+from shared.model.groups.topology import NetworkTopology, Topology
 from shared.model.volumes import PodVolume
 
 CPU = "cpu"

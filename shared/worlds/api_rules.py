@@ -15,8 +15,8 @@ from shared.kubernetes.objects.cluster_objects import (
 )
 from shared.kubernetes.objects.errors import shown
 from shared.kubernetes.objects.fields import Fields
+from shared.kubernetes.objects.groups.provisioning import CLASS_NAME
 from shared.kubernetes.objects.labels import is_label_name
-from shared.kubernetes.objects.provisioning import CLASS_NAME
 from shared.kubernetes.objects.requests import GPU_MILLI, HUGE_PAGES
 from shared.model.objects import CPU, GPU, MEMORY, PODS
 from shared.model.release import COMPOSITE_POD_GROUP

@@ -13,7 +13,7 @@ from shared.extenders.values import named
 from shared.kubernetes.objects.cluster_objects import COUNT_MAX
 from shared.kubernetes.objects.default_spread import controller_of, revision_name
 from shared.kubernetes.objects.fields import Fields
-from shared.kubernetes.objects.other_groups import groups_named
+from shared.kubernetes.objects.groups.other_schedulers import groups_named
 from shared.kubernetes.objects.pod_templates import (
     PriorityClass,
     Template,

@@ -22,16 +22,16 @@ from shared.kubernetes.objects.cluster_objects import (
     node_of,
     priority_class_of,
 )
-from shared.kubernetes.objects.composite_groups import (
+from shared.kubernetes.objects.default_spread import DEPLOYMENT, SPREADING, spreader_of
+from shared.kubernetes.objects.errors import shown
+from shared.kubernetes.objects.fields import Fields
+from shared.kubernetes.objects.groups.composite import (
     COMPOSITE_VERSION,
     COMPOSITES,
     composite_of,
 )
-from shared.kubernetes.objects.default_spread import DEPLOYMENT, SPREADING, spreader_of
-from shared.kubernetes.objects.errors import shown
-from shared.kubernetes.objects.fields import Fields
-from shared.kubernetes.objects.hyper_nodes import HYPER_NODES_VERSION, hyper_node
-from shared.kubernetes.objects.other_groups import BY_VERSION, name_with_kind
+from shared.kubernetes.objects.groups.hyper_nodes import HYPER_NODES_VERSION, hyper_node
+from shared.kubernetes.objects.groups.other_schedulers import BY_VERSION, name_with_kind
 from shared.kubernetes.objects.pod_templates import PriorityClass
 from shared.kubernetes.objects.volume_objects import READERS, TIMES, identified, storage_object
 from shared.model.cluster_objects import (
@@ -40,7 +40,7 @@ from shared.model.cluster_objects import (
     Namespace,
     PersistentVolumeClaim,
 )
-from shared.model.hyper_nodes import Trees
+from shared.model.groups.hyper_nodes import Trees
 from shared.model.objects import Budget, Gang, Node, PodSpec
 from shared.model.release import COMPOSITE_POD_GROUP, DEFAULT_RELEASE, Release
 from shared.model.text import did_you_mean, quoted

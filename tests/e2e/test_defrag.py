@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from loadtest.defrag import TARGET, figures
-from muster.cli.commands.defrag import cluster_of_run
+from muster.cli.commands.defrag.show import cluster_of_run
 from tests.e2e.console import ROOT, complaint, muster, run_of_examples
 
 BUNDLED = ROOT / "examples" / "fragmented.yaml"

@@ -26,9 +26,9 @@ from shared.kubernetes.client.discovery import POD_GROUPS, WORKLOADS
 from shared.kubernetes.client.kinds import HYPER_NODES, OTHER_KINDS, Kind
 from shared.kubernetes.client.lease import Elector
 from shared.kubernetes.cluster import KubeCluster
-from shared.kubernetes.objects.composite_groups import COMPOSITES
-from shared.kubernetes.objects.other_groups import OTHER_KINDS as OTHER_GROUPS
-from shared.kubernetes.objects.other_groups import GroupKind
+from shared.kubernetes.objects.groups.composite import COMPOSITES
+from shared.kubernetes.objects.groups.other_schedulers import OTHER_KINDS as OTHER_GROUPS
+from shared.kubernetes.objects.groups.other_schedulers import GroupKind
 from shared.kubernetes.writing import events as kube_events
 from shared.model.api_outcome import Answer
 from shared.model.election import Election

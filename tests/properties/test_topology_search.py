@@ -16,6 +16,7 @@ from shared.events.permit import GangCommitted, GangReleased
 from shared.events.placement import GangHeld, GangOffered, GangRefused, Reserved
 from shared.events.queueing import GangDispatched, Members
 from shared.model.columns import pack, unpack
+from shared.model.groups.topology import Topology
 from shared.model.objects import (
     HOSTNAME,
     GpuRequest,
@@ -26,7 +27,6 @@ from shared.model.objects import (
     Requirement,
     SpreadConstraint,
 )
-from shared.model.topology import Topology
 from tests.parity.planted.patching import planted
 from tests.simulation.bugs.topology import BY_THE_SEARCH
 from tests.simulation.planted import IS_LONG, Bug

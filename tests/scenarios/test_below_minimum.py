@@ -1,6 +1,6 @@
 """Gangs of which fewer than minCount are left: they wait, are evicted or go on after a grace."""
 
-from shared.model.below_minimum import EVICT, SHRINK, BelowMinimum
+from shared.model.groups.below_minimum import EVICT, SHRINK, BelowMinimum
 from tests.scenarios.scene import Scene, node, play
 from tests.scenarios.test_restarted_gangs import FEW, GANG, anywhere
 

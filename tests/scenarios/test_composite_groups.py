@@ -2,7 +2,7 @@
 
 import pytest
 
-from shared.model.topology import Topology
+from shared.model.groups.topology import Topology
 from tests.scenarios.scene import Scene, node, play
 
 MESHES = [

@@ -3,7 +3,7 @@
 import pytest
 
 from shared.model.cluster_objects import HyperNodeMember
-from shared.model.topology import NetworkTopology
+from shared.model.groups.topology import NetworkTopology
 from tests.scenarios.scene import Scene, node, play
 from tests.scenarios.test_topology import MESHES
 from tests.support.hyper_nodes import hyper_node

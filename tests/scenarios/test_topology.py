@@ -4,6 +4,7 @@ from collections import Counter
 
 import pytest
 
+from shared.model.groups.topology import Topology
 from shared.model.objects import (
     HOSTNAME,
     GpuRequest,
@@ -13,7 +14,6 @@ from shared.model.objects import (
     Requirement,
     SpreadConstraint,
 )
-from shared.model.topology import Topology
 from tests.scenarios.scene import Scene, node, play
 
 MESHES = [

@@ -4,9 +4,9 @@ import pytest
 
 from muster.simulation.run import simulate
 from muster.simulation.scenario import make_scenario
-from tests.parity.planted.patching import planted
 from tests.simulation.bugs.composites import BUGS
 from tests.simulation.composite_worlds import make_composite_world
+from tests.simulation.found_bugs import assert_found
 from tests.simulation.planted import IS_LONG, Bug
 
 pytestmark = [pytest.mark.simulation, pytest.mark.slow]
@@ -22,8 +22,4 @@ def test_trees_of_groups_start_whole_in_every_situation(seed: int, shards: int) 
 
 @pytest.mark.parametrize("bug", BUGS, ids=lambda bug: bug.name)
 def test_a_change_is_found_by_its_rule(bug: Bug) -> None:
-    with planted(bug):
-        worlds = ((seed, make_composite_world(seed)) for seed in bug.first)
-        results = (simulate(make_scenario(seed, world, 1)) for seed, world in worlds)
-        found = [(bug.found_by(result.problems), result.problems[:2]) for result in results]
-    assert any(by for by, _problems in found), found
+    assert_found(bug, lambda seed: make_scenario(seed, make_composite_world(seed), 1))

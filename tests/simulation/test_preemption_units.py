@@ -1,11 +1,14 @@
-"""Worlds with groups that preemption evicts whole, with all kinds of faults."""
+"""Worlds of groups that leave whole, keep a minimum, fall or are protected, with all faults."""
+
+from collections.abc import Callable
 
 import pytest
 
 from muster.simulation.run import simulate
 from muster.simulation.scenario import make_scenario
-from tests.parity.planted.patching import planted
+from shared.model.world import World
 from tests.simulation.bugs.units import BUGS, ELASTIC_BUGS, FALLING_BUGS, PROTECTED_BUGS
+from tests.simulation.found_bugs import assert_found
 from tests.simulation.planted import IS_LONG, Bug
 from tests.simulation.unit_worlds import (
     make_elastic_world,
@@ -15,11 +18,32 @@ from tests.simulation.unit_worlds import (
 )
 
 pytestmark = [pytest.mark.simulation, pytest.mark.slow]
+MakeWorld = Callable[[int], World]
+SEEDS = (
+    (make_unit_world, 3),
+    (make_elastic_world, 3),
+    (make_falling_world, 3),
+    (make_protected_world, 2),
+)
+"""How many seeds of each world are played, without `make seeds`."""
+FOUND = (
+    (make_unit_world, BUGS),
+    (make_elastic_world, ELASTIC_BUGS),
+    (make_falling_world, FALLING_BUGS),
+    (make_protected_world, PROTECTED_BUGS),
+)
 
 
-@pytest.mark.parametrize("seed", range(100 if IS_LONG else 3))
-def test_units_leave_whole(seed: int) -> None:
-    result = simulate(make_scenario(seed, make_unit_world(seed)), redecide=seed % 4 == 0)
+@pytest.mark.parametrize(
+    ("make_world", "seed"),
+    [
+        pytest.param(make_world, seed, id=f"{make_world.__name__}-{seed}")
+        for make_world, few in SEEDS
+        for seed in range(100 if IS_LONG else few)
+    ],
+)
+def test_groups_keep_their_rules_in_every_situation(make_world: MakeWorld, seed: int) -> None:
+    result = simulate(make_scenario(seed, make_world(seed)), redecide=seed % 4 == 0)
     assert result.is_good, f"seed {seed}\n" + "\n".join(result.lines)
 
 
@@ -29,52 +53,9 @@ def test_units_leave_whole_from_one_shard(seed: int) -> None:
     assert result.is_good, f"seed {seed}\n" + "\n".join(result.lines)
 
 
-@pytest.mark.parametrize("seed", range(100 if IS_LONG else 3))
-def test_members_above_the_minimum_leave_one_by_one(seed: int) -> None:
-    result = simulate(make_scenario(seed, make_elastic_world(seed)), redecide=seed % 4 == 0)
-    assert result.is_good, f"seed {seed}\n" + "\n".join(result.lines)
-
-
-@pytest.mark.parametrize("seed", range(100 if IS_LONG else 3))
-def test_gangs_below_their_minimum_wait_leave_or_go_on(seed: int) -> None:
-    result = simulate(make_scenario(seed, make_falling_world(seed)), redecide=seed % 4 == 0)
-    assert result.is_good, f"seed {seed}\n" + "\n".join(result.lines)
-
-
-@pytest.mark.parametrize("seed", range(100 if IS_LONG else 2))
-def test_pods_run_for_their_minimum_before_they_are_victims(seed: int) -> None:
-    result = simulate(make_scenario(seed, make_protected_world(seed)), redecide=seed % 4 == 0)
-    assert result.is_good, f"seed {seed}\n" + "\n".join(result.lines)
-
-
-@pytest.mark.parametrize("bug", PROTECTED_BUGS, ids=lambda bug: bug.name)
-def test_a_change_of_protection_is_found_by_its_rule(bug: Bug) -> None:
-    with planted(bug):
-        scenarios = (make_scenario(seed, make_protected_world(seed)) for seed in bug.first)
-        results = map(simulate, scenarios)
-        found = [(bug.found_by(result.problems), result.problems[:2]) for result in results]
-    assert any(by for by, _problems in found), found
-
-
-@pytest.mark.parametrize("bug", FALLING_BUGS, ids=lambda bug: bug.name)
-def test_a_change_below_the_minimum_is_found_by_its_rule(bug: Bug) -> None:
-    with planted(bug):
-        results = (simulate(make_scenario(seed, make_falling_world(seed))) for seed in bug.first)
-        found = [(bug.found_by(result.problems), result.problems[:2]) for result in results]
-    assert any(by for by, _problems in found), found
-
-
-@pytest.mark.parametrize("bug", ELASTIC_BUGS, ids=lambda bug: bug.name)
-def test_a_change_of_the_minimum_is_found_by_its_rule(bug: Bug) -> None:
-    with planted(bug):
-        results = (simulate(make_scenario(seed, make_elastic_world(seed))) for seed in bug.first)
-        found = [(bug.found_by(result.problems), result.problems[:2]) for result in results]
-    assert any(by for by, _problems in found), found
-
-
-@pytest.mark.parametrize("bug", BUGS, ids=lambda bug: bug.name)
-def test_a_change_is_found_by_its_rule(bug: Bug) -> None:
-    with planted(bug):
-        results = (simulate(make_scenario(seed, make_unit_world(seed))) for seed in bug.first)
-        found = [(bug.found_by(result.problems), result.problems[:2]) for result in results]
-    assert any(by for by, _problems in found), found
+@pytest.mark.parametrize(
+    ("make_world", "bug"),
+    [pytest.param(make_world, bug, id=bug.name) for make_world, bugs in FOUND for bug in bugs],
+)
+def test_a_change_is_found_by_its_rule(make_world: MakeWorld, bug: Bug) -> None:
+    assert_found(bug, lambda seed: make_scenario(seed, make_world(seed)))

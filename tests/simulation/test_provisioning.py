@@ -17,8 +17,8 @@ from services.queueing.core.gangs import provisioning, request_timing
 from shared.events.observed import PodsSeen
 from shared.model.cluster_objects import Namespace, ProvisioningRequest
 from shared.model.columns import join, split
+from shared.model.groups.provisioning import ACCEPTED, ENDS, PHASES, PROVISIONED
 from shared.model.objects import Gang
-from shared.model.provisioning import ACCEPTED, ENDS, PHASES, PROVISIONED
 from shared.model.world import Arrival, World
 from shared.ports.cluster import NodesRequest
 from shared.simulated.cluster import SimCluster

@@ -9,6 +9,7 @@ from muster.simulation.run import simulate
 from muster.simulation.scenario import make_scenario
 from tests.parity.planted.patching import planted
 from tests.simulation.bugs.topology import BY_THE_CHECKER, IN_HYPER_NODES
+from tests.simulation.found_bugs import assert_found
 from tests.simulation.planted import IS_LONG, Bug
 from tests.simulation.topology_worlds import make_hyper_node_scenario, make_topology_world
 
@@ -41,10 +42,7 @@ def test_gangs_stay_in_their_hyper_nodes(seed: int) -> None:
 
 @pytest.mark.parametrize("bug", BY_THE_CHECKER, ids=lambda bug: bug.name)
 def test_a_change_is_found_by_its_rule(bug: Bug) -> None:
-    with planted(bug):
-        results = (simulate(make_scenario(seed, make_topology_world(seed))) for seed in bug.first)
-        found = [(bug.found_by(result.problems), result.problems[:2]) for result in results]
-    assert any(by for by, _problems in found), found
+    assert_found(bug, lambda seed: make_scenario(seed, make_topology_world(seed)))
 
 
 @pytest.mark.parametrize("bug", IN_HYPER_NODES, ids=lambda bug: bug.name)

@@ -10,6 +10,7 @@ from muster.simulation.scenario import TREES, Mutation, Scenario, make_scenario
 from muster.simulation.worlds import ARRIVALS_MS, GIB, make_spec, make_world
 from shared.events.observed import PodsSeen
 from shared.model.cluster_objects import HyperNode, HyperNodeMember, LabelSelector
+from shared.model.groups.topology import NetworkTopology, Topology
 from shared.model.objects import (
     Gang,
     GpuRequest,
@@ -20,7 +21,6 @@ from shared.model.objects import (
     Requirement,
     SpreadConstraint,
 )
-from shared.model.topology import NetworkTopology, Topology
 from shared.model.world import Arrival, World
 from tests.simulation.ruled_worlds import HOST, ZONE, make_ruled_world
 

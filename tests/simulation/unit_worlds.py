@@ -7,8 +7,8 @@ from msgspec.structs import replace
 
 from muster.simulation.worlds import ARRIVALS_MS, GIB, make_spec, make_world
 from shared.events.observed import PodsSeen
-from shared.model.below_minimum import EVICT, SHRINK, WAIT, BelowMinimum
 from shared.model.columns import join
+from shared.model.groups.below_minimum import EVICT, SHRINK, WAIT, BelowMinimum
 from shared.model.objects import Gang
 from shared.model.world import Arrival, World
 
@@ -17,11 +17,8 @@ LOW = (0, 10, 20)
 
 def make_unit_world(seed: int) -> World:
     """Return a seed's world with units and their preemptors."""
-    base = make_world(seed)
-    rng = random.Random(f"{seed}/units")
-    gangs, arrivals = list(base.gangs), list(base.arrivals)
-    for number in range(rng.randint(8, 14)):
-        priority, count = rng.choice(LOW), rng.randint(2, 6)
+    base, rng, gangs, arrivals = _begun(seed, "units")
+    for number, priority, count in _groups(rng):
         is_unit = rng.random() < 0.8
         key = f"default/unit-{number}"
         least = rng.choice((1, 2, count))
@@ -32,12 +29,9 @@ def make_unit_world(seed: int) -> World:
 
 def make_elastic_world(seed: int) -> World:
     """Return a seed's world with groups that keep their minimum, and their preemptors."""
-    base = make_world(seed)
-    rng = random.Random(f"{seed}/elastic")
-    gangs, arrivals = list(base.gangs), list(base.arrivals)
+    base, rng, gangs, arrivals = _begun(seed, "elastic")
     early = range(ARRIVALS_MS // 2)
-    for number in range(rng.randint(8, 14)):
-        priority, count = rng.choice(LOW), rng.randint(2, 6)
+    for number, priority, count in _groups(rng):
         key, least = f"default/elastic-{number}@volcano", rng.randint(2, count)
         gangs.append(Gang(key=key, min_count=least, keeps_minimum=rng.random() < 0.9))
         arrivals += _pods(rng, f"elastic-{number}", count, priority, early, key)
@@ -49,12 +43,9 @@ def make_elastic_world(seed: int) -> World:
 
 def make_falling_world(seed: int) -> World:
     """Return a seed's world with groups that fall below their minimum, and what they say then."""
-    base = make_world(seed)
-    rng = random.Random(f"{seed}/falling")
-    gangs, arrivals = list(base.gangs), list(base.arrivals)
+    base, rng, gangs, arrivals = _begun(seed, "falling")
     early = range(ARRIVALS_MS // 2)
-    for number in range(rng.randint(8, 14)):
-        priority, count = rng.choice(LOW), rng.randint(2, 6)
+    for number, priority, count in _groups(rng):
         key, rule = f"default/falling-{number}", rng.choice((WAIT, EVICT, EVICT, SHRINK, SHRINK))
         below = BelowMinimum(rule, rng.choice((500, 3_000))) if rule != WAIT else None
         least = rng.randint(2, count)
@@ -67,11 +58,8 @@ def make_falling_world(seed: int) -> World:
 
 def make_protected_world(seed: int) -> World:
     """Return a seed's world with groups whose pods run for a while before they may be victims."""
-    base = make_world(seed)
-    rng = random.Random(f"{seed}/protected")
-    gangs, arrivals = list(base.gangs), list(base.arrivals)
-    for number in range(rng.randint(8, 14)):
-        priority, count = rng.choice(LOW), rng.randint(2, 6)
+    base, rng, gangs, arrivals = _begun(seed, "protected")
+    for number, priority, count in _groups(rng):
         key, run_ms = f"default/protected-{number}", rng.choice((0, 2_000, 6_000))
         is_unit, least = rng.random() < 0.3, rng.randint(1, count)
         gang = Gang(key=key, min_count=least, is_unit=is_unit, priority=priority)
@@ -79,6 +67,18 @@ def make_protected_world(seed: int) -> World:
         when = range(ARRIVALS_MS)
         arrivals += _pods(rng, f"protected-{number}", count, priority, when, key)
     return _with_preemptors(rng, base, f"protected-{seed}", gangs, arrivals)
+
+
+def _begun(seed: int, name: str) -> tuple[World, random.Random, list[Gang], list[Arrival]]:
+    """Return a seed's world, the source of this name's choices, and what the world has already."""
+    base = make_world(seed)
+    return base, random.Random(f"{seed}/{name}"), list(base.gangs), list(base.arrivals)
+
+
+def _groups(rng: random.Random) -> Iterator[tuple[int, int, int]]:
+    """Yield number, priority and pods of each group of low priority."""
+    for number in range(rng.randint(8, 14)):
+        yield number, rng.choice(LOW), rng.randint(2, 6)
 
 
 def _with_preemptors(

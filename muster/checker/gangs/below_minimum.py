@@ -11,8 +11,8 @@ from shared.events.base import Event
 from shared.events.ingest import GangGone, GangSet
 from shared.events.permit import GangCommitted, GangReleased, GangTimedOut
 from shared.events.queueing import GangDispatched, GangEvictAsked, GangShrunk
-from shared.model.below_minimum import EVICT, SHRINK, BelowMinimum
 from shared.model.columns import unpack
+from shared.model.groups.below_minimum import EVICT, SHRINK, BelowMinimum
 
 RULE = "below-minimum"
 SLACK_MS = 10_000

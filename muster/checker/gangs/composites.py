@@ -1,7 +1,7 @@
 """Checks CompositePodGroups: no group starts with fewer members or groups than it needs.
 
-What each PodGroup of an attempt still needs is counted anew from queueing's inputs, and each commit
-is judged by the tree that was dispatched, from the leaves up.
+The checker counts itself, from queueing's inputs, how many members each PodGroup still needs. It
+judges each commit by the tree that was dispatched, from the leaves up.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -13,7 +13,7 @@ from shared.events.ingest import GangGone, GangSet
 from shared.events.permit import GangCommitted
 from shared.events.queueing import GangDispatched
 from shared.model.columns import unpack
-from shared.model.group_trees import GroupNode
+from shared.model.groups.trees import GroupNode
 
 
 def check(queueing: Journal, permit: Journal, gang_of: Mapping[int, int]) -> Iterator[Problem]:

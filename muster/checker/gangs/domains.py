@@ -16,9 +16,9 @@ from shared.events.permit import GangCommitted
 from shared.events.placement import GangOffered, Reserved
 from shared.events.queueing import GangDispatched
 from shared.model.columns import unpack
+from shared.model.groups.topology import Path, Topology
 from shared.model.ids import BINDING, INGEST, PERMIT, QUEUEING
 from shared.model.objects import Node
-from shared.model.topology import Path, Topology
 
 Attempt = tuple[int, int]
 

@@ -14,9 +14,9 @@ from muster.checker.inputs.facts import Facts
 from muster.checker.inputs.history import ClusterHistory
 from muster.checker.inputs.journals import Problem
 from shared.model.cluster_objects import HyperNode, HyperNodeMember
+from shared.model.groups.topology import Topology
 from shared.model.objects import Gang, Node
 from shared.model.pod_rules.selectors import holds
-from shared.model.topology import Topology
 
 LABEL, PUBLISHED = "tier {}", "hypernode@{}"
 

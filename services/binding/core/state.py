@@ -30,6 +30,7 @@ from shared.events.preemption import VictimsAsked
 from shared.machine.core import MachineState
 from shared.machine.saved import Derived, Shared
 from shared.model.columns import I64
+from shared.model.groups.provisioning import ProvisioningWrite
 from shared.model.ids import (
     NO_EFFECT,
     NO_GANG,
@@ -43,7 +44,6 @@ from shared.model.ids import (
     service_of,
 )
 from shared.model.objects import PodSpec
-from shared.model.provisioning import ProvisioningWrite
 from shared.model.volumes import Choice
 
 ENDS = ("bound", "gone", "foreign", "abandoned", "failed", "refused")

@@ -13,7 +13,7 @@ from services.ingest.core.signatures import acquire_gang, forget_gang
 from services.ingest.core.state import GangRecord, IngestState
 from shared.events.ingest import GangGone, GangSet, UnitJoined
 from shared.model.columns import pack
-from shared.model.group_trees import GroupNode, no_quorum
+from shared.model.groups.trees import GroupNode, no_quorum
 from shared.model.ids import NO_GANG, GangId
 from shared.model.objects import Gang
 

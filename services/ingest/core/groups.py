@@ -22,7 +22,7 @@ from shared.events.ingest import (
     UnitJoined,
 )
 from shared.model.columns import pack
-from shared.model.hyper_nodes import Trees
+from shared.model.groups.hyper_nodes import Trees
 from shared.model.ids import NO_GANG, GangId, SignatureId
 from shared.model.objects import Budget, Gang, PodSpec
 

@@ -1,7 +1,7 @@
 """HyperNodes of Volcano: which nodes they have, as labels.
 
-A node's labels are published with it (shared/model/hyper_nodes.py); the state keeps it as it was
-observed. A changed HyperNode is matched with all nodes, a changed node with all
+A node is published with these labels (shared/model/groups/hyper_nodes.py); the state keeps the node
+as it was observed. A changed HyperNode is matched with all nodes, a changed node with all
 HyperNodes.
 """
 
@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from msgspec import structs
 
 from shared.model.cluster_objects import ClusterObject, HyperNode
-from shared.model.hyper_nodes import Trees
+from shared.model.groups.hyper_nodes import Trees
 from shared.model.objects import Node
 from shared.model.pod_rules.selectors import holds
 

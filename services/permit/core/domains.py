@@ -2,9 +2,9 @@
 the shards' offers.
 
 Levels are tried from the narrowest up. At the first level with a domain that has room for the
-needed members, the best such domain wins (shared/model/topology.py). Inside it members fill the
-domains of the next level, those with most room first; the last one is the tightest that has room
-for the rest. If members run already, their domain is the only one.
+needed members, the best such domain wins (shared/model/groups/topology.py). Inside it members fill
+the domains of the next level, those with most room first; the last one is the tightest that has
+room for the rest. If members run already, their domain is the only one.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -13,7 +13,7 @@ from typing import NamedTuple
 from services.permit.core.plan import Group, as_members, make_plan
 from services.permit.core.state import Attempt
 from shared.events.queueing import Members
-from shared.model.topology import (
+from shared.model.groups.topology import (
     REST,
     Amounts,
     Candidate,

@@ -4,7 +4,7 @@ from collections import Counter
 
 from services.permit.core.plan import Group, Plan, make_plan
 from services.permit.core.state import Attempt
-from shared.model.group_trees import feasible_groups, fitting_leaves
+from shared.model.groups.trees import feasible_groups, fitting_leaves
 from shared.model.ids import GangId, PodId
 
 Offers = dict[int, tuple[int, ...]]

@@ -17,7 +17,8 @@ from services.permit.core.transitions import Phase, following
 from shared.events.queueing import Minimum
 from shared.machine.core import MachineState
 from shared.machine.saved import Derived
-from shared.model.group_trees import GroupTree, feasible_leaves
+from shared.model.groups.topology import DomainOffer, Path, Scoring, Topology
+from shared.model.groups.trees import GroupTree, feasible_leaves
 from shared.model.ids import (
     NO_ATTEMPT,
     NO_GANG,
@@ -31,7 +32,6 @@ from shared.model.ids import (
 from shared.model.objects import PodSpec
 from shared.model.pod_rules.rule_counts import SignatureCounts
 from shared.model.podset import PodSet
-from shared.model.topology import DomainOffer, Path, Scoring, Topology
 
 Key = tuple[GangId, AttemptId]
 """(gang, attempt)"""

@@ -4,8 +4,8 @@ from msgspec import Struct
 
 from services.preemption.core.transitions import GangPhase, gang_following
 from shared.events.placement import PlacesFound
+from shared.model.groups.topology import Path
 from shared.model.ids import AskId, GangId, PodId, SignatureId
-from shared.model.topology import Path
 
 Group = tuple[SignatureId, list[PodId]]
 """(signature, pods)"""

@@ -28,9 +28,9 @@ from shared.events.preemption import (
 )
 from shared.events.queueing import GangPreemptAsked, GangPreemptRecalled, Members
 from shared.model.columns import as_numbers, pack, size, unpack
+from shared.model.groups.topology import Path
 from shared.model.ids import NO_ASK, NO_POD, AskId, PodId
 from shared.model.preemption.victims import Nominee
-from shared.model.topology import Path
 
 RECALLED = "its group changed"
 BUSY = (GangPhase.DRY_RUN, GangPhase.ANSWERED, GangPhase.NOMINATING)

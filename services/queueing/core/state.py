@@ -28,9 +28,10 @@ from services.queueing.core.transitions import Pod
 from shared.events.placement import Refused
 from shared.machine.core import MachineState
 from shared.machine.saved import Amount, Derived
-from shared.model.below_minimum import BelowMinimum
 from shared.model.columns import I64
-from shared.model.group_trees import GroupTree
+from shared.model.groups.below_minimum import BelowMinimum
+from shared.model.groups.topology import Path, Topology
+from shared.model.groups.trees import GroupTree
 from shared.model.ids import (
     NO_ASK,
     NO_ATTEMPT,
@@ -44,7 +45,6 @@ from shared.model.ids import (
     SignatureId,
 )
 from shared.model.objects import PartMinimum
-from shared.model.topology import Path, Topology
 
 RESERVED = int(Pod.RESERVED)
 NOT_ASKED, ASK_WANTED, ASK_OPEN = range(3)  # a gang's state with preemption

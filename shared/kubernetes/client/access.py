@@ -12,9 +12,9 @@ from shared.adapters.structured_gather import gather_all
 from shared.kubernetes.client.client import ApiError, KubeClient, Response
 from shared.kubernetes.client.discovery import POD_GROUPS, WORKLOADS
 from shared.kubernetes.client.kinds import HYPER_NODES, OTHER_KINDS
-from shared.kubernetes.objects.composite_groups import COMPOSITES
-from shared.kubernetes.objects.other_groups import OTHER_KINDS as OTHER_GROUPS
-from shared.kubernetes.objects.other_groups import GroupKind
+from shared.kubernetes.objects.groups.composite import COMPOSITES
+from shared.kubernetes.objects.groups.other_schedulers import OTHER_KINDS as OTHER_GROUPS
+from shared.kubernetes.objects.groups.other_schedulers import GroupKind
 from shared.model.election import Election
 
 REVIEWS = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"

@@ -9,9 +9,10 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from shared.kubernetes.objects import provisioning, volume_objects
+from shared.kubernetes.objects import volume_objects
 from shared.kubernetes.objects.fields import Fields
-from shared.kubernetes.objects.hyper_nodes import HYPER_NODES_VERSION, hyper_node
+from shared.kubernetes.objects.groups import provisioning
+from shared.kubernetes.objects.groups.hyper_nodes import HYPER_NODES_VERSION, hyper_node
 from shared.kubernetes.objects.volume_objects import INT32_MAX, identity, pairs, selector
 from shared.model import cluster_objects as model
 from shared.model.cluster_objects import ClusterObject

@@ -8,6 +8,7 @@ from msgspec import Struct
 from shared.kubernetes.objects import affinity
 from shared.kubernetes.objects.errors import shown
 from shared.kubernetes.objects.fields import Fields
+from shared.kubernetes.objects.groups.provisioning import provisioning_class
 from shared.kubernetes.objects.labels import HOSTNAME_LABEL
 from shared.kubernetes.objects.pod_templates import (
     BUILT_IN_CLASSES,
@@ -16,13 +17,12 @@ from shared.kubernetes.objects.pod_templates import (
     duration_ms,
     priority_of,
 )
-from shared.kubernetes.objects.provisioning import provisioning_class
 from shared.kubernetes.objects.requests import GPU_MILLI
-from shared.model.below_minimum import EVICT, GRACE_MS, RULES, SHRINK, WAIT, BelowMinimum
-from shared.model.group_trees import COMPOSITE
+from shared.model.groups.below_minimum import EVICT, GRACE_MS, RULES, SHRINK, WAIT, BelowMinimum
+from shared.model.groups.topology import NetworkTopology, Topology
+from shared.model.groups.trees import COMPOSITE
 from shared.model.images import packed
 from shared.model.objects import GPU, PODS, Budget, Gang, Node, PartMinimum, Requirement
-from shared.model.topology import NetworkTopology, Topology
 
 GPU_MODEL_LABEL = "nvidia.com/gpu.product"
 GANG_TIMEOUT = "muster.io/gang-timeout"

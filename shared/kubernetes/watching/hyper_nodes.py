@@ -7,7 +7,7 @@ from shared.kubernetes.watching.left_out import LeftOut
 from shared.kubernetes.watching.resources import object_reader
 from shared.model.cluster_objects import HyperNode
 from shared.model.columns import split
-from shared.model.hyper_nodes import Fault, Trees
+from shared.model.groups.hyper_nodes import Fault, Trees
 
 
 class HyperNodes:

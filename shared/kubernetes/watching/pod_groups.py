@@ -3,7 +3,7 @@
 In 1.35 groups are parts of a Workload. A pod names a group of a workload and perhaps a replica of
 it; each replica is a gang of its own and is known only from its pods. From 1.36 on each group is an
 object. A group with the basic policy gates nothing. Groups of other schedulers are objects, too
-(shared/kubernetes/objects/other_groups.py).
+(shared/kubernetes/objects/groups/other_schedulers.py).
 """
 
 from shared.events.base import Event
@@ -15,7 +15,7 @@ from shared.kubernetes.objects.cluster_objects import (
     groups_of,
 )
 from shared.kubernetes.objects.fields import Fields
-from shared.kubernetes.objects.other_groups import GroupKind, name_with_kind
+from shared.kubernetes.objects.groups.other_schedulers import GroupKind, name_with_kind
 from shared.kubernetes.objects.pod_templates import WorkloadRef
 from shared.kubernetes.objects.structs import RawGroup
 from shared.model.columns import join

@@ -12,7 +12,7 @@ import msgspec
 from shared.events.base import Event
 from shared.events.observed import InputRejected, PodsDeletedSeen, PodsSeen, PodsStartedSeen
 from shared.extenders.values import named
-from shared.kubernetes.objects.other_groups import IN_ANNOTATIONS, groups_named
+from shared.kubernetes.objects.groups.other_schedulers import IN_ANNOTATIONS, groups_named
 from shared.kubernetes.objects.pod_templates import Template
 from shared.kubernetes.objects.pod_volumes import has_own_claims, volumes_of_pod
 from shared.kubernetes.objects.structs import PodMeta, RawPod

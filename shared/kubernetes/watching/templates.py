@@ -14,7 +14,7 @@ import msgspec
 
 from shared.kubernetes.objects.errors import WorldError
 from shared.kubernetes.objects.fields import Fields
-from shared.kubernetes.objects.other_groups import LABELS
+from shared.kubernetes.objects.groups.other_schedulers import LABELS
 from shared.kubernetes.objects.pod_templates import (
     PriorityClass,
     Template,

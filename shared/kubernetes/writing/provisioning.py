@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from shared.kubernetes.client.client import Response
-from shared.kubernetes.objects.provisioning import GANG, MANAGED_BY, OWN, RESOURCE, VERSION
+from shared.kubernetes.objects.groups.provisioning import GANG, MANAGED_BY, OWN, RESOURCE, VERSION
 from shared.kubernetes.writing.answers import change_answer
 from shared.model.api_outcome import Answer
 from shared.ports.cluster import NodesRequest, PodRef

@@ -1,12 +1,12 @@
 """The nodes of one table by topology domain: by the values of several labels, the broadest first
-(shared/model/topology.py).
+(shared/model/groups/topology.py).
 """
 
 from collections.abc import Sequence
 
 import numpy as np
 
-from shared.model.topology import REST, Path
+from shared.model.groups.topology import REST, Path
 from shared.scheduling.table.labels import LabelColumn
 from shared.scheduling.table.layout import I64, Mask
 

@@ -15,7 +15,7 @@ IN_HYPER_NODES = (
     ),
     Bug(
         "member-of-a-hyper-node-not-in-those-above",
-        "shared.model.hyper_nodes",
+        "shared.model.groups.hyper_nodes",
         ("while chain[-1].name in self.parents:", "while chain[-1].name in self.faults:"),
         by=("hyper-nodes",),
         first=(1,),

@@ -4,7 +4,7 @@ from services.binding.core.provisioning import EFFECT_REQUESTS
 from shared.events.binding import ProvisioningRefused, RequestsAsked
 from shared.events.observed import RequestAnswers
 from shared.events.queueing import ProvisioningAsked, ProvisioningWithdrawn
-from shared.model.provisioning import ProvisioningWrite
+from shared.model.groups.provisioning import ProvisioningWrite
 from tests.unit.binding.inputs import binding
 
 

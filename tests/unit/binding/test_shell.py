@@ -14,8 +14,8 @@ from shared.events.preemption import EvictAsked
 from shared.events.queueing import Parked, ProvisioningAsked, TryFailed
 from shared.model.api_outcome import Answer
 from shared.model.columns import join, pack, unpack
+from shared.model.groups.provisioning import ProvisioningWrite
 from shared.model.objects import Node, PodSpec
-from shared.model.provisioning import ProvisioningWrite
 from shared.model.world import Arrival, World
 from shared.ports.cluster import BindRequest, NodesRequest, PodRead
 from shared.simulated.cluster import SimCluster

@@ -17,8 +17,8 @@ from shared.events.placement import GangOffered, Reserved
 from shared.events.queueing import GangDispatched, Members
 from shared.machine.record import Consumed, Record
 from shared.model.columns import pack
+from shared.model.groups.topology import Topology
 from shared.model.objects import PodSpec, PodTerm, Requirement, SpreadConstraint
-from shared.model.topology import Topology
 from tests.support.builders import model_node
 
 RACK = Topology(("rack",))

@@ -5,8 +5,8 @@ import pytest
 from muster.checker.gangs.domains import domains_of
 from muster.checker.gangs.hyper_nodes import with_labels, with_topology
 from shared.model.cluster_objects import HyperNodeMember
+from shared.model.groups.topology import NetworkTopology
 from shared.model.objects import Gang
-from shared.model.topology import NetworkTopology
 from tests.support.builders import model_node
 from tests.support.hyper_nodes import hyper_node
 

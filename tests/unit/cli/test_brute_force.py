@@ -7,8 +7,8 @@ import pytest
 from muster.checker.brute_force import GATED, Final, Waiting, confirm
 from muster.checker.filters.fits import Load
 from muster.checker.filters.inter_pod_rules import named
+from shared.model.groups.topology import Topology
 from shared.model.objects import Gang, GpuRequest, PodSpec, PodTerm, Requirement, Taint
-from shared.model.topology import Topology
 from shared.model.volumes import ClaimUse
 from tests.support.builders import model_node
 

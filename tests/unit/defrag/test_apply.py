@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from muster.cli.commands import defrag_apply
+from muster.cli.commands.defrag import apply as applying
 from muster.defrag.movable import TAINT
 from muster.defrag.plan import plan
 from shared.kubernetes.client.client import Response
@@ -100,8 +100,8 @@ LARGE = gpu_pod("large", "b", gpus=3)
 @pytest.fixture
 def api(monkeypatch) -> Api:
     made = Api(NODE_A, NODE_B, *SMALL, LARGE)
-    monkeypatch.setattr(defrag_apply, "list_objects", made.listed)
-    monkeypatch.setattr(defrag_apply, "POLL_S", 0.001)
+    monkeypatch.setattr(applying, "list_objects", made.listed)
+    monkeypatch.setattr(applying, "POLL_S", 0.001)
     return made
 
 
@@ -110,7 +110,7 @@ def read(objects):
 
 
 def apply(api: Api, limits: tuple[int, float] = LIMITS, said: list[str] | None = None):
-    mover = defrag_apply._Mover(api, read, limits, [].append if said is None else said.append)
+    mover = applying._Mover(api, read, limits, [].append if said is None else said.append)
     return asyncio.run(mover.run(plan(read(api.objects)), plan))
 
 
@@ -202,7 +202,7 @@ def test_pods_that_are_still_ending_are_waited_for(api):
 
 
 def test_a_place_without_room_now_is_skipped_and_nothing_of_it_evicted(api):
-    mover = defrag_apply._Mover(api, read, LIMITS, [].append)
+    mover = applying._Mover(api, read, LIMITS, [].append)
     found = plan(read(api.objects))
     api.objects.append(gpu_pod("new", "b", gpus=4))
     done = asyncio.run(mover.run(found, plan))
@@ -213,7 +213,7 @@ def test_a_place_without_room_now_is_skipped_and_nothing_of_it_evicted(api):
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_the_taint_is_removed_after_a_signal(api, number, monkeypatch):
     api.to = ""
-    monkeypatch.setattr(defrag_apply, "kube_cluster", lambda *_words: type("", (), {"client": api}))
+    monkeypatch.setattr(applying, "kube_cluster", lambda *_words: type("", (), {"client": api}))
 
     def end():
         while not api.evicted:
@@ -225,8 +225,8 @@ def test_the_taint_is_removed_after_a_signal(api, number, monkeypatch):
     thread = threading.Thread(target=end)
     thread.start()
     try:
-        with pytest.raises((KeyboardInterrupt, defrag_apply._Terminated)):
-            defrag_apply.apply_plan("", read, plan, found, (1, 60.0), [].append)
+        with pytest.raises((KeyboardInterrupt, applying._Terminated)):
+            applying.apply_plan("", read, plan, found, (1, 60.0), [].append)
     finally:
         signal.signal(signal.SIGINT, before)
         thread.join()

@@ -11,8 +11,8 @@ from muster.flood.plan import AddPods
 from muster.flood.targets.live_bodies import LABEL, Bodies, path_of, paths_of, priority_class
 from muster.flood.workload import Arrivals, CreatePods, Template
 from shared.kubernetes.client.discovery import Collection
+from shared.model.groups.topology import Topology
 from shared.model.objects import CPU, GPU, MEMORY, Gang, Node, PodSpec, Taint
-from shared.model.topology import Topology
 
 BODIES = Bodies("muster", "f")
 CONTAINER = {"name": "c", "resources": {"requests": {"memory": "1Mi", "cpu": 1}}}

@@ -6,9 +6,9 @@ from shared.events.base import Event
 from shared.events.ingest import GangGone, GangSet, UnitJoined
 from shared.events.observed import GangsDeletedSeen, GangsSeen
 from shared.model.columns import join
-from shared.model.group_trees import GroupNode
+from shared.model.groups.topology import Topology
+from shared.model.groups.trees import GroupNode
 from shared.model.objects import Gang
-from shared.model.topology import Topology
 from tests.unit.ingest.inputs import ids, ingest, one, pods
 
 ROOT, SUB = "default/root@composite", "default/sub@composite"

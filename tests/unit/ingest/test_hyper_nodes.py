@@ -11,8 +11,8 @@ from shared.events.observed import (
     ObjectsSeen,
 )
 from shared.model.cluster_objects import HyperNodeMember, LabelSelector
+from shared.model.groups.topology import NetworkTopology, Topology
 from shared.model.objects import Gang, Requirement
-from shared.model.topology import NetworkTopology, Topology
 from tests.support.hyper_nodes import hyper_node
 from tests.unit.ingest.inputs import ingest, names, node, nodes, one
 

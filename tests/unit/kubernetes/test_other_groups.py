@@ -7,8 +7,8 @@ import pytest
 
 from shared.events.observed import GangsDeletedSeen, GangsSeen, InputRejected, PodsSeen
 from shared.kubernetes.cluster import KubeCluster
+from shared.model.groups.topology import NetworkTopology
 from shared.model.objects import Gang, PartMinimum
-from shared.model.topology import NetworkTopology
 from shared.ports.cluster import Watched
 from tests.unit.kubernetes.fake_api import FakeApi
 from tests.unit.kubernetes.watch import Watch

@@ -14,11 +14,11 @@ from shared.kubernetes.cluster import KubeCluster
 from shared.kubernetes.objects.cluster_objects import Group, group_of, groups_of
 from shared.kubernetes.objects.errors import WorldError
 from shared.kubernetes.objects.fields import Fields
-from shared.kubernetes.objects.other_groups import OTHER_KINDS
+from shared.kubernetes.objects.groups.other_schedulers import OTHER_KINDS
 from shared.kubernetes.writing.provisioning import NOT_SERVED, ProvisioningRequests
 from shared.model.api_outcome import Answer
 from shared.model.cluster_objects import ProvisioningRequest
-from shared.model.provisioning import request_name
+from shared.model.groups.provisioning import request_name
 from shared.ports.cluster import NodesRequest, PodRef
 from tests.unit.kubernetes.fake_api import FakeApi
 
@@ -318,7 +318,7 @@ def test_a_wrong_class_is_named_with_its_rule(name: str):
     [
         ("team/train", "team/train"),
         ("team/train@volcano", "team/train.volcano"),
-        ("team/work/group/3", "team/work.group.3"),
+        ("team/jobs/group/3", "team/jobs.group.3"),
     ],
 )
 def test_a_request_has_the_name_of_its_group(key: str, name: str):
@@ -330,7 +330,7 @@ def test_a_request_has_the_name_of_its_group(key: str, name: str):
     [
         ("team/train", GROUP.replace("v1beta1", "v1alpha2")),
         ("team/train@volcano", ""),
-        ("team/work/group", ""),
+        ("team/jobs/group", ""),
     ],
 )
 async def test_the_owner_of_a_request_is_found(

@@ -23,8 +23,8 @@ from shared.kubernetes.objects.structs import RawPod
 from shared.kubernetes.watching import lists, merged_watch, pods, refused_pods, templates
 from shared.kubernetes.watching import watch as kube_watch
 from shared.model.columns import split
+from shared.model.groups.topology import Topology
 from shared.model.objects import Gang
-from shared.model.topology import Topology
 from shared.ports.cluster import Gone, Watched
 from tests.unit.kubernetes.fake_api import COLLECTIONS, FakeApi, status
 from tests.unit.kubernetes.watch import LIMIT_S, Watch

@@ -8,8 +8,8 @@ from muster.flood.workload import Arrivals, Template
 from muster.mix.controllers import Controllers
 from muster.mix.draw import Outage
 from muster.mix.mix import Durations, Inference, Jobs, Mix, Nodes
+from shared.model.groups.topology import Topology
 from shared.model.objects import CPU, GpuRequest, Node, PodSpec
-from shared.model.topology import Topology
 
 HOUR_MS = 3_600_000
 MINUTE_MS = 60_000

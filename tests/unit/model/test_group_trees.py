@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from shared.model.group_trees import (
+from shared.model.groups.trees import (
     GroupNode,
     GroupTree,
     below,

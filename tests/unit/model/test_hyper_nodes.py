@@ -2,8 +2,8 @@
 
 import pytest
 
-from shared.model.hyper_nodes import Trees, pattern_fault
-from shared.model.topology import NetworkTopology, Topology
+from shared.model.groups.hyper_nodes import Trees, pattern_fault
+from shared.model.groups.topology import NetworkTopology, Topology
 from tests.support.hyper_nodes import hyper_node
 
 HARD = NetworkTopology(highest_tier=2)

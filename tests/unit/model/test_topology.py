@@ -1,6 +1,6 @@
 """The score by which a gang's topology domain is chosen."""
 
-from shared.model.topology import Candidate, added, allocated_percent, best, name_of
+from shared.model.groups.topology import Candidate, added, allocated_percent, best, name_of
 
 
 def rack(name: str, placed: int, allocatable: int, requested: int) -> Candidate:

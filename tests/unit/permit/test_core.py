@@ -13,9 +13,9 @@ from shared.events.permit import GangCommitted, GangReleased, GangTimedOut, Hold
 from shared.events.placement import GangHeld, GangOffered, GangRefused, MemberVolumes, Shown
 from shared.events.queueing import GangDispatched, Members
 from shared.model.columns import pack, unpack
+from shared.model.groups.topology import DomainOffer, Scoring, Topology
 from shared.model.objects import PodSpec
 from shared.model.options import read_options
-from shared.model.topology import DomainOffer, Scoring, Topology
 from shared.model.volumes import Choice
 from tests.support.steps import Steps
 

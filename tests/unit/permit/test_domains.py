@@ -4,7 +4,7 @@ from services.permit.core.domains import choose, for_preemption, most_placed, pl
 from services.permit.core.state import Attempt, ShardOffer
 from services.permit.core.transitions import Phase
 from shared.model.columns import unpack
-from shared.model.topology import REST, DomainOffer, Path, Scoring, Topology
+from shared.model.groups.topology import REST, DomainOffer, Path, Scoring, Topology
 
 RACKS = Topology(("block", "rack"), lowest=1, highest=1)
 UPWARDS = Topology(("block", "rack"), lowest=1, highest=-1)

@@ -6,7 +6,7 @@ from shared.events.ingest import GangGone, GangSet, PodsAssigned, PodsGone, Sign
 from shared.events.permit import GangCommitted
 from shared.events.queueing import GangShown, GangWaits
 from shared.model.columns import pack, unpack
-from shared.model.group_trees import GroupNode, GroupTree
+from shared.model.groups.trees import GroupNode, GroupTree
 from shared.model.objects import PodSpec
 from tests.unit.queueing.inputs import gang_tries, of_type, pending, queue
 from tests.unit.queueing.test_gangs import FAR_MS, released

@@ -23,7 +23,7 @@ from shared.events.queueing import (
 )
 from shared.model.cluster_objects import ProvisioningRequest
 from shared.model.columns import pack
-from shared.model.provisioning import ProvisioningWrite
+from shared.model.groups.provisioning import ProvisioningWrite
 from tests.unit.queueing.inputs import CPU, gang_tries, improved, of_type, pending, queue
 
 KEY, CLASS, NAME = "default/train", "check-capacity.autoscaling.x-k8s.io", "default/train"

@@ -2,8 +2,8 @@
 
 import numpy as np
 
+from shared.model.groups.topology import REST
 from shared.model.ids import NodeId
-from shared.model.topology import REST
 from shared.scheduling.table.table import NodeTable
 from tests.support.builders import model_node
 

@@ -23,8 +23,8 @@ from services.placement.core.volumes import reservations
 from shared.events.permit import OfferAsked
 from shared.events.placement import GangOffered
 from shared.model.columns import I64, size, unpack
+from shared.model.groups.topology import REST, DomainOffer, Path, Scoring, Topology, added
 from shared.model.ids import SignatureId
-from shared.model.topology import REST, DomainOffer, Path, Scoring, Topology, added
 from shared.scheduling.plugins.resource_scores import Part
 from shared.scheduling.table.level_domains import LevelDomains
 

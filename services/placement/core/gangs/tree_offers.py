@@ -18,7 +18,7 @@ from services.placement.core.state import PlacementState
 from shared.events.permit import OfferAsked
 from shared.events.placement import GangOffered
 from shared.model.columns import size
-from shared.model.group_trees import GroupTree, below, feasible_leaves, leaves
+from shared.model.groups.trees import GroupTree, below, feasible_leaves, leaves
 from shared.model.ids import GangId, SignatureId
 from shared.scheduling.table.picks import Picks
 

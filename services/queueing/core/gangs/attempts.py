@@ -37,8 +37,8 @@ from shared.events.queueing import (
     LaneTaken,
     Members,
 )
-from shared.model.below_minimum import SHRINK
 from shared.model.columns import I64, unpack
+from shared.model.groups.below_minimum import SHRINK
 from shared.model.ids import NO_ATTEMPT, NO_GANG, AttemptId, GangId, PodId
 
 # ------------------------------------------------------------------ inputs

@@ -14,8 +14,8 @@ from services.queueing.core.pods import moves
 from services.queueing.core.state import Gang, QueueingState
 from services.queueing.core.transitions import Pod
 from shared.events.queueing import GangEvictAsked, GangShrunk
-from shared.model.below_minimum import EVICT
 from shared.model.columns import pack
+from shared.model.groups.below_minimum import EVICT
 
 # -------------------------------------------------------------- own events
 

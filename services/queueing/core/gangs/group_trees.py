@@ -1,8 +1,8 @@
 """CompositePodGroups: the root of a tree is tried with the members of all PodGroups in it.
 
-A pod's gang is its PodGroup. While this is in a tree, it is never tried by itself: its root has the
-age, the attempts, the backoff and the message. What a root waits for and has is counted anew from
-its PodGroups after each change of one.
+A pod's gang is its PodGroup. A PodGroup in a tree is never tried alone: its root has the age, the
+attempts, the backoff and the message. When a PodGroup changes, the root's members are counted
+again.
 """
 
 from collections.abc import Iterator
@@ -11,7 +11,7 @@ import numpy as np
 
 from services.queueing.core.state import Gang, QueueingState
 from shared.model.columns import I64
-from shared.model.group_trees import (
+from shared.model.groups.trees import (
     GroupTree,
     feasible_leaves,
     least_members,

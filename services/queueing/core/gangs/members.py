@@ -33,7 +33,7 @@ from services.queueing.core.waiting.messages import (
 from shared.events.ingest import PodsGone
 from shared.events.queueing import Members
 from shared.model.columns import I64, as_numbers, pack, unpack
-from shared.model.group_trees import COMPOSITE
+from shared.model.groups.trees import COMPOSITE
 from shared.model.ids import NO_GANG, GangId, PodId, SignatureId
 
 UNKNOWN, BOUND = int(Pod.UNKNOWN), int(Pod.BOUND)
@@ -456,7 +456,7 @@ def drop(state: QueueingState, gang: Gang) -> None:
     gang.committed = True
     end_index(state, gang)
     del state.gangs[gang.gang]
-    if gang.bound:  # a group that is made anew under this number starts without them
+    if gang.bound:  # a new group with this number must not count them
         for pod in [pod for pod, one in state.bound_members.items() if one == gang.gang]:
             del state.bound_members[pod]
     others = state.workloads.get(workload_of(gang.key))

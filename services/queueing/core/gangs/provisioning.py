@@ -17,8 +17,8 @@ from shared.events.ingest import ProvisioningGone, ProvisioningSet
 from shared.events.queueing import ProvisioningAsked, ProvisioningWithdrawn
 from shared.model.cluster_objects import ProvisioningRequest
 from shared.model.columns import split, unpack
+from shared.model.groups.provisioning import ENDS, PROVISIONED, ProvisioningWrite, request_name
 from shared.model.ids import NO_GANG, PodId, SignatureId
-from shared.model.provisioning import ENDS, PROVISIONED, ProvisioningWrite, request_name
 
 # ------------------------------------------------------------------ inputs
 

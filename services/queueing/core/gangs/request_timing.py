@@ -8,7 +8,7 @@ stays, for people to read, until the next takes its place.
 
 from services.queueing.core.config import PROVISIONING_UNSEEN_MS
 from services.queueing.core.state import NOT_ASKED, Gang, Provisioning, QueueingState
-from shared.model.provisioning import ENDS, PROVISIONED, request_name
+from shared.model.groups.provisioning import ENDS, PROVISIONED, request_name
 
 
 def wants_nodes(gang: Gang | None) -> bool:

@@ -10,7 +10,7 @@ from shared.kubernetes.objects.errors import shown
 from shared.kubernetes.objects.fields import Fields
 from shared.kubernetes.objects.volume_objects import identity
 from shared.model.cluster_objects import ProvisioningRequest
-from shared.model.provisioning import PHASES, PROVISIONED
+from shared.model.groups.provisioning import PHASES, PROVISIONED
 
 API_GROUP, VERSION = "autoscaling.x-k8s.io", "autoscaling.x-k8s.io/v1"
 RESOURCE = "provisioningrequests"

@@ -79,7 +79,7 @@ def print_plan(asked: Asked, output: str, limits: tuple[int, float] | None) -> N
     if output == "text":
         _show(answer)
     if limits is not None and answer.places:
-        from muster.cli.commands.defrag_apply import apply_plan
+        from muster.cli.commands.defrag.apply import apply_plan
 
         say = print_line if output == "text" else _say_nothing
         answer.applied = apply_plan(asked.kubeconfig, read, asked.plan, found, limits, say)
@@ -217,7 +217,7 @@ def _show(answer: DefragAnswer) -> None:
     if moves:
         gpu, cpu = (duration(one / 1000) for one in (answer.lost_gpu_ms, answer.lost_cpu_ms))
         moved = _counted(len(moves), "pod")
-        print_line(f"cost: {moved} start anew; they have used {gpu} of GPU time, {cpu} of CPU time")
+        print_line(f"cost: {moved} restart and lose {gpu} of GPU time, {cpu} of CPU time")
     reasons: dict[str, list[str]] = {}
     for one in answer.stays:
         reasons.setdefault(one.reason, []).append(one.pod)

@@ -4,7 +4,7 @@ from shared.kubernetes.objects import affinity
 from shared.kubernetes.objects.fields import Fields
 from shared.kubernetes.objects.volume_objects import INT32_MAX, identity
 from shared.model.cluster_objects import HyperNode, HyperNodeMember, LabelSelector
-from shared.model.hyper_nodes import pattern_fault
+from shared.model.groups.hyper_nodes import pattern_fault
 
 HYPER_NODES_VERSION = "topology.volcano.sh/v1alpha1"
 SELECTORS = ("exactMatch", "regexMatch", "labelMatch")

@@ -18,10 +18,10 @@ from shared.kubernetes.objects.cluster_objects import (
     below_minimum,
 )
 from shared.kubernetes.objects.fields import Fields
+from shared.kubernetes.objects.groups.provisioning import provisioning_class
 from shared.kubernetes.objects.pod_templates import SECONDS_MAX, WorkloadRef, duration_ms
-from shared.kubernetes.objects.provisioning import provisioning_class
+from shared.model.groups.topology import NetworkTopology
 from shared.model.objects import PartMinimum
-from shared.model.topology import NetworkTopology
 
 COSCHEDULING, VOLCANO, KUEUE = "coscheduling", "volcano", "kueue"
 COSCHEDULING_LABELS = ("scheduling.x-k8s.io/pod-group", "pod-group.scheduling.sigs.k8s.io")

@@ -14,7 +14,7 @@ from shared.kubernetes.objects.cluster_objects import (
     topology_of,
 )
 from shared.kubernetes.objects.fields import Fields
-from shared.kubernetes.objects.other_groups import GroupKind
+from shared.kubernetes.objects.groups.other_schedulers import GroupKind
 from shared.kubernetes.objects.pod_templates import (
     BUILT_IN_CLASSES,
     PriorityClass,

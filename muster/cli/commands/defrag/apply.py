@@ -1,9 +1,9 @@
-"""`muster defrag --apply`: evicts the pods of a plan, place by place, and waits for those that
-their controllers make instead.
+"""`muster defrag --apply`: evicts the pods of a plan, place by place, and waits for the pods with
+which their controllers replace them.
 
-While it runs, the nodes of the plan have a taint, so that schedulers place nothing there: neither
-the pods that are made again nor others. Nothing else steers them. So before each step the cluster
-is listed, and the pods of a place are evicted only if Muster's filters find another node for each.
+While it runs, the nodes of the plan have a taint, so that schedulers place no pods there. Nothing
+else steers the replacements. So before each step the command lists the cluster, and evicts the pods
+of a place only if Muster's filters find another node for each.
 """
 
 import asyncio

@@ -1,7 +1,7 @@
 """HyperNodes of Volcano as trees, and the topology that they give a gang.
 
-Each tier becomes levels of a topology (shared/model/topology.py): ingest labels the nodes with the
-HyperNodes that have them. `@` is in no label of users.
+Each tier becomes levels of a topology (shared/model/groups/topology.py): ingest labels the nodes
+with the HyperNodes that have them. `@` is in no label of users.
 
 A tree may lack tiers. At a tier that it lacks, a node is in its highest HyperNode below, and
 without one it is alone: another label, since that is no HyperNode.
@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from functools import cached_property
 
 from shared.model.cluster_objects import HyperNode
-from shared.model.topology import NetworkTopology, Topology
+from shared.model.groups.topology import NetworkTopology, Topology
 
 Fault = tuple[str, str]
 """The field of a HyperNode, and the rule that it breaks."""

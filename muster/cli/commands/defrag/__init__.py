@@ -1,0 +1,1 @@
+"""`muster defrag`: shows a plan, and carries it out."""
