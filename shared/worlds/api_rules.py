@@ -7,14 +7,14 @@ or nothing. All functions raise WorldError.
 from collections.abc import Iterator
 
 from shared.kubernetes.objects import affinity
-from shared.kubernetes.objects.cluster_objects import (
+from shared.kubernetes.objects.errors import shown
+from shared.kubernetes.objects.fields import Fields
+from shared.kubernetes.objects.groups.pod_groups import (
     BELOW_MINIMUM,
     BELOW_MINIMUM_GRACE,
     GANG_TIMEOUT,
     MINIMUM_RUN_TIME,
 )
-from shared.kubernetes.objects.errors import shown
-from shared.kubernetes.objects.fields import Fields
 from shared.kubernetes.objects.groups.provisioning import CLASS_NAME
 from shared.kubernetes.objects.labels import is_label_name
 from shared.kubernetes.objects.requests import GPU_MILLI, HUGE_PAGES

@@ -9,15 +9,9 @@ import msgspec
 
 from shared.kubernetes.objects import affinity
 from shared.kubernetes.objects.cluster_objects import (
-    POD_GROUP_VERSIONS,
-    WORKLOAD_VERSION,
     BudgetRule,
-    Group,
     budget_of,
     budget_rule_of,
-    gangs_of,
-    group_of,
-    groups_of,
     node_as_registered,
     node_of,
     priority_class_of,
@@ -32,6 +26,14 @@ from shared.kubernetes.objects.groups.composite import (
 )
 from shared.kubernetes.objects.groups.hyper_nodes import HYPER_NODES_VERSION, hyper_node
 from shared.kubernetes.objects.groups.other_schedulers import BY_VERSION, name_with_kind
+from shared.kubernetes.objects.groups.pod_groups import (
+    POD_GROUP_VERSIONS,
+    WORKLOAD_VERSION,
+    Group,
+    gangs_of,
+    group_of,
+    groups_of,
+)
 from shared.kubernetes.objects.pod_templates import PriorityClass
 from shared.kubernetes.objects.volume_objects import READERS, TIMES, identified, storage_object
 from shared.model.cluster_objects import (
@@ -332,7 +334,7 @@ def _in_group(pod: Pod, groups: dict[str, Group]) -> Pod:
     nothing.
     """
     group = _group_of(pod, groups)
-    if group is not None and not group.min_count:
+    if group is not None and not group.is_gang:
         return msgspec.structs.replace(pod, gang="")
     part = group.part(dict(pod.labels)) if group is not None else ""
     if not part:
@@ -346,7 +348,7 @@ def _group_of(pod: Pod, groups: dict[str, Group]) -> Group | None:
 
 def _gangs(pods: Sequence[Pod], groups: dict[str, Group]) -> tuple[Gang, ...]:
     named = ((pod.gang, _group_of(pod, groups)) for pod in pods)
-    composites = [(key, group) for key, group in groups.items() if group.min_groups]
+    composites = [(key, group) for key, group in groups.items() if group.rules.min_groups]
     known = [(key, group) for key, group in named if group is not None]
     return tuple(gangs_of((*composites, *known)))
 

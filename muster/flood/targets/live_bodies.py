@@ -8,7 +8,7 @@ from typing import Any
 from muster.flood.plan import AddPods
 from muster.flood.read import numbered
 from shared.kubernetes.client.discovery import POD_GROUPS, Collection
-from shared.kubernetes.objects.cluster_objects import GANG_TIMEOUT
+from shared.kubernetes.objects.groups.pod_groups import GANG_TIMEOUT
 from shared.model.objects import CPU, GPU, MEMORY, Node
 
 LABEL = "muster.io/flood"

@@ -15,10 +15,10 @@ import msgspec
 from shared.adapters.structured_gather import gather_all
 from shared.kubernetes.client.client import ApiError, KubeClient
 from shared.kubernetes.client.kinds import HYPER_NODES, REQUESTS, Kind
-from shared.kubernetes.objects.cluster_objects import POD_GROUP_VERSIONS, WORKLOAD_VERSION
 from shared.kubernetes.objects.groups.composite import COMPOSITES
 from shared.kubernetes.objects.groups.other_schedulers import OTHER_KINDS as OTHER_GROUPS
 from shared.kubernetes.objects.groups.other_schedulers import GroupKind
+from shared.kubernetes.objects.groups.pod_groups import POD_GROUP_VERSIONS, WORKLOAD_VERSION
 from shared.kubernetes.objects.groups.provisioning import VERSION
 
 GROUP = "/apis/scheduling.k8s.io"

@@ -8,14 +8,14 @@ object. A group with the basic policy gates nothing. Groups of other schedulers 
 
 from shared.events.base import Event
 from shared.events.observed import GangsDeletedSeen, GangsSeen
-from shared.kubernetes.objects.cluster_objects import (
+from shared.kubernetes.objects.fields import Fields
+from shared.kubernetes.objects.groups.other_schedulers import GroupKind, name_with_kind
+from shared.kubernetes.objects.groups.pod_groups import (
     WORKLOAD_VERSION,
     Group,
     group_of,
     groups_of,
 )
-from shared.kubernetes.objects.fields import Fields
-from shared.kubernetes.objects.groups.other_schedulers import GroupKind, name_with_kind
 from shared.kubernetes.objects.pod_templates import WorkloadRef
 from shared.kubernetes.objects.structs import RawGroup
 from shared.model.columns import join
@@ -44,7 +44,7 @@ class Groups:
         if ref.min_count:
             return path
         group = self._groups.get(path)
-        if group is not None and not group.min_count:
+        if group is not None and not group.is_gang:
             return ""
         key = ref.key(namespace) if ref.workload else path
         keys = self._keys.setdefault(path, {})
@@ -122,7 +122,7 @@ class Groups:
     def _gang_keys(self, path: str) -> list[str]:
         """Return the keys that have gangs; for a basic group, those that pods named too early."""
         keys = list(self._keys.get(path, ()))
-        if self._groups[path].min_count and path not in keys:
+        if self._groups[path].is_gang and path not in keys:
             keys.append(path)
         return keys
 

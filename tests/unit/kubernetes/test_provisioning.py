@@ -11,10 +11,10 @@ from shared.kubernetes.client.client import ApiError, Response
 from shared.kubernetes.client.discovery import may_read_requests
 from shared.kubernetes.client.kinds import REQUESTS
 from shared.kubernetes.cluster import KubeCluster
-from shared.kubernetes.objects.cluster_objects import Group, group_of, groups_of
 from shared.kubernetes.objects.errors import WorldError
 from shared.kubernetes.objects.fields import Fields
 from shared.kubernetes.objects.groups.other_schedulers import OTHER_KINDS
+from shared.kubernetes.objects.groups.pod_groups import Group, group_of, groups_of
 from shared.kubernetes.writing.provisioning import NOT_SERVED, ProvisioningRequests
 from shared.model.api_outcome import Answer
 from shared.model.cluster_objects import ProvisioningRequest

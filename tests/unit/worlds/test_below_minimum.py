@@ -2,9 +2,9 @@
 
 import pytest
 
-from shared.kubernetes.objects.cluster_objects import below_minimum
 from shared.kubernetes.objects.errors import WorldError
 from shared.kubernetes.objects.fields import Fields
+from shared.kubernetes.objects.groups.pod_groups import below_minimum
 from shared.model.groups.below_minimum import BelowMinimum
 
 RULE, GRACE = "muster.io/below-minimum", "muster.io/below-minimum-grace"

@@ -5,22 +5,24 @@ The keys of their gangs end in `@composite`, since a PodGroup may have the same 
 
 from collections.abc import Mapping
 
-from shared.kubernetes.objects.cluster_objects import (
-    COUNT_MAX,
+from shared.kubernetes.objects.cluster_objects import COUNT_MAX
+from shared.kubernetes.objects.fields import Fields
+from shared.kubernetes.objects.groups.other_schedulers import GroupKind
+from shared.kubernetes.objects.groups.pod_groups import (
     GANG_TIMEOUT,
     GANG_TIMEOUT_MS,
     Group,
     is_unit,
+    make_group,
     topology_of,
 )
-from shared.kubernetes.objects.fields import Fields
-from shared.kubernetes.objects.groups.other_schedulers import GroupKind
 from shared.kubernetes.objects.pod_templates import (
     BUILT_IN_CLASSES,
     PriorityClass,
     duration_ms,
     priority_of,
 )
+from shared.model.objects import Gang
 
 COMPOSITE_VERSION = "scheduling.k8s.io/v1alpha3"
 _READ = (
@@ -40,16 +42,18 @@ def composite_of(
     Raises WorldError.
     """
     spec.only((*_READ, *_UNSUPPORTED))
-    return Group(
-        1,
-        duration_ms(metadata.child("annotations"), GANG_TIMEOUT, GANG_TIMEOUT_MS),
-        topology_of(spec),
+    rules = Gang(
+        key="",
+        min_count=1,
+        timeout_ms=duration_ms(metadata.child("annotations"), GANG_TIMEOUT, GANG_TIMEOUT_MS),
+        topology=topology_of(spec),
         priority=priority_of(spec, classes, default).value,
         is_unit=is_unit(spec),
         parent=spec.text("parentCompositePodGroupName"),
         min_groups=_min_groups(spec.child("schedulingPolicy")),
         created=metadata.text("creationTimestamp"),
     )
+    return make_group(1, rules)
 
 
 def _min_groups(policy: Fields) -> int:

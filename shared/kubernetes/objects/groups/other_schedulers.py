@@ -7,19 +7,13 @@ two kinds may have one name.
 from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple
 
+from msgspec.structs import replace
+
 from shared.kubernetes.objects import affinity
-from shared.kubernetes.objects.cluster_objects import (
-    COUNT_MAX,
-    GANG_TIMEOUT,
-    GANG_TIMEOUT_MS,
-    MINIMUM_RUN_TIME,
-    Group,
-    PartRule,
-    below_minimum,
-)
+from shared.kubernetes.objects.cluster_objects import COUNT_MAX
 from shared.kubernetes.objects.fields import Fields
-from shared.kubernetes.objects.groups.provisioning import provisioning_class
-from shared.kubernetes.objects.pod_templates import SECONDS_MAX, WorkloadRef, duration_ms
+from shared.kubernetes.objects.groups.pod_groups import Group, PartRule, annotated, make_group
+from shared.kubernetes.objects.pod_templates import SECONDS_MAX, WorkloadRef
 from shared.model.groups.topology import NetworkTopology
 from shared.model.objects import PartMinimum
 
@@ -65,47 +59,30 @@ class GroupKind(NamedTuple):
 
 def _coscheduling_group(metadata: Fields, spec: Fields) -> Group:
     spec.only(("minMember", "minResources", "scheduleTimeoutSeconds"))
-    annotations = metadata.child("annotations")
-    timeout_ms = duration_ms(annotations, GANG_TIMEOUT, GANG_TIMEOUT_MS)
+    rules = annotated(metadata.child("annotations"))
     if spec.has("scheduleTimeoutSeconds"):
         timeout_ms = spec.integer("scheduleTimeoutSeconds", 0, 1, SECONDS_MAX) * 1000
+        rules = replace(rules, timeout_ms=timeout_ms)
     min_count = spec.integer("minMember", 1, 1, COUNT_MAX)
-    return Group(
-        *(min_count, timeout_ms),
-        provisioning=provisioning_class(annotations),
-        keeps_minimum=min_count > 1,
-        below_minimum=below_minimum(annotations),
-        minimum_run_ms=duration_ms(annotations, MINIMUM_RUN_TIME, 0),
-    )
+    return make_group(min_count, replace(rules, keeps_minimum=min_count > 1))
 
 
 def _volcano_group(metadata: Fields, spec: Fields) -> Group:
     spec.only((*VOLCANO_READ, *VOLCANO_PASSED_OVER))
-    annotations = metadata.child("annotations")
-    timeout_ms = duration_ms(annotations, GANG_TIMEOUT, GANG_TIMEOUT_MS)
+    rules = annotated(metadata.child("annotations"))
     min_count = spec.integer("minMember", 0, 0, COUNT_MAX)
     tasks = spec.child("minTaskMember")
     counts = {task: tasks.integer(task, 0, 0, COUNT_MAX) for task in sorted(tasks.values)}
     minimums = tuple(PartMinimum(task, count) for task, count in counts.items() if count)
-    rules = list(map(_part_rule, spec.children("subGroupPolicy")))
+    divided = list(map(_part_rule, spec.children("subGroupPolicy")))
     # Volcano checks those of tasks only where minMember is not less than their sum. Other parts
     # than tasks have no place beside tasks.
-    if min_count < sum(counts.values()) or any(rule.name not in counts for rule, _least in rules):
+    if min_count < sum(counts.values()) or any(rule.name not in counts for rule, _least in divided):
         minimums = ()
-    minimums += tuple(least for _rule, least in rules if least.parts)
+    minimums += tuple(least for _rule, least in divided if least.parts)
     network = _network(spec) if spec.has("networkTopology") else None
-    run_ms = duration_ms(annotations, MINIMUM_RUN_TIME, 0)
-    return Group(
-        max(1, min_count) if network is not None or run_ms else min_count,
-        timeout_ms,
-        minimums=minimums,
-        parts=tuple(rule for rule, _least in rules),
-        provisioning=provisioning_class(annotations),
-        network=network,
-        keeps_minimum=min_count > 1,
-        below_minimum=below_minimum(annotations),
-        minimum_run_ms=run_ms,
-    )
+    rules = replace(rules, minimums=minimums, network=network, keeps_minimum=min_count > 1)
+    return make_group(min_count, rules, tuple(rule for rule, _least in divided))
 
 
 def _network(spec: Fields) -> NetworkTopology:
