@@ -21,7 +21,7 @@ OPTIONS = replace(LOAD_TEST, version=V1_37, feature_gates=GATES)
 RACK, GPU = "example.com/rack", "nvidia.com/gpu"
 GROUPS_MAX, MEMBERS, RACKS_MAX, GPUS = 200, 32, 40, 8
 LIMIT_S = 1_200.0
-"""kube-scheduler tries each group in each rack: it binds some 15 pods/s."""
+"""kube-scheduler tries each group in each rack: it binds 15 to 40 pods/s."""
 
 
 def groups(sizes: Sizes) -> Figures:

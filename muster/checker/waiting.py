@@ -343,7 +343,8 @@ def _check_tree(
     facts: Facts, history: ClusterHistory, cluster: Cluster, group: GangSet, pod: PodTruth
 ) -> Iterator[Problem]:
     """Yield a tree of CompositePodGroups that waits although all of its members are there and fit.
-    Only trees whose members are alike are tried.
+    Only trees whose members are alike are tried, and those with topologies in one domain of all
+    their labels.
     """
     root = facts.gangs.get(group.root)
     leaves = {one.gang: one for one in facts.gangs.values() if one.root == group.root}
@@ -356,7 +357,11 @@ def _check_tree(
         return
     there = Counter(p.gang for p in members)
     is_whole = all(there[key] >= one.min_count for key, one in keys.items())
-    if is_whole and cluster.copies(pod, len(waiting)) >= len(waiting):
+    levels = tuple(dict.fromkeys(node.key for node in root.tree if node.key))
+    deepest = len(levels) - 1
+    topology = Topology(levels, lowest=deepest, highest=deepest)
+    homes = {p.node for p in members if p.node}
+    if is_whole and cluster.domain_with_room(topology, pod, len(waiting), homes) is not None:
         yield ("no-pod-lost", f"tree {group.root} ({root.key}) fits with all members, yet waits")
 
 

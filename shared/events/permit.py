@@ -34,7 +34,10 @@ class OfferAsked(Event, frozen=True, gc=False):
 class HoldAsked(Event, frozen=True, gc=False):
     """Hold all of these members on one shard, or none of them. In a `turn` hold as many as fit: it
     is granted for members of `sigs` (int64), with what the other shards have counted for them.
-    `domains`: parallel to `members`, the topology domains of the `levels` to hold them in.
+    `domains`: parallel to `members`, the topology domains of the `levels` to hold them in. With a
+    `tree` (`leaves` as in GangDispatched) hold the members of groups that are feasible, in domains
+    of the shard's choice, or none if the tree is not; `partly`: hold as many as fit, since other
+    shards may have room for the rest.
     """
 
     gang: GangId
@@ -46,6 +49,9 @@ class HoldAsked(Event, frozen=True, gc=False):
     counts: tuple[SignatureCounts, ...] = ()
     levels: tuple[str, ...] = ()
     domains: tuple[Path, ...] = ()
+    tree: GroupTree = ()
+    leaves: tuple[GangId, ...] = ()
+    partly: bool = False
 
     def to(self) -> tuple[str, ...]:
         return (placement(self.shard),)

@@ -171,7 +171,9 @@ class GangOffered(Event, frozen=True, gc=False):
     their rules, or rules that count them, read pods of other shards, so the counts are guesses.
     With a topology, `domains` have the counts by domain, `counts` and `reasons` are of the best of
     them, and `homes` are the domains of members that have a node here. With a tree, `whole` counts
-    only groups that are feasible on this shard alone, where that differs from `counts`.
+    only groups that are feasible on this shard alone, where that differs from `counts`; if it has
+    topologies, `homes` are, parallel to the tree, the values of each group's label that its pods
+    have here.
     """
 
     shard: int
@@ -209,7 +211,7 @@ class MemberVolumes(Struct, frozen=True, gc=False, array_like=True):
 class GangHeld(Event, frozen=True, gc=False):
     """Members held in one step (columns as in Reserved); never released by the shard itself.
     `shown`: members at whose bind users' plugins or extenders act; `volumes`: members with chosen
-    volumes, which binding gets by VolumesChosen only.
+    volumes, which binding gets by VolumesChosen only. `homes`: as in GangOffered, with these.
     """
 
     shard: int
@@ -223,6 +225,7 @@ class GangHeld(Event, frozen=True, gc=False):
     devices: bytes = b""
     shown: tuple[Shown, ...] = ()
     volumes: tuple[MemberVolumes, ...] = ()
+    homes: tuple[Path, ...] = ()
 
     def to(self) -> tuple[str, ...]:
         return ("permit",)

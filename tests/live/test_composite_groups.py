@@ -37,7 +37,7 @@ NODES = ("node-0", "node-1")
 
 class Group(NamedTuple):
     """A PodGroup with `pods` members of `cpu` CPUs; `least` 0: basic. Or a composite one, with
-    `least` groups; `pods` 0.
+    `least` groups; `pods` 0. `key`: the label of its topology.
     """
 
     name: str
@@ -45,22 +45,12 @@ class Group(NamedTuple):
     least: int = 1
     pods: int = 0
     cpu: str = "1"
+    key: str = ""
 
 
+HOST = "kubernetes.io/hostname"
 ROOT = Group("root")
 CASES: dict[str, tuple[list[Group], dict[str, int]]] = {
-    "all-groups-fit": (
-        [ROOT._replace(least=2), Group("a", "root", 2, 2), Group("b", "root", 2, 2)],
-        {"a": 2, "b": 2},
-    ),
-    "too-few-groups-fit": (
-        [ROOT._replace(least=2), Group("a", "root", 2, 2), Group("b", "root", 5, 5)],
-        {"a": 0, "b": 0},
-    ),
-    "enough-groups-fit": (
-        [ROOT._replace(least=1), Group("a", "root", 2, 2), Group("b", "root", 5, 5)],
-        {"a": 2, "b": 0},
-    ),
     "an-infeasible-group-gives-its-room": (
         [ROOT._replace(least=1), Group("a", "root", 7, 7), Group("b", "root", 5, 5)],
         {"a": 0, "b": 5},
@@ -100,12 +90,32 @@ CASES: dict[str, tuple[list[Group], dict[str, int]]] = {
         ],
         {"x1": 0, "x2": 0, "y1": 5},
     ),
-    "three-levels-fit": (
+    "a-node-for-each-group": (
+        [ROOT._replace(least=2), Group("a", "root", 3, 3, key=HOST), Group("b", "root", 3, 3)],
+        {"a": 3, "b": 3},
+    ),
+    "no-node-has-room-for-a-group": (
+        [ROOT, Group("a", "root", 4, 4, key=HOST), Group("b", "root", 3, 3, key=HOST)],
+        {"a": 0, "b": 3},
+    ),
+    "a-node-for-all-groups": (
+        [ROOT._replace(key=HOST), Group("a", "root", 2, 2), Group("b", "root", 2, 2)],
+        {"a": 2, "b": 0},
+    ),
+    "no-node-has-room-for-all-groups": (
+        [ROOT._replace(least=2, key=HOST), Group("a", "root", 2, 2), Group("b", "root", 2, 2)],
+        {"a": 0, "b": 0},
+    ),
+    "three-levels-with-a-node-for-each-part": (
         [
-            *(ROOT._replace(least=2), Group("x", "root", 2), Group("y", "root", 1)),
-            *(Group("x1", "x", 1, 1), Group("x2", "x", 2, 2), Group("y1", "y", 3, 3)),
+            *(
+                ROOT._replace(least=2),
+                Group("x", "root", 2, key=HOST),
+                Group("y", "root", key=HOST),
+            ),
+            *(Group("x1", "x", 1, 1), Group("x2", "x", 2, 2), Group("y1", "y", 2, 2)),
         ],
-        {"x1": 1, "x2": 2, "y1": 3},
+        {"x1": 1, "x2": 2, "y1": 2},
     ),
     "no-root": ([Group("a", "root", 2, 2)], {"a": 0}),
 }
@@ -152,6 +162,8 @@ def create(servers: KubeServers, group: Group, **more: Any) -> None:
         "schedulingPolicy": {"gang": count} if group.least else {"basic": {}},
         **more,
     }
+    if group.key:
+        spec["schedulingConstraints"] = {"topology": [{"key": group.key}]}
     if group.parent:
         spec["parentCompositePodGroupName"] = group.parent
     version, kind = ("v1alpha3", "CompositePodGroup") if is_composite else ("v1beta1", "PodGroup")
@@ -175,6 +187,12 @@ def running(servers: KubeServers) -> dict[str, int]:
         group = name.partition("-")[0]
         counts[group] = counts.get(group, 0) + bool(node)
     return counts
+
+
+def nodes_below(servers: KubeServers, prefix: str) -> set[str]:
+    """Return the nodes of pods of groups whose names begin so."""
+    found = nodes_of(servers.api).items()
+    return {node for name, node in found if node and name.startswith(prefix)}
 
 
 def messages(servers: KubeServers) -> list[str]:
@@ -211,6 +229,9 @@ def test_both_schedulers_start_the_same_groups(
             until("the others say why", lambda: all(map(bool, messages(servers))))
         time.sleep(SETTLE_S)
         assert running(servers) == expected
+        for group in groups:
+            is_root = group == groups[0]
+            assert not group.key or len(nodes_below(servers, "" if is_root else group.name)) <= 1
         assert all(
             "tree to meet quorum" in one or "groups have nodes" in one
             for one in messages(servers)

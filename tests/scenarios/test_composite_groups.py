@@ -2,7 +2,6 @@
 
 import pytest
 
-from shared.model.groups.topology import Topology
 from tests.scenarios.scene import Scene, node, play
 
 MESHES = [
@@ -174,18 +173,6 @@ def test_basic_groups_need_one_member(mesh):
         assert scene.running(*pods) == 6
 
     play(story, *NODES, **mesh)
-
-
-def test_a_constraint_of_topology_is_refused_by_name():
-    async def story(scene: Scene):
-        composite(scene, "root", 1)
-        group(scene, "a", 1, topology=Topology(("rack",)))
-        pods = members(scene, "a", 1)
-        await scene.settle()
-        assert scene.running(*pods) == 0
-        assert "schedulingConstraints: default/a" in await scene.said("a-0")
-
-    play(story, *NODES, placements=1)
 
 
 @anywhere

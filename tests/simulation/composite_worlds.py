@@ -8,12 +8,16 @@ from msgspec.structs import replace
 from muster.simulation.worlds import ARRIVALS_MS, GIB, make_spec, make_world
 from shared.events.observed import PodsSeen
 from shared.model.columns import join
+from shared.model.groups.topology import Topology
 from shared.model.objects import Gang, PodSpec
 from shared.model.world import Arrival, World
+from tests.simulation.topology_worlds import in_a_rack
 
 
 def make_composite_world(seed: int) -> World:
-    """Return a seed's world with trees of groups beside its other pods."""
+    """Return a seed's world with trees of groups beside its other pods; odd seeds have topologies
+    in them.
+    """
     base, rng = make_world(seed), random.Random(f"{seed}/composites")
     gangs, arrivals = list(base.gangs), list(base.arrivals)
     for number in range(rng.randint(4, 6)):
@@ -23,7 +27,27 @@ def make_composite_world(seed: int) -> World:
             else:
                 arrivals.append(one)
     arrivals.sort(key=lambda one: one.at_ms)
-    return replace(base, name=f"composites-{seed}", arrivals=tuple(arrivals), gangs=tuple(gangs))
+    nodes = base.nodes
+    if seed % 2:
+        rng = random.Random(f"{seed}/topologies")
+        nodes = tuple(in_a_rack(node, number, rng) for number, node in enumerate(nodes))
+        gangs = [_with_topology(one, rng) for one in gangs]
+    return replace(
+        base,
+        name=f"composites-{seed}",
+        nodes=nodes,
+        arrivals=tuple(arrivals),
+        gangs=tuple(gangs),
+    )
+
+
+def _with_topology(gang: Gang, rng: random.Random) -> Gang:
+    """Return a group of a tree in a block or a rack, most PodGroups in racks."""
+    if not gang.is_in_tree:
+        return gang
+    levels = ("block", "") if gang.min_groups else ("rack", "rack", "block", "")
+    level = rng.choice(levels)
+    return replace(gang, topology=Topology((level,))) if level else gang
 
 
 def _key(name: str) -> str:

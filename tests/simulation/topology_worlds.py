@@ -43,7 +43,7 @@ def make_topology_world(seed: int) -> World:
     """
     base = make_ruled_world(seed) if seed % 2 else make_world(seed)
     rng = random.Random(f"{seed}/topology")
-    nodes = tuple(_in_a_rack(node, number, rng) for number, node in enumerate(base.nodes))
+    nodes = tuple(in_a_rack(node, number, rng) for number, node in enumerate(base.nodes))
     gangs, arrivals = list(base.gangs), list(base.arrivals)
     for number in range(rng.randint(5, 8)):
         gang, parts = _gang(rng, number, is_ruled=bool(seed % 2))
@@ -99,7 +99,8 @@ def _by_hyper_nodes(gang: Gang) -> Gang:
     return replace(gang, topology=None, network=network)
 
 
-def _in_a_rack(node: Node, number: int, rng: random.Random) -> Node:
+def in_a_rack(node: Node, number: int, rng: random.Random) -> Node:
+    """Return the node in a rack of a block, or outside of them."""
     if rng.random() < OUTSIDE:
         return node
     rack = number % RACKS

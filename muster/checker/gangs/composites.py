@@ -58,10 +58,22 @@ def _check_dispatches(journal: Journal, gang_of: Mapping[int, int]) -> Iterator[
                     yield "composite", f"{where} is dispatched with another tree than it has"
                 for gang, least, needed in needs:
                     yield "composite", f"{where} asks for {least} of group {gang}, not {needed}"
+                for text in _wrongly_placed(event.tree, placed):
+                    yield "composite", f"{where} is dispatched {text}"
 
 
-def _shape(node: GroupNode) -> tuple[int, int, bool, int]:
-    return node.gang, node.depth, node.is_composite, node.least if node.is_composite else 0
+def _wrongly_placed(tree: Sequence[GroupNode], placed: PlacedMembers) -> Iterator[str]:
+    """Yield each PodGroup of a tree with topologies whose members with a node are others."""
+    for node in tree if any(one.key for one in tree) else ():
+        sent = set(unpack(node.placed).tolist())
+        running = placed.running.get(node.gang, set())
+        if not node.is_composite and sent != running:
+            yield f"with {sorted(sent)} of group {node.gang} as placed, not {sorted(running)}"
+
+
+def _shape(node: GroupNode) -> tuple[int, int, bool, str, int]:
+    least = node.least if node.is_composite else 0
+    return node.gang, node.depth, node.is_composite, node.key, least
 
 
 def _counts(event: GangCommitted, gang_of: Mapping[int, int]) -> dict[int, int]:

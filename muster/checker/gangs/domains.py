@@ -17,6 +17,7 @@ from shared.events.placement import GangOffered, Reserved
 from shared.events.queueing import GangDispatched
 from shared.model.columns import unpack
 from shared.model.groups.topology import Path, Topology
+from shared.model.groups.trees import GroupNode
 from shared.model.ids import BINDING, INGEST, PERMIT, QUEUEING
 from shared.model.objects import Node
 
@@ -28,7 +29,9 @@ class _World:
     """What the world journal says, with positions. `paths`: node -> the domains it ever was in."""
 
     topology: dict[int, Topology | None] = field(default_factory=dict)
-    changed: set[int] = field(default_factory=set)  # gangs that had another topology before
+    # Gangs that had another topology before, or groups of a tree that had other groups below.
+    changed: set[int] = field(default_factory=set)
+    groups: dict[int, set[int]] = field(default_factory=dict)  # of trees: PodGroups below each
     gang_of: dict[int, int] = field(default_factory=dict)
     labels: dict[int, list[dict[str, str]]] = field(default_factory=dict)
     pod_gone: dict[int, int] = field(default_factory=dict)
@@ -37,6 +40,35 @@ class _World:
     def of(self, gang: int) -> Topology | None:
         """Return the gang's topology; None if it has none, or has had another one."""
         return None if gang in self.changed else self.topology.get(gang)
+
+    def learn_tree(self, tree: Sequence[GroupNode]) -> None:
+        """Note the topologies of the groups of a tree."""
+        for at, node in enumerate(tree):
+            self.learn(node.gang, Topology((node.key,)) if node.key else None)
+            end = at + 1
+            while end < len(tree) and tree[end].depth > node.depth:
+                end += 1
+            below = {int(one.gang) for one in tree[at:end] if not one.is_composite}
+            if not self.groups.setdefault(node.gang, below) <= below:
+                self.changed.add(node.gang)
+            self.groups[node.gang] = below
+
+    def learn(self, gang: int, topology: Topology | None) -> None:
+        """Note the topology of a gang."""
+        before = self.topology.get(gang, topology)
+        if before != topology:
+            self.changed.add(gang)
+        self.topology[gang] = topology
+
+    def together(self, gang: int, pods: Collection[int]) -> Iterator[tuple[int, set[int]]]:
+        """Yield the groups with a topology among a gang and the groups of its tree, with those of
+        the pods that are below each.
+        """
+        if gang not in self.groups and self.of(gang) is not None:
+            yield gang, set(pods)
+        for group, below in self.groups.items() if gang in self.groups else ():
+            if below <= self.groups[gang] and self.of(group) is not None:
+                yield group, {pod for pod in pods if self.gang_of.get(pod, 0) in below}
 
     def paths(self, node: int, topology: Topology) -> set[Path | None]:
         """Return the domains of the broadest level allowed that the node ever was in."""
@@ -89,11 +121,10 @@ def _read(journal: Journal) -> _World:
     for entry in journal.entries:
         for event in entry.events():
             match event:
-                case GangSet():
-                    before = world.topology.get(event.gang, event.topology)
-                    if before != event.topology:
-                        world.changed.add(event.gang)
-                    world.topology[event.gang] = event.topology
+                case GangSet() if event.tree:
+                    world.learn_tree(event.tree)
+                case GangSet() if not event.root:
+                    world.learn(event.gang, event.topology)
                 case PodsPending():
                     world.gang_of.update(dict.fromkeys(unpack(event.ids).tolist(), event.gang))
                 case PodsGone():
@@ -150,7 +181,9 @@ def _dispatches(journal: Journal, world: _World) -> Iterator[Problem]:
         for _source, _position, event in step.inputs:
             placed.learn(event)
         for event in step.own:
-            if isinstance(event, GangDispatched) and world.of(event.gang) is not None:
+            if not isinstance(event, GangDispatched) or event.tree:
+                continue
+            if world.of(event.gang) is not None:
                 running, needed = placed.running.get(event.gang, set()), placed.needed(event.gang)
                 yield from _dispatch(step, event, running, max(1, needed))
 
@@ -187,32 +220,44 @@ def _commits(
                 for _least, pods in placed.values():
                     pods.difference_update(unpack(event.ids).tolist())
         for event in step.own:
-            topology = world.of(event.gang) if isinstance(event, GangCommitted) else None
-            if not isinstance(event, GangCommitted) or topology is None:
+            if not isinstance(event, GangCommitted):
                 continue
             attempt = event.gang, event.attempt
             where = f"permit/0 at {step.position}: gang {event.gang}"
             pods, nodes = unpack(event.ids).tolist(), unpack(event.nodes).tolist()
             least, others = placed.pop(attempt, (0, set()))
-            if len({*pods, *others}) < least:
+            if event.gang not in world.groups and len({*pods, *others}) < least:
                 text = f"{len(pods)} members beside {len(others)} that run, {least} needed"
                 yield "gang-whole", f"{where}: {text}"
             read = known.get(attempt, {})
-            there = places.setdefault(event.gang, {})
-            for pod, (node, since) in list(there.items()):
-                has_failed = any(since <= at < read.get(BINDING, 0) for at in failures.get(pod, ()))
-                is_gone = _is_read(world.pod_gone.get(pod), read)
-                if has_failed or is_gone or _is_read(world.node_gone.get(node), read):
-                    del there[pod]
-            binding = read.get(BINDING, 0)
-            there.update((pod, (node, binding)) for pod, node in zip(pods, nodes, strict=True))
-            if topology.highest < 0:
-                continue
-            domains = [world.paths(node, topology) for node, _since in there.values()]
-            common = set.intersection(*domains) - {None}
-            if not common:
-                found = sorted(str(one) for one in set.union(*domains))
-                yield "gang-domain", f"{where}: members in {found}, committed {sorted(pods)}"
+            place_of = dict(zip(pods, nodes, strict=True))
+            for group, members in world.together(event.gang, pods):
+                there = places.setdefault(group, {})
+                _forget_those_gone(there, world, failures, read)
+                there.update((pod, (place_of[pod], read.get(BINDING, 0))) for pod in members)
+                topology = world.of(group)
+                if topology is None or topology.highest < 0 or not members:
+                    continue
+                domains = [world.paths(node, topology) for node, _since in there.values()]
+                common = set.intersection(*domains) - {None}
+                if not common:
+                    found = sorted(str(one) for one in set.union(*domains))
+                    text = f"members of {group} in {found}, committed {sorted(members)}"
+                    yield "gang-domain", f"{where}: {text}"
+
+
+def _forget_those_gone(
+    there: dict[int, tuple[int, int]],
+    world: _World,
+    failures: Mapping[int, list[int]],
+    read: Mapping[str, int],
+) -> None:
+    """Forget members that the shards knew to be gone, with failed binds or deleted nodes."""
+    for pod, (node, since) in list(there.items()):
+        has_failed = any(since <= at < read.get(BINDING, 0) for at in failures.get(pod, ()))
+        is_gone = _is_read(world.pod_gone.get(pod), read)
+        if has_failed or is_gone or _is_read(world.node_gone.get(node), read):
+            del there[pod]
 
 
 def _is_read(position: int | None, read: Mapping[str, int]) -> bool:

@@ -31,6 +31,8 @@ class PlacedMembers:
     gone: set[int] = field(default_factory=set)
     in_trees: set[int] = field(default_factory=set)
     shrunk: set[int] = field(default_factory=set)  # gangs that go on with one, while it runs
+    # Their binds failed, and the decision about their nodes has not been read yet.
+    failed_first: set[int] = field(default_factory=set)
 
     def needed(self, gang: int) -> int:
         """Return how many more members must get a node together."""
@@ -51,9 +53,9 @@ class PlacedMembers:
             case GangCommitted():
                 pods = unpack(event.ids).tolist()
                 self.started.update((event.gang, *(self.gang_of.get(pod, 0) for pod in pods)))
-                self._come(pods)
+                self._reserve(pods)
             case Reserved():
-                self._come(unpack(event.ids).tolist())
+                self._reserve(unpack(event.ids).tolist())
             case PodsAssigned():
                 self.bound.update(unpack(event.ids).tolist())
                 self._come(unpack(event.ids).tolist())
@@ -73,6 +75,9 @@ class PlacedMembers:
                 self.bound.update(unpack(event.ids).tolist())
             case BindFailed():
                 pods = unpack(event.ids).tolist()
+                for pod in pods:
+                    if pod not in self.running.get(self.gang_of.get(pod, 0), ()):
+                        self.failed_first.add(pod)
                 self._leave(pods)
                 if event.reason == "gone":
                     self.gone.update(pods)
@@ -81,6 +86,10 @@ class PlacedMembers:
                     self.failed.setdefault(self.gang_of.get(pod, 0), set()).add(pod)
             case _:
                 pass
+
+    def _reserve(self, pods: list[int]) -> None:
+        self._come([pod for pod in pods if pod not in self.failed_first])
+        self.failed_first.difference_update(pods)
 
     def _come(self, pods: list[int]) -> None:
         for pod in pods:

@@ -114,14 +114,14 @@ def _nodes(
     """Yield the tree below a group, and append what cannot be scheduled in it."""
     record, path = state.gangs[key], (*above, key)
     gang = record.gang or Gang(key=key, min_count=1, min_groups=1)
-    if gang.topology is not None:
-        problems.append(f"Muster places no composite pod groups with schedulingConstraints: {key}")
+    topology = gang.topology.levels[0] if gang.topology is not None else ""
     if not gang.min_groups:
-        yield GroupNode(record.id, gang.min_count, len(above))
+        yield GroupNode(record.id, gang.min_count, len(above), key=topology)
     elif len(path) > DEPTH_MAX:
         problems.append(f"composite pod groups are deeper than {DEPTH_MAX}: {key}")
     else:
-        yield GroupNode(record.id, gang.min_groups, len(above), is_composite=True)
+        least, depth = gang.min_groups, len(above)
+        yield GroupNode(record.id, least, depth, is_composite=True, key=topology)
         for child in _children(state, key):
             if child not in path:
                 yield from _nodes(state, child, path, problems)

@@ -205,6 +205,8 @@ class PermitCore(Core[PermitState]):
             yield _decide_commit(attempt)
         elif attempt.topology is not None:
             yield from _decide_in_domain(state, attempt)
+        elif attempt.has_topology:
+            yield _decide_in_domains(state, attempt)
         elif attempt.wide:
             yield _decide_release(attempt, state.lost_race(attempt) and _lacks_reasons(attempt))
         else:
@@ -231,6 +233,15 @@ def _decide_in_domain(state: PermitState, attempt: Attempt) -> Iterator[Event]:
         excluded = state.excluded(attempt)
         is_next = attempt.domain is not None and domains.choose(attempt, excluded, {}) is not None
         yield _decide_release(attempt, stale=is_next)
+
+
+def _decide_in_domains(state: PermitState, attempt: Attempt) -> HoldAsked | GangReleased:
+    """Return the next hold of a tree with topologies, or the release: it is no failure if the
+    offered room was taken. Members with wide rules are held in turns, which know no such trees.
+    """
+    asked = None if attempt.wide else group_trees.next_hold(attempt)
+    was_taken = state.lost_race(attempt) and not attempt.held
+    return asked or _decide_release(attempt, stale=was_taken)
 
 
 def _decide_commit(attempt: Attempt) -> GangCommitted:
@@ -431,7 +442,7 @@ def _on_gang_offered(state: PermitState, event: GangOffered, placements: int) ->
         attempt.chosen_at = state.choices
     if len(attempt.offers) < placements:
         attempt.follow("offered")
-    elif attempt.wide and not attempt.lacks_domain:
+    elif attempt.wide and not attempt.lacks_domain and not attempt.has_topology:
         turns.wait_in_line(state, attempt)
     else:
         attempt.follow("all_offered")
@@ -465,6 +476,8 @@ def _on_hold_answer(state: PermitState, event: GangHeld | GangRefused) -> None:
         attempt.stale |= event.uncounted
     else:
         attempt.refusals = 0
+        if event.homes:
+            attempt.offers[event.shard].homes = event.homes
         asked = set(attempt.asked[event.shard])
         nodes = unpack(event.nodes).tolist()
         for pod, node in zip(unpack(event.ids).tolist(), nodes, strict=True):

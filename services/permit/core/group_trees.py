@@ -2,9 +2,18 @@
 
 from collections import Counter
 
-from services.permit.core.plan import Group, Plan, make_plan
+from msgspec import structs
+
+from services.permit.core.plan import Group, Plan, as_members, make_plan
 from services.permit.core.state import Attempt
-from shared.model.groups.trees import feasible_groups, fitting_leaves
+from shared.events.permit import HoldAsked
+from shared.model.groups.trees import (
+    GroupTree,
+    feasible_groups,
+    feasible_leaves,
+    fitting_leaves,
+    missing,
+)
 from shared.model.ids import GangId, PodId
 
 Offers = dict[int, tuple[int, ...]]
@@ -62,6 +71,54 @@ def _fitting(attempt: Attempt, groups: list[Group], offers: Offers) -> tuple[lis
     pairs = zip(attempt.leaves, groups, strict=True)
     found = [(sig, ids if leaf in (fitting or ()) else []) for leaf, (sig, ids) in pairs]
     return found, room - left
+
+
+def next_hold(attempt: Attempt) -> HoldAsked | None:
+    """Return the question to the next shard to hold members of a tree with topologies, in domains
+    of its choice; None if no shard is left.
+
+    A shard on which the tree is feasible goes first. Otherwise one shard after the other holds what
+    fits in the domains that the ones before it took, beginning with another one at each attempt.
+    """
+    shards = {shard: word for shard, word in attempt.offers.items() if shard not in attempt.asked}
+    whole = {shard: word.whole or word.counts for shard, word in shards.items()}
+    feasible = [shard for shard, counts in whole.items() if _is_feasible(attempt, counts)]
+    if attempt.held or not feasible:
+        if len(attempt.offers) == 1:
+            return None
+        first = attempt.attempt % len(attempt.offers)
+        left = [(shard < first, shard) for shard, word in shards.items() if any(word.counts)]
+        return _tree_hold(attempt, min(left)[1], partly=True) if left else None
+    most = min((-sum(whole[shard]), shard) for shard in feasible)
+    return _tree_hold(attempt, most[1], partly=False)
+
+
+def _is_feasible(attempt: Attempt, counts: tuple[int, ...]) -> bool:
+    """Return whether the tree starts with these members, and some do."""
+    fit: Counter[GangId] = Counter()
+    for leaf, count in zip(attempt.leaves, counts, strict=False):
+        fit[leaf] += count
+    return any(counts) and feasible_leaves(attempt.tree, fit) is not None
+
+
+def _tree_hold(attempt: Attempt, shard: int, partly: bool) -> HoldAsked:
+    held: Counter[GangId] = Counter()
+    for leaf, (_sig, ids) in zip(attempt.leaves, attempt.groups, strict=True):
+        held[leaf] += sum(pod in attempt.held for pod in ids)
+    groups = attempt.without_hold()
+    leaves = (leaf for leaf, group in zip(attempt.leaves, groups, strict=True) if group[1])
+    tree, members = _with_homes(attempt, missing(attempt.tree, held)), as_members(groups)
+    return HoldAsked(*attempt.key, shard, members, tree=tree, leaves=tuple(leaves), partly=partly)
+
+
+def _with_homes(attempt: Attempt, tree: GroupTree) -> GroupTree:
+    """Return the tree with the values of the labels that the pods of each group have."""
+    homes = [set[str]() for _ in tree]
+    for word in attempt.offers.values():
+        for known, values in zip(homes, word.homes, strict=False):
+            known.update(values)
+    pairs = zip(tree, homes, strict=True)
+    return tuple(structs.replace(node, homes=tuple(sorted(known))) for node, known in pairs)
 
 
 def count_feasible(attempt: Attempt) -> int:

@@ -18,7 +18,7 @@ from shared.events.queueing import Minimum
 from shared.machine.core import MachineState
 from shared.machine.saved import Derived
 from shared.model.groups.topology import DomainOffer, Path, Scoring, Topology
-from shared.model.groups.trees import GroupTree, feasible_leaves
+from shared.model.groups.trees import GroupTree, feasible_leaves, has_topology
 from shared.model.ids import (
     NO_ATTEMPT,
     NO_GANG,
@@ -151,6 +151,11 @@ class Attempt(Struct):
         return () if self.topology is None else self.topology.levels
 
     @property
+    def has_topology(self) -> bool:
+        """Return whether groups of its tree have topologies."""
+        return bool(self.tree) and has_topology(self.tree)
+
+    @property
     def lacks_domain(self) -> bool:
         """Return whether no domain has room for the members."""
         return self.topology is not None and self.domain is None
@@ -158,7 +163,7 @@ class Attempt(Struct):
     @property
     def needs_turn(self) -> bool:
         """Return whether the next shard must be asked to hold members in a turn."""
-        if not self.wide or self.cannot_commit or self.can_commit:
+        if not self.wide or self.has_topology or self.cannot_commit or self.can_commit:
             return False
         is_answered = self.phase is Phase.ANSWERED and self.refusals < len(self.offers)
         return is_answered or self.phase is Phase.WAITING

@@ -1,7 +1,8 @@
 """Trees of groups: CompositePodGroups over PodGroups (Kubernetes 1.37).
 
 A PodGroup is feasible with at least `least` members that have a node, a composite one with at least
-`least` feasible groups right below it. An infeasible group takes those below it with it.
+`least` feasible groups right below it. An infeasible group takes those below it with it. All pods
+below a group with a `key` have nodes with one value of this label.
 Source: PlacementFeasible of gangscheduling.go and schedule_one_podgroup.go of kube-scheduler 1.37.
 """
 
@@ -17,13 +18,18 @@ COMPOSITE = "@composite"
 
 class GroupNode(Struct, frozen=True, omit_defaults=True, gc=False):
     """A group of a tree, at a `depth` (0: the root). `least`: how many members, or of a composite
-    one groups right below it, must have nodes.
+    one groups right below it, must have nodes. `key`: its topology, the label of a node. In
+    questions about trees with such labels `placed` (int64) are members that have a node, and
+    `homes` the values of the label that pods below the group have on other shards.
     """
 
     gang: GangId
     least: int
     depth: int = 0
     is_composite: bool = False
+    key: str = ""
+    placed: bytes = b""
+    homes: tuple[str, ...] = ()
 
 
 GroupTree = tuple[GroupNode, ...]
@@ -40,9 +46,22 @@ def no_quorum(key: str) -> str:
     return f'waiting for composite pod group "{name_of(key)}" tree to meet quorum'
 
 
+def has_topology(tree: GroupTree) -> bool:
+    """Return whether pods of some group need nodes with one value of a label."""
+    return any(node.key for node in tree)
+
+
 def leaves(tree: GroupTree) -> Iterator[GangId]:
     """Yield the PodGroups, in the order in which they are tried."""
     return (node.gang for node in tree if not node.is_composite)
+
+
+def subtrees(tree: GroupTree) -> Iterator[GroupTree]:
+    """Yield each group with those below it, parallel to the tree."""
+    for at, node in enumerate(tree):
+        later = range(at + 1, len(tree))
+        end = next((one for one in later if tree[one].depth <= node.depth), len(tree))
+        yield tree[at:end]
 
 
 def below(tree: GroupTree) -> Iterator[GroupTree]:

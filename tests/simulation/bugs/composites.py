@@ -27,4 +27,25 @@ BUGS = (
         by=("composite",),
         first=(0, 1, 2),
     ),
+    Bug(
+        "domain-of-the-group-above-ignored",
+        "services.placement.core.gangs.tree_trials",
+        ("self._best_domain(tree, around)", "self._best_domain(tree, None)"),
+        by=("gang-domain",),
+        first=(5, 7, 13),
+    ),
+    Bug(
+        "later-members-in-another-domain",
+        "services.placement.core.gangs.tree_trials",
+        ("if homes.difference(path) or not within.any()", "if not within.any()"),
+        by=("gang-domain",),
+        first=(13, 15, 19),
+    ),
+    Bug(
+        "members-with-a-node-not-sent",
+        "services.queueing.core.gangs.attempts",
+        ("if placed.get(node.gang) else node", "if False else node"),
+        by=("composite", "gang-domain"),
+        first=(1, 3, 5),
+    ),
 )

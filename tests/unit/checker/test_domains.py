@@ -89,7 +89,7 @@ def test_a_commit_in_two_domains_is_found():
     run = Run()
     run.commit(1, p11=2, p12=3)
     (found,) = run.found()
-    assert found.startswith("gang-domain: permit/0 at 0: gang 5: members in")
+    assert found.startswith("gang-domain: permit/0 at 0: gang 5: members of 5 in")
 
 
 def test_a_late_member_in_another_domain_is_found():

@@ -106,10 +106,12 @@ def test_groups_in_a_circle_and_trees_that_are_too_deep_end():
     assert "deeper than 3" in deep["default/c0@composite"].problem
 
 
-def test_topology_is_a_problem_by_name():
+def test_groups_are_published_with_the_labels_of_their_topologies():
     steps = ingest()
-    made = sets(steps.when(seen(composite(ROOT), group("a", 1, topology=Topology(("rack",))))))
-    assert made[ROOT].problem.endswith("schedulingConstraints: default/a")
+    root = composite(ROOT, topology=Topology(("block",)))
+    made = sets(steps.when(seen(root, group("a", 1, topology=Topology(("rack",))), group("b", 1))))
+    assert [node.key for node in made[ROOT].tree] == ["block", "rack", ""]
+    assert made[ROOT].problem == ""
 
 
 def test_the_highest_group_with_disruption_mode_all_is_the_unit():

@@ -135,10 +135,12 @@ def with_latest_sigs(state: PlacementState, task: Task) -> TaskEvent:
     if isinstance(event, HoldAsked):
         parts = [expanded(state, (group,)) for group in event.members]
         paths = zip(parts, event.domains, strict=True) if event.domains else ()
+        groups = zip(parts, event.leaves, strict=True) if event.leaves else ()
         return msgspec.structs.replace(
             event,
             members=tuple(one for part in parts for one in part),
             domains=tuple(path for part, path in paths for _ in part),
+            leaves=tuple(leaf for part, leaf in groups for _ in part),
         )
     if isinstance(event, GangNominateAsked):
         latest = ((one, _latest_sig(state, one.sig, one.pod)) for one in event.nominees)

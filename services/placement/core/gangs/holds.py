@@ -2,8 +2,9 @@
 
 The shard never ends a hold by itself: permit's journal commits or releases it.
 
-Members with wide rules are held in turns, before it is known whether enough fit. Until the commit
-such a hold wakes no refused pods. Its release wakes only pods that were refused during the hold.
+Members with wide rules are held in turns, and those of trees with topologies by one shard after the
+other, before it is known whether enough fit. Until the commit such a hold wakes no refused pods.
+Its release wakes only pods that were refused during the hold.
 """
 
 from contextlib import nullcontext
@@ -21,6 +22,7 @@ from services.placement.core.gangs import domain_offers, member_volumes, places,
 from services.placement.core.gangs.member_picks import Reasons, pick_members, reasons
 from services.placement.core.gangs.member_volumes import Choices
 from services.placement.core.gangs.nominated_places import GangPlaces, with_nominated_pods
+from services.placement.core.gangs.tree_trials import TreeTrial
 from services.placement.core.placing.cycle import spec_for_bind_plugins
 from services.placement.core.placing.dispatches import (
     assert_not_over,
@@ -95,6 +97,8 @@ def decide_hold(state: PlacementState, event: HoldAsked, void: bool) -> GangHeld
     """Hold all requested members or none; in a turn as many as fit. Deleted and placed members are
     left out. In a topology domain the groups are tried in reverse order, too.
     """
+    if event.tree:
+        return _held_tree(state, event, void)
     answer = _held_in_order(state, event, void)
     can_turn = len(event.members) > 1 and event.domains and not (void or event.turn)
     if isinstance(answer, GangHeld) or not can_turn:
@@ -105,13 +109,53 @@ def decide_hold(state: PlacementState, event: HoldAsked, void: bool) -> GangHeld
     return other if isinstance(other, GangHeld) else answer
 
 
-def _held_in_order(state: PlacementState, event: HoldAsked, void: bool) -> GangHeld | GangRefused:
+def _refuses(state: PlacementState, event: HoldAsked, void: bool) -> tuple[GangRefused, bool]:
+    """Return a refusal, and whether it is the answer."""
     refuse = GangRefused(state.shard, event.gang, event.attempt, (), len(state.nodes), state.world)
     known = all(group.sig in state.specs for group in event.members)
     if void or not known or event.shard != state.shard:
-        return refuse
+        return refuse, True
     if not set(_wide(state, event)).issubset(as_numbers(event.sigs)):
-        return msgspec.structs.replace(refuse, uncounted=True)
+        return msgspec.structs.replace(refuse, uncounted=True), True
+    return refuse, False
+
+
+def _held_tree(state: PlacementState, event: HoldAsked, void: bool) -> GangHeld | GangRefused:
+    """Hold members of a tree with topologies."""
+    refuse, is_answer = _refuses(state, event, void)
+    columns = [_placeable(state, group) for group in event.members]
+    if is_answer or any(ids is None for ids in columns):
+        return refuse
+    ids_of = [ids for ids in columns if ids is not None]
+    counted = [[(group.sig, len(ids))] for group, ids in zip(event.members, ids_of, strict=True)]
+    trial = TreeTrial(state, event, counted, gives_room=not event.partly)
+    placed = sum(trial.counts)
+    if not placed or not (event.partly or trial.is_feasible):
+        return msgspec.structs.replace(refuse, reasons=trial.why, placed=placed)
+    parts: list[Part] = []
+    for ids, found in zip(ids_of, trial.picks, strict=True):
+        for sig, picks, choices in found:
+            chosen = ids[: len(picks.rows)]
+            parts.append((chosen, np.full(len(chosen), sig), picks, choices))
+    return msgspec.structs.replace(
+        _held_event(state, event, parts), homes=trial.homes(is_held=True)
+    )
+
+
+def _placeable(state: PlacementState, group: Members) -> I64 | None:
+    """Return the members without those deleted or placed; None if one is in another state."""
+    ids = unpack(group.ids)
+    rows = state.ledger.rows(ids)  # first: may replace the columns
+    kinds = state.ledger.kind[rows]
+    if not np.isin(kinds, (*PLACEABLE, *LEFT_OUT)).all():
+        return None
+    return ids[~np.isin(kinds, LEFT_OUT)]
+
+
+def _held_in_order(state: PlacementState, event: HoldAsked, void: bool) -> GangHeld | GangRefused:
+    refuse, is_answer = _refuses(state, event, void)
+    if is_answer:
+        return refuse
     trial, gang_places = state.table.trial(), GangPlaces(state, event.gang, event.attempt)
     domains = state.table.domains(event.levels) if event.levels else None
     parts: list[Part] = []
@@ -119,11 +163,8 @@ def _held_in_order(state: PlacementState, event: HoldAsked, void: bool) -> GangH
     placed = 0
     with member_volumes.assumed_on_trial(state) as assumed:
         for at, group in enumerate(event.members):
-            ids = unpack(group.ids)
-            rows = state.ledger.rows(ids)  # first: may replace the columns
-            kinds = state.ledger.kind[rows]
-            ids = ids[~np.isin(kinds, LEFT_OUT)]
-            if not np.isin(kinds, (*PLACEABLE, *LEFT_OUT)).all():
+            ids = _placeable(state, group)
+            if ids is None:
                 return refuse
             trial.within = None if domains is None else domains.within(event.domains[at])
             picks, choices = pick_members(state, trial, group.sig, len(ids), assumed, gang_places)
@@ -192,13 +233,18 @@ def on_gang_answer(state: PlacementState, event: GangOffered | GangHeld | GangRe
     same = (asked.gang, asked.attempt) == (event.gang, event.attempt)
     assert same, f"{event} answers {asked}"
     if isinstance(event, GangHeld):
-        _charge_hold(state, event, is_quiet=bool(isinstance(asked, HoldAsked) and asked.turn))
+        _charge_hold(state, event, is_quiet=_is_quiet(asked))
     elif not task.void and not _is_before_a_turn(event):
         for sig in _short(state, asked.members, event):
             remember_refused(state, sig)
             gang_members.note_refused(state, (event.gang, event.attempt), sig)
             # Its own holds must not wake it.
             state.refused_during_hold.get((event.gang, event.attempt), set()).discard(sig)
+
+
+def _is_quiet(asked: OfferAsked | HoldAsked) -> bool:
+    """Return whether members are held before it is known that enough fit."""
+    return isinstance(asked, HoldAsked) and bool(asked.turn or asked.tree)
 
 
 def _is_before_a_turn(event: GangOffered | GangRefused) -> bool:

@@ -5,6 +5,7 @@ committed. Queueing does not know their nodes.
 """
 
 import numpy as np
+from msgspec import structs
 
 from services.queueing.core.gangs import group_trees, minimums, preemption, provisioning
 from services.queueing.core.gangs.group_trees import groups_of, missing_of
@@ -39,6 +40,7 @@ from shared.events.queueing import (
 )
 from shared.model.columns import I64, unpack
 from shared.model.groups.below_minimum import SHRINK
+from shared.model.groups.trees import GroupTree, has_topology
 from shared.model.ids import NO_ATTEMPT, NO_GANG, AttemptId, GangId, PodId
 
 # ------------------------------------------------------------------ inputs
@@ -277,8 +279,20 @@ def decide_gang_dispatch(
         topology=gang.topology,
         placed=placed_members(state, gang) if gang.topology is not None else b"",
         minimums=minimums.of_attempt(state, gang),
-        tree=missing_of(state, gang) if gang.tree else (),
+        tree=_asked_tree(state, gang),
         leaves=tuple(groups) if gang.tree else (),
+    )
+
+
+def _asked_tree(state: QueueingState, root: Gang) -> GroupTree:
+    """Return the tree with what its groups need; with topologies also who has a node."""
+    tree = missing_of(state, root) if root.tree else ()
+    if not has_topology(tree):
+        return tree
+    placed = {one.gang: placed_members(state, one) for one in groups_of(state, root)}
+    return tuple(
+        structs.replace(node, placed=placed[node.gang]) if placed.get(node.gang) else node
+        for node in tree
     )
 
 
