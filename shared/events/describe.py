@@ -375,6 +375,9 @@ QUEUE: dict[type[Event], Line] = {
     queueing.GangShown: lambda e, v: (
         f"PodGroup {e.key} is to say {e.message or 'that it was scheduled'}"
     ),
+    queueing.GangGrows: lambda e, v: (
+        f"{v.names.gang(e.gang)} grows: no gang of its priority lacks its minCount"
+    ),
     queueing.GangShrunk: lambda e, v: (
         f"{v.names.gang(e.gang)} goes on with {counted(e.running, 'member')}: its grace is over"
     ),

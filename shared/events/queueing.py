@@ -45,6 +45,7 @@ class GangDispatched(Event, frozen=True, gc=False):
     `minimums`: of parts of the gang, whose first members come first. The root of CompositePodGroups
     has a `tree`, with what each group needs besides its members that have a node, and `leaves`
     parallel to `members`: the PodGroups that these are of, in the order of the tree.
+    `minimum_only`: other gangs wait for their minimum, so no more than `min_count` start now.
     """
 
     attempt: AttemptId
@@ -60,9 +61,16 @@ class GangDispatched(Event, frozen=True, gc=False):
     minimums: tuple[Minimum, ...] = ()
     tree: GroupTree = ()
     leaves: tuple[GangId, ...] = ()
+    minimum_only: bool = False
 
     def to(self) -> tuple[str, ...]:
         return ("permit",)
+
+
+class GangGrows(Event, frozen=True, gc=False):
+    """Members above a gang's minCount waited for gangs that lack theirs, and are tried now."""
+
+    gang: GangId
 
 
 class PreemptAsked(Event, frozen=True, gc=False):

@@ -23,7 +23,7 @@ import numpy as np
 
 from services.permit.core import domains, group_trees, turns
 from services.permit.core.config import Config
-from services.permit.core.plan import Group, as_members, make_plan
+from services.permit.core.plan import Group, as_members, cut_to, make_plan
 from services.permit.core.state import (
     NO_KEY,
     Attempt,
@@ -275,7 +275,8 @@ def _plan_holds(attempt: Attempt) -> dict[int, list[Group]]:
     }
     first = attempt.gang % len(attempt.offers)
     needed = attempt.min_count - len(attempt.held)
-    return make_plan(first, needed, attempt.without_hold(), offers, attempt.minimums_rule)
+    plan = make_plan(first, needed, attempt.without_hold(), offers, attempt.minimums_rule)
+    return cut_to(plan, needed, attempt.minimums_rule) if attempt.minimum_only else plan
 
 
 def _asked_beyond_offers(attempt: Attempt) -> bool:
@@ -378,6 +379,7 @@ def _on_gang_dispatched(state: PermitState, event: GangDispatched) -> None:
     attempt = Attempt(gang, event.attempt, event.version, max(1, event.min_count), groups)
     attempt.preempts, attempt.minimums = event.preempts, event.minimums
     attempt.tree, attempt.leaves = event.tree, list(event.leaves)
+    attempt.minimum_only = event.minimum_only
     attempt.topology, attempt.placed = event.topology, unpack(event.placed).tolist()
     attempt.stale = is_deleted or state.versions.get(gang, 0) > event.version
     state.open(attempt)

@@ -10,7 +10,7 @@ room for the rest. If members run already, their domain is the only one.
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from services.permit.core.plan import Group, as_members, make_plan
+from services.permit.core.plan import Group, as_members, cut_to, make_plan
 from services.permit.core.state import Attempt
 from shared.events.queueing import Members
 from shared.model.groups.topology import (
@@ -108,6 +108,8 @@ def plan_holds(attempt: Attempt) -> dict[int, list[tuple[Members, Path]]]:
     rooms, groups = _Rooms(attempt, topology), attempt.without_hold()
     needed = attempt.min_count - len(attempt.held)
     is_enough = attempt.minimums_rule
+    if attempt.minimum_only and len(groups) == 1:
+        groups = [(sig, ids[:needed]) for sig, ids in groups]
     parts: list[tuple[Path, list[Group], int]] = [(path, groups, needed)]
     if len(groups) == 1 and rooms.is_by_narrowest(path, len(topology.levels)):
         parts = list(_filled(rooms, path, groups[0], len(topology.levels)))
@@ -115,6 +117,8 @@ def plan_holds(attempt: Attempt) -> dict[int, list[tuple[Members, Path]]]:
     asked: dict[int, list[tuple[Members, Path]]] = {}
     for domain, members, least in parts:
         plan = make_plan(first, least, members, rooms.by_shard(domain), is_enough)
+        if attempt.minimum_only:
+            plan = cut_to(plan, least, is_enough)
         for shard, chosen in plan.items():
             asked.setdefault(shard, []).extend((one, domain) for one in as_members(chosen))
             total += sum(len(ids) for _sig, ids in chosen)

@@ -56,6 +56,25 @@ def make_plan(
     return {}
 
 
+def cut_to(plan: Plan, most: int, is_enough: Callable[[Plan], bool] | None = None) -> Plan:
+    """Return the plan without the last members beyond `most`, except those without which it is not
+    enough.
+    """
+    left = {shard: [(sig, list(ids)) for sig, ids in chosen] for shard, chosen in plan.items()}
+    spare = _planned(left) - most
+    for ids in [ids for chosen in left.values() for _sig, ids in chosen][::-1]:
+        for at in range(len(ids) - 1, -1, -1):
+            if spare <= 0:
+                break
+            pod = ids.pop(at)
+            if is_enough is not None and not is_enough(left):
+                ids.insert(at, pod)
+            else:
+                spare -= 1
+    kept = {shard: [group for group in chosen if group[1]] for shard, chosen in left.items()}
+    return {shard: chosen for shard, chosen in kept.items() if chosen}
+
+
 def _cut(
     order: Sequence[int],
     groups: Sequence[Group],

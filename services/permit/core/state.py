@@ -89,7 +89,7 @@ class Attempt(Struct):
     are the gang's members that have a node; `asked_at` and `chosen_at` number the question for
     offers and the choice of the domain in the order of such events. `minimums`: of members of some
     signatures. `tree`: of CompositePodGroups, with `leaves` parallel to `groups`: the PodGroup of
-    each.
+    each. `minimum_only`: no more than `min_count` members are held.
     """
 
     gang: GangId
@@ -118,6 +118,7 @@ class Attempt(Struct):
     chosen_at: int = 0
     tree: GroupTree = ()
     leaves: list[GangId] = []
+    minimum_only: bool = False
 
     @property
     def key(self) -> Key:

@@ -14,6 +14,7 @@ ASK_AGAIN_MS = 2_000  # between asks while possible victims are being bound
 GANGS_OPEN_MAX = 32  # open gang attempts in all
 LANE_MS = 2_000  # longest time with the lane
 HEAD_START_MS = 1_000  # how long younger pods wait at most for a gang being tried
+GROWTH_MS = 1_000  # after a gang's failed try, before members above minCount wait for the next
 LANE_AFTER_FAILURES = 2  # failed attempts before a gang gets the lane
 MEMBERS_KEPT_MIN = 64  # of a gang, before finished ones are dropped
 GANG_RETRY_MS_MIN = 1_000  # between tries of a gang, whatever the backoff

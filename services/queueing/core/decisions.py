@@ -19,6 +19,7 @@ from services.queueing.core.config import (
 from services.queueing.core.gangs import (
     attempts,
     below_minimum,
+    growth,
     members,
     preemption,
     provisioning,
@@ -42,6 +43,7 @@ from shared.events.base import Event
 from shared.events.queueing import (
     Dispatched,
     GangFailed,
+    GangGrows,
     GangPreemptRecalled,
     GangShown,
     GangWaits,
@@ -96,6 +98,8 @@ def _decide_all(state: QueueingState) -> Iterator[Event]:
         yield from message_refresh.decide_refreshes(state)
     if state.nominated:
         yield from _decide_nominated(state)
+    while state.growing and (gang := growth.next_gang(state)) is not None:
+        yield GangGrows(gang.gang)
     yield from _decide_dispatches(state)
     while (ask := asks.decide_ask(state)) is not None:
         yield ask
@@ -133,6 +137,7 @@ def due_ms(state: QueueingState) -> int | None:
         or bool(state.woken_by_event)
     )
     work = work or state.gang_recalls
+    work = work or (bool(state.growing) and growth.next_gang(state) is not None)
     if work or top(state, state.all_mask) is not None or next_to_try(state) is not None:
         return state.now_ms
     if state.gang_asks and preemption.decide_gang_ask(state) is not None:

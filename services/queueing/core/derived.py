@@ -99,7 +99,7 @@ def reindex(state: QueueingState) -> None:
     state.heaps, state.backoff, state.gangs_by_sig = {}, {}, {}
     state.gangs_refreshed, state.wake, state.ask_next = {}, {}, {}
     state.messages_due, state.shown_due, state.gangs_in_flight = {}, {}, {}
-    state.below_minimum = {}
+    state.below_minimum, state.lacking_minimum, state.growing = {}, {}, {}
     state.askers, state.preempting, state.ask_due, state.ask_later = {}, {}, [], []
     state.gangs_ready, state.gang_timers, state.gang_message_heap, state.flushes = [], [], [], []
     _index_pods(state)

@@ -427,6 +427,9 @@ class QueueingState(MachineState):
     gang_asks: Derived[dict[GangId, None]] = field(default_factory=dict)  # want to ask, or did
     provisioning_due: Derived[dict[str, int]] = field(default_factory=dict)  # key -> when, ms
     below_minimum: Derived[dict[GangId, None]] = field(default_factory=dict)  # with a grace
+    # Gangs that are or may be tried for their minimum, and those whose other members wait for that.
+    lacking_minimum: Derived[dict[GangId, None]] = field(default_factory=dict)
+    growing: Derived[dict[GangId, None]] = field(default_factory=dict)
     gangs_in_flight: Derived[dict[GangId, None]] = field(
         default_factory=dict
     )  # with an open attempt

@@ -7,7 +7,7 @@ committed. Queueing does not know their nodes.
 import numpy as np
 from msgspec import structs
 
-from services.queueing.core.gangs import group_trees, minimums, preemption, provisioning
+from services.queueing.core.gangs import group_trees, growth, minimums, preemption, provisioning
 from services.queueing.core.gangs.group_trees import groups_of, missing_of
 from services.queueing.core.gangs.members import (
     drop,
@@ -33,12 +33,13 @@ from shared.events.permit import GangCommitted, GangReleased, GangTimedOut
 from shared.events.queueing import (
     GangDispatched,
     GangFailed,
+    GangGrows,
     GangShown,
     GangWaits,
     LaneTaken,
     Members,
 )
-from shared.model.columns import I64, unpack
+from shared.model.columns import I64, size, unpack
 from shared.model.groups.below_minimum import SHRINK
 from shared.model.groups.trees import GroupTree, has_topology
 from shared.model.ids import NO_ATTEMPT, NO_GANG, AttemptId, GangId, PodId
@@ -253,6 +254,15 @@ def on_gang_shown(state: QueueingState, event: GangShown) -> None:
     touch(state, gang)
 
 
+def on_gang_grows(state: QueueingState, event: GangGrows) -> None:
+    """Let members that waited for other gangs go on as single pods."""
+    gang = state.gangs[event.gang]
+    ids = members_in(state, gang, Pod.GANG_PENDING)
+    moves.leave(state, ids, state.pods.rows(ids))
+    moves.requeue(state, ids)
+    touch(state, gang)
+
+
 def on_lane_taken(state: QueueingState, event: LaneTaken) -> None:
     """Give the gang the lane: for a while nothing of its priority or less is dispatched."""
     state.lane.gang, state.lane.until_ms = event.gang, event.until_ms
@@ -267,6 +277,7 @@ def decide_gang_dispatch(
 ) -> GangDispatched:
     """Return the dispatch of these members of the gang."""
     groups = (GangId(int(state.pods.gang_at[_row(state, part)])) for part in members)
+    may_grow = not gang.tree and sum(size(part.ids) for part in members) > needed(gang)
     return GangDispatched(
         AttemptId(state.next_attempt),
         gang.gang,
@@ -281,6 +292,7 @@ def decide_gang_dispatch(
         minimums=minimums.of_attempt(state, gang),
         tree=_asked_tree(state, gang),
         leaves=tuple(groups) if gang.tree else (),
+        minimum_only=may_grow and growth.must_wait(state, gang),
     )
 
 

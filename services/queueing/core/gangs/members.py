@@ -19,7 +19,7 @@ from services.queueing.core.config import (
     MEMBERS_KEPT_MIN,
     backoff_ms,
 )
-from services.queueing.core.gangs import group_trees, minimums, request_timing
+from services.queueing.core.gangs import group_trees, growth, minimums, request_timing
 from services.queueing.core.pods.table import Rows
 from services.queueing.core.state import Gang, QueueingState, by_number
 from services.queueing.core.transitions import Pod
@@ -34,7 +34,7 @@ from shared.events.ingest import PodsGone
 from shared.events.queueing import Members
 from shared.model.columns import I64, as_numbers, pack, unpack
 from shared.model.groups.trees import COMPOSITE
-from shared.model.ids import NO_GANG, GangId, PodId, SignatureId
+from shared.model.ids import NO_ATTEMPT, NO_GANG, GangId, PodId, SignatureId
 
 UNKNOWN, BOUND = int(Pod.UNKNOWN), int(Pod.BOUND)
 NO_IDS: I64 = np.zeros(0, np.int64)
@@ -115,9 +115,26 @@ def _note_minimum(state: QueueingState, gang: Gang) -> None:
     state.below_minimum[gang.gang] = None
 
 
+def has_minimum(gang: Gang) -> bool:
+    """Return whether enough members run, so that those that wait are above minCount."""
+    return gang.started if gang.tree else gang.running >= least(gang)
+
+
+def _lacks_minimum(gang: Gang) -> bool:
+    """Return whether it is or may be tried for its minimum."""
+    if gang.committed or gang.root or has_minimum(gang):
+        return False
+    return gang.attempt != NO_ATTEMPT or complete(gang)
+
+
+def is_due(state: QueueingState, gang: Gang) -> bool:
+    """Return whether it can be tried now, unless others go first."""
+    return complete(gang) and not gang.attempt and retry_ms(state, gang) <= state.now_ms
+
+
 def ready(state: QueueingState, gang: Gang) -> bool:
     """Return whether it can be tried now."""
-    return complete(gang) and not gang.attempt and retry_ms(state, gang) <= state.now_ms
+    return is_due(state, gang) and not (has_minimum(gang) and growth.must_wait(state, gang))
 
 
 def touch(state: QueueingState, gang: Gang) -> None:
@@ -131,6 +148,7 @@ def touch(state: QueueingState, gang: Gang) -> None:
     request_timing.update(state, gang.key)
     if gang.below_minimum is not None or gang.below_ms:
         _note_minimum(state, gang)
+    growth.note(state, gang, _lacks_minimum(gang))
     if gang_message(gang) != gang.message:
         state.messages_due[gang.gang] = None
     else:
@@ -372,6 +390,21 @@ def rejoin(state: QueueingState, ids: I64, failed: bool) -> I64:
     return ids[single]
 
 
+def hold_back(state: QueueingState, ids: I64) -> I64:
+    """Let members above minCount wait for gangs that lack theirs; return the other pods, all
+    removed before.
+    """
+    if not state.lacking_minimum:
+        return ids
+    free = np.ones(len(ids), np.bool_)
+    for number, part in by_number(state.pods.gang[state.pods.rows(ids)].astype(np.int64)):
+        gang = state.gangs.get(number)
+        if gang is not None and growth.must_wait(state, gang):
+            free[part] = False
+            queue_members(state, gang, ids[part], is_new=False)
+    return ids[free]
+
+
 def note_failure(state: QueueingState, gang: Gang) -> None:
     """Count a failure and start the gang's backoff."""
     gang.failures += 1
@@ -470,6 +503,8 @@ def drop(state: QueueingState, gang: Gang) -> None:
     state.gang_asks.pop(gang.gang, None)
     state.gangs_refreshed.pop(gang.gang, None)
     state.below_minimum.pop(gang.gang, None)
+    state.lacking_minimum.pop(gang.gang, None)
+    state.growing.pop(gang.gang, None)
 
 
 def ask_early_ms(gang: Gang) -> int:
@@ -495,8 +530,10 @@ def first_ready(state: QueueingState) -> Gang | None:
     """Return the gang of highest priority, then age, that can be tried now."""
     while state.gang_timers and state.gang_timers[0][0] <= state.now_ms:
         gang = _pop_timer(state)
-        if gang is not None and ready(state, gang):
+        if gang is not None and is_due(state, gang):
             give_place(state, gang)
+    if state.growing:
+        _give_places_back(state)
     heap = state.gangs_ready
     while heap:
         gang = state.gangs.get(heap[0][2])
@@ -504,8 +541,20 @@ def first_ready(state: QueueingState) -> Gang | None:
             if heap[0][0] == -gang.priority and ready(state, gang):
                 return gang
             gang.place = None
+            if complete(gang) and has_minimum(gang):
+                state.growing[gang.gang] = None
         heappop(heap)
     return None
+
+
+def _give_places_back(state: QueueingState) -> None:
+    """Add gangs that waited for others' minimums to those that can be tried."""
+    waited = [state.gangs[number] for number in state.growing]
+    for gang in waited:
+        if not gang.committed and (not complete(gang) or ready(state, gang)):
+            del state.growing[gang.gang]
+            if complete(gang):
+                give_place(state, gang)
 
 
 def _pop_timer(state: QueueingState) -> Gang | None:

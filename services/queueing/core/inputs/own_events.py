@@ -125,7 +125,9 @@ def on_woken(state: QueueingState, event: Woken) -> None:
     if event.until_ms:
         pods.until_ms[pods.rows(ids)] = unpack(event.until_ms)  # older releases differ
         moves.delay(state, ids)
-    else:
+        return
+    ids = members.hold_back(state, ids)
+    if len(ids):
         enqueue(state, "woken", sig, ids)
 
 
@@ -150,7 +152,7 @@ def on_activated(state: QueueingState, event: Activated) -> None:
     ids = unpack(event.ids)
     moves.leave(state, ids, pods.rows(ids))
     if state.gangs:
-        ids = members.rejoin(state, ids, failed=False)
+        ids = members.hold_back(state, members.rejoin(state, ids, failed=False))
         if not len(ids):
             return
     for sig, part in by_number(pods.sig[pods.rows(ids)].astype(np.int64)):

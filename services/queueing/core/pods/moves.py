@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from services.queueing.core.config import ATTEMPTS_MAX, backoff_end_ms
-from services.queueing.core.gangs import members
+from services.queueing.core.gangs import growth, members
 from services.queueing.core.pods.table import CODES, SMALL, Rows, backoff_ends
 from services.queueing.core.preemption import leaving_victims
 from services.queueing.core.scheduling_queue import enqueue
@@ -106,7 +106,7 @@ def requeue(state: QueueingState, ids: I64) -> None:
     pods = state.pods
     for number, part in by_number(pods.gang[pods.rows(ids)].astype(np.int64)):
         gang = state.gangs.get(number)
-        if gang is not None and not gang.committed:
+        if gang is not None and (not gang.committed or growth.must_wait(state, gang)):
             members.queue_members(state, gang, ids[part])
             continue
         rows = pods.rows(ids[part])

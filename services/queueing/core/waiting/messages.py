@@ -17,6 +17,7 @@ NO_VICTIMS = "No preemption victims found for incoming pod"
 NOT_HELPFUL = "Preemption is not helpful for scheduling"
 GATED = "waiting for scheduling gates"
 TOO_FEW = "waiting for minCount pods from a gang to appear in scheduling queue"
+GROWS_LATER = "members above minCount wait for gangs that lack theirs"
 ON_PERMIT = "waiting for minCount pods from a gang to be waiting on permit"
 
 
