@@ -25,6 +25,7 @@ from muster.checker.gangs import (
     below_minimum,
     composites,
     domains,
+    growth,
     hyper_nodes,
     placed_members,
 )
@@ -108,6 +109,7 @@ def check(
     problems += turns.check_order(journals[PERMIT])
     problems += domains.check(journals)
     problems += placed_members.check(journals[QUEUEING], facts.gang_of)
+    problems += growth.check(journals[QUEUEING], facts.gang_of)
     problems += composites.check(journals[QUEUEING], journals[PERMIT], facts.gang_of)
     problems += below_minimum.check(journals[QUEUEING], facts.gang_of)
     problems += report.of_books()

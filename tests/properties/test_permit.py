@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from services.permit.core.core import PermitCore
 from shared.events.base import Event
@@ -106,6 +107,7 @@ class Mesh:
         for one in asked.minimums:
             parts = [unpack(part.ids).tolist() for part in asked.members if part.sig in one.sigs]
             assert len({pod for part in parts for pod in part} & set(ids)) >= one.least
+        assert asked.minimums or not asked.minimum_only or len(ids) == asked.min_count
         assert set(ids) <= {pod for part in pods_of(asked) for pod in part} - self.out
         for pod, node in zip(ids, unpack(event.nodes).tolist(), strict=True):
             assert pod in self.shards[node].holds[event.gang, event.attempt]
@@ -124,6 +126,7 @@ class Mesh:
         event = GangDispatched(
             *(attempt, gang, version, need, tuple(groups), TIMEOUT_MS), minimums=minimums
         )
+        event = replace(event, minimum_only=attempt % 3 == 0)
         self.dispatched[gang, attempt] = event
         self.turn(event)
 

@@ -1,4 +1,4 @@
-"""Worlds of groups that leave whole, keep a minimum, fall or are protected, with all faults."""
+"""Worlds of groups that leave whole, keep a minimum, grow, fall or are protected, with all faults."""
 
 from collections.abc import Callable
 
@@ -7,12 +7,19 @@ import pytest
 from muster.simulation.run import simulate
 from muster.simulation.scenario import make_scenario
 from shared.model.world import World
-from tests.simulation.bugs.units import BUGS, ELASTIC_BUGS, FALLING_BUGS, PROTECTED_BUGS
+from tests.simulation.bugs.units import (
+    BUGS,
+    ELASTIC_BUGS,
+    FALLING_BUGS,
+    GROWING_BUGS,
+    PROTECTED_BUGS,
+)
 from tests.simulation.found_bugs import assert_found
 from tests.simulation.planted import IS_LONG, Bug
 from tests.simulation.unit_worlds import (
     make_elastic_world,
     make_falling_world,
+    make_growing_world,
     make_protected_world,
     make_unit_world,
 )
@@ -23,6 +30,7 @@ SEEDS = (
     (make_unit_world, 3),
     (make_elastic_world, 3),
     (make_falling_world, 3),
+    (make_growing_world, 2),
     (make_protected_world, 2),
 )
 """How many seeds of each world are played, without `make seeds`."""
@@ -30,6 +38,7 @@ FOUND = (
     (make_unit_world, BUGS),
     (make_elastic_world, ELASTIC_BUGS),
     (make_falling_world, FALLING_BUGS),
+    (make_growing_world, GROWING_BUGS),
     (make_protected_world, PROTECTED_BUGS),
 )
 

@@ -9,8 +9,10 @@ from muster.simulation.worlds import ARRIVALS_MS, GIB, make_spec, make_world
 from shared.events.observed import PodsSeen
 from shared.model.columns import join
 from shared.model.groups.below_minimum import EVICT, SHRINK, WAIT, BelowMinimum
+from shared.model.groups.topology import Topology
 from shared.model.objects import Gang
 from shared.model.world import Arrival, World
+from tests.simulation.ruled_worlds import ZONE
 
 LOW = (0, 10, 20)
 
@@ -54,6 +56,19 @@ def make_falling_world(seed: int) -> World:
         for more in range(rng.randint(0, 2)):
             arrivals += _pods(rng, f"more-{number}-{more}", 1, priority, range(ARRIVALS_MS), key)
     return _with_preemptors(rng, base, f"falling-{seed}", gangs, arrivals)
+
+
+def make_growing_world(seed: int) -> World:
+    """Return a seed's world with groups of few priorities that grow above a small minimum."""
+    base, rng, gangs, arrivals = _begun(seed, "growing")
+    for number, _priority, count in _groups(rng):
+        key, topology = f"default/growing-{number}", rng.choice((None, None, Topology((ZONE,))))
+        gangs.append(Gang(key=key, min_count=rng.randint(1, 2), topology=topology))
+        when, priority = range(ARRIVALS_MS // 2), rng.choice((0, 10))
+        arrivals += _pods(rng, f"growing-{number}", count, priority, when, key)
+        for more in range(rng.randint(0, 3)):
+            arrivals += _pods(rng, f"more-{number}-{more}", 2, priority, range(ARRIVALS_MS), key)
+    return _with_preemptors(rng, base, f"growing-{seed}", gangs, arrivals)
 
 
 def make_protected_world(seed: int) -> World:

@@ -21,6 +21,7 @@ class Gangs:
     committed: dict[int, dict[int, int]] = field(default_factory=dict)
     gone: set[int] = field(default_factory=set)
     asked: set[tuple[int, int]] = field(default_factory=set)
+    in_turns: set[int] = field(default_factory=set)  # attempts
     problems: list[Problem] = field(default_factory=list)
 
     def blame(self, rule: str, position: int, text: str) -> None:
@@ -75,6 +76,8 @@ def _decide(books: Gangs, event: Event, step: Step) -> None:
         case HoldAsked():
             key = (event.gang, event.attempt)
             books.asked.add(key)
+            if event.turn:
+                books.in_turns.add(event.attempt)
             if key in books.ended:
                 books.blame("one-outcome", step.position, f"gang {key}: hold after its end")
         case GangCommitted():
@@ -108,6 +111,7 @@ def _commit(books: Gangs, event: GangCommitted, step: Step) -> None:
         )
     if wanted is not None:
         _check_parts(books, wanted, distinct, step)
+        _check_growth(books, wanted, distinct, step)
     for pod, node in columns:
         if held.get(pod) != node:
             books.blame("gang-held", step.position, f"gang {event.gang}: pod {pod} is not held")
@@ -129,6 +133,18 @@ def _check_parts(books: Gangs, wanted: GangDispatched, pods: set[int], step: Ste
         if count < one.least:
             text = f"gang {wanted.gang} committed with {count} of {one.least} members of a part"
             books.blame("gang-parts", step.position, text)
+
+
+def _check_growth(books: Gangs, wanted: GangDispatched, pods: set[int], step: Step) -> None:
+    """Add a violation for members above minCount that start although others wait for theirs. Those
+    that are held in turns start as they were held; parts may need more.
+    """
+    if not wanted.minimum_only or wanted.minimums or wanted.attempt in books.in_turns:
+        return
+    most = max(1, wanted.min_count) + len(books.gone.intersection(unpack(wanted.placed).tolist()))
+    if len(pods) > most:
+        text = f"gang {wanted.gang} committed with {len(pods)} pods, not {most}: others wait"
+        books.blame("minimums-first", step.position, text)
 
 
 def at_rest(books: Gangs) -> None:

@@ -58,7 +58,7 @@ class PlacedMembers:
                 self._reserve(unpack(event.ids).tolist())
             case PodsAssigned():
                 self.bound.update(unpack(event.ids).tolist())
-                self._come(unpack(event.ids).tolist())
+                self.come(unpack(event.ids).tolist())
             case Bound():
                 self.bound.update(unpack(event.ids).tolist())
             case PodsGone():
@@ -88,10 +88,11 @@ class PlacedMembers:
                 pass
 
     def _reserve(self, pods: list[int]) -> None:
-        self._come([pod for pod in pods if pod not in self.failed_first])
+        self.come([pod for pod in pods if pod not in self.failed_first])
         self.failed_first.difference_update(pods)
 
-    def _come(self, pods: list[int]) -> None:
+    def come(self, pods: list[int]) -> None:
+        """Note pods that have a node now."""
         for pod in pods:
             if pod not in self.gone:
                 self.running.setdefault(self.gang_of.get(pod, 0), set()).add(pod)

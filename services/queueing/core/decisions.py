@@ -98,8 +98,8 @@ def _decide_all(state: QueueingState) -> Iterator[Event]:
         yield from message_refresh.decide_refreshes(state)
     if state.nominated:
         yield from _decide_nominated(state)
-    while state.growing and (gang := growth.next_gang(state)) is not None:
-        yield GangGrows(gang.gang)
+    while state.growing and (grown := growth.next_gang(state)) is not None:
+        yield GangGrows(grown.gang)
     yield from _decide_dispatches(state)
     while (ask := asks.decide_ask(state)) is not None:
         yield ask

@@ -79,3 +79,37 @@ PROTECTED_BUGS = (
         first=(0, 1, 2, 3, 4, 5),
     ),
 )
+
+GROWING_BUGS = (
+    Bug(
+        "one-gang-takes-more-than-its-minimum",
+        "services.permit.core.core",
+        (
+            "(plan, needed, attempt.minimums_rule) if",
+            "(plan, needed + 1, attempt.minimums_rule) if",
+        ),
+        by=("minimums-first",),
+        first=(0, 1, 2, 3, 4, 5),
+    ),
+    Bug(
+        "no-gang-waits-for-the-minimum-of-another",
+        "services.queueing.core.gangs.growth",
+        ("one.priority >= gang.priority and", "one.priority > gang.priority and"),
+        by=("minimums-first",),
+        first=(0, 1, 2, 3, 4, 5),
+    ),
+    Bug(
+        "new-members-pass-minimums",
+        "services.queueing.core.pods.moves",
+        ("(not gang.committed or growth.must_wait(state, gang))", "not gang.committed"),
+        by=("minimums-first",),
+        first=(0, 1, 2, 3, 4, 5),
+    ),
+    Bug(
+        "members-that-waited-never-grow",
+        "services.queueing.core.gangs.growth",
+        ("if gang.committed and not must_wait(state, gang)]", "if not gang.gang]"),
+        by=("no-pod-lost", "preempts"),
+        first=(1, 2, 3, 4),
+    ),
+)

@@ -394,7 +394,7 @@ def hold_back(state: QueueingState, ids: I64) -> I64:
     """Let members above minCount wait for gangs that lack theirs; return the other pods, all
     removed before.
     """
-    if not state.lacking_minimum:
+    if not (state.lacking_minimum and len(ids)):
         return ids
     free = np.ones(len(ids), np.bool_)
     for number, part in by_number(state.pods.gang[state.pods.rows(ids)].astype(np.int64)):
