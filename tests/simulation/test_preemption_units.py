@@ -1,4 +1,4 @@
-"""Worlds of groups that leave whole, keep a minimum, grow, fall or are protected, with all faults."""
+"""Worlds of groups: units, minimums kept, growth, falls and protection, with all faults."""
 
 from collections.abc import Callable
 

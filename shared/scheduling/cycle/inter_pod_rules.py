@@ -293,9 +293,11 @@ def nominated_counts(
             yield row, more
 
 
-def refusals_on(table: NodeTable, sig: Signature, node: OneNode) -> Iterator[Iterator[Rule]]:
+def refusals_on(
+    table: NodeTable, sig: Signature, node: OneNode, as_placed: bool = False
+) -> Iterator[Iterator[Rule]]:
     """Yield the refusals of a node from which pods were removed, or put back: with the pods
-    nominated there, if any, and without.
+    nominated there, if any, and without. `as_placed`: as when the nominated pods are on the node.
     """
     rules = rules_of(table, sig)
     if rules is None:
@@ -310,20 +312,21 @@ def refusals_on(table: NodeTable, sig: Signature, node: OneNode) -> Iterator[Ite
         for nominated in node.nominated:
             ways[0].move(nominated, row)
     for way in ways:
-        yield (one for one in rules.refusals(way, before) if one.refused[row])
+        start = way if as_placed else before
+        yield (one for one in rules.refusals(way, start) if one.refused[row])
 
 
-def refusal(table: NodeTable, sig: Signature, node: OneNode) -> str | None:
+def refusal(table: NodeTable, sig: Signature, node: OneNode, as_placed: bool = False) -> str | None:
     """Return why the rules refuse such a node, or None."""
-    found = (one.message for way in refusals_on(table, sig, node) for one in way)
+    found = (one.message for way in refusals_on(table, sig, node, as_placed) for one in way)
     return next(found, None)
 
 
-def fits(table: NodeTable, sig: Signature, node: OneNode) -> bool:
+def fits(table: NodeTable, sig: Signature, node: OneNode, as_placed: bool = False) -> bool:
     """Return whether the pod fits by everything that depends on other pods: free amounts and
-    inter-pod rules.
+    inter-pod rules. `as_placed`: also once the pods nominated there are placed.
     """
-    return node.fits(sig) and refusal(table, sig, node) is None
+    return node.fits(sig) and refusal(table, sig, node, as_placed) is None
 
 
 class SingleCycles:

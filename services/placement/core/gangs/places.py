@@ -323,7 +323,7 @@ def _all_fit(
         )
         for sig, mask in before:
             scratch.add_nominated(compiled(state, sig), mask)
-        if not fits(state.table, wanted, scratch):
+        if not fits(state.table, wanted, scratch, as_placed=bool(before)):
             return False
         mask = scratch.pick_devices(wanted)
         if nominations.is_in_the_way(state, one.sig, node, mask):

@@ -2,8 +2,9 @@
 
 A gang lacks its minimum from the arrival of enough members until a try fails, and once more when a
 node has improved for it. So growth waits for tries that may succeed, not for gangs without room,
-and goes first for a while after each failed try: a gang that never fits cannot stop it. (Volcano orders jobs that
-have their minimum after those that lack it, too: gang.go, jobOrderFn.)
+and goes first for a while after each failed try: a gang that never fits cannot stop it.
+
+Volcano, too, orders jobs with their minimum after those that lack it (gang.go, jobOrderFn).
 """
 
 from services.queueing.core.config import GROWTH_MS
