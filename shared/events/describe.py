@@ -237,6 +237,7 @@ WORLD: dict[type[Event], Line] = {
     ingest.ProvisioningGone: lambda e, v: (
         f"{counted(len(split(e.uids)), 'ProvisioningRequest')} deleted"
     ),
+    ingest.QueuesSet: lambda e, v: f"a tree of {counted(len(e.queues), 'queue')}",
     ingest.NamespacesSet: lambda e, v: f"labels of {counted(len(e.labels), 'namespace')}",
     ingest.WorldListed: lambda e, v: "the world is known" if e.complete else "a world is listed",
     ingest.WorldRestored: lambda e, v: (

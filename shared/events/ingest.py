@@ -7,6 +7,7 @@ from shared.model.cluster_objects import (
     ClusterObject,
     Pairs,
     ProvisioningRequest,
+    Queue,
     StorageObject,
 )
 from shared.model.groups.below_minimum import BelowMinimum
@@ -326,6 +327,14 @@ class NamespacesSet(Event, frozen=True, gc=False):
 
     def to(self) -> tuple[str, ...]:
         return ("placement",)
+
+
+class QueuesSet(Event, frozen=True, gc=False):
+    """All queues from now on, by name: a tree without a fault. Sent before any pod of a new queue;
+    pods get their queue with a new signature.
+    """
+
+    queues: tuple[Queue, ...]
 
 
 class WorldListed(Event, frozen=True, gc=False):

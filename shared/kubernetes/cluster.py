@@ -21,12 +21,12 @@ from shared.kubernetes.client.discovery import (
     POD_GROUPS,
     WORKLOADS,
     has_hyper_nodes,
-    may_read_requests,
+    may_read,
     other_groups,
     pod_groups,
     served,
 )
-from shared.kubernetes.client.kinds import HYPER_NODES, OTHER_KINDS, REQUESTS, Kind
+from shared.kubernetes.client.kinds import HYPER_NODES, OTHER_KINDS, QUEUES, REQUESTS, Kind
 from shared.kubernetes.objects.groups.other_schedulers import VOLCANO, GroupKind
 from shared.kubernetes.objects.structs import ListMeta, Meta, RawGroupOfJob
 from shared.kubernetes.watching.disrupted_pods import DisruptedPods
@@ -36,6 +36,7 @@ from shared.kubernetes.watching.lists import list_into
 from shared.kubernetes.watching.merged_watch import LOOK_S, MergedWatch
 from shared.kubernetes.watching.pod_groups import Groups
 from shared.kubernetes.watching.pods import Pods
+from shared.kubernetes.watching.queues import QueueReader, Queues
 from shared.kubernetes.watching.refused_pods import Refusals
 from shared.kubernetes.watching.resources import (
     BUDGETS_PATH,
@@ -53,6 +54,7 @@ from shared.kubernetes.watching.watch import SILENT_S, ResourceWatch, Source
 from shared.kubernetes.writing.events import KubeEvents
 from shared.kubernetes.writing.group_status import show_groups
 from shared.kubernetes.writing.provisioning import ProvisioningRequests
+from shared.kubernetes.writing.queue_status import QueueStatuses
 from shared.kubernetes.writing.volcano_groups import VolcanoGroups
 from shared.kubernetes.writing.write_concurrency import WriteWindow
 from shared.kubernetes.writing.writes import KubeWrites
@@ -136,6 +138,8 @@ class KubeCluster:
         self.caught_up = asyncio.Event()
         self.left_out = LeftOut()
         self._hyper_nodes = HyperNodes(self.left_out)
+        self._queue_statuses = QueueStatuses(self.writes.send, schedulers)
+        self._queues = Queues(self.left_out, self._queue_statuses.show)
         self._watches: dict[str, ResourceWatch] = {}
         self._merged: MergedWatch | None = None
         self._catching_up = asyncio.Lock()
@@ -155,6 +159,7 @@ class KubeCluster:
         """
         await self._refusals.close()
         await self._volcano.close()
+        await self._queue_statuses.close()
         await self.writes.window.finish(FINISH_S)
         await self.writes.close()
 
@@ -162,6 +167,7 @@ class KubeCluster:
         """Close every connection. Idempotent."""
         await self._refusals.close()
         await self._volcano.close()
+        await self._queue_statuses.close()
         await self.writes.close()
         await self.events.close()
         await self._client.close()
@@ -203,6 +209,8 @@ class KubeCluster:
             self._groups.forget(of.name if of else "")
         elif kind == HYPER_NODES.resource:
             self._hyper_nodes.forget()
+        elif kind == QUEUES.resource:
+            self._queues.forget()
         source, reader = self._sources[kind], self._reader(kind)
         self.left_out.forget(reader.kind)
         revision = await list_into(self._client, source.path, source.query, reader, at)
@@ -212,10 +220,11 @@ class KubeCluster:
     async def watch(self, since: int, marks: Marks = NO_MARKS) -> AsyncIterator[Watched]:
         """See the port. Raises Gone, Restored, ConnectionError."""
         await self._discover()
-        # A pod's gang is known only with its group, and a tree only with all of its HyperNodes.
+        # A pod's gang is known only with its group, and a tree only with all of its objects.
         # Another process may have watched before: list them as of the revision at which their watch
         # resumes, so that none is older.
-        for kind in (*self._group_kinds, *({HYPER_NODES.resource} & self._others.keys())):
+        trees = [kind for kind in (HYPER_NODES.resource, QUEUES.resource) if kind in self._others]
+        for kind in (*self._group_kinds, *trees):
             listed = await self._list(kind, max(since, marks.get(kind, 0)))
             if kind not in marks:
                 yield Watched(since, listed.events)
@@ -281,6 +290,8 @@ class KubeCluster:
                 return GroupReader("Workload", self._groups.workload, self._groups.workload_gone)
             case HYPER_NODES.resource:
                 return HyperNodeReader(self._hyper_nodes)
+            case QUEUES.resource:
+                return QueueReader(self._queues)
             case _ if kind in self._others:
                 return object_reader(self._others[kind])
             case _:
@@ -301,8 +312,9 @@ class KubeCluster:
             await self.groups_as()
             await self.other_groups()
             self._others = {kind.resource: kind for kind in await served(self._client, OTHER_KINDS)}
-            if await may_read_requests(self._client):
-                self._others[REQUESTS.resource] = REQUESTS
+            for kind in (REQUESTS, QUEUES):
+                if await may_read(self._client, kind):
+                    self._others[kind.resource] = kind
             if await self.has_hyper_nodes():
                 self._others[HYPER_NODES.resource] = HYPER_NODES
             for kind in self._others.values():

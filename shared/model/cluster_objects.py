@@ -196,6 +196,15 @@ class HyperNode(Known, frozen=True, kw_only=True):
     members: tuple[HyperNodeMember, ...] = ()
 
 
+class Queue(Known, frozen=True, kw_only=True):
+    """A queue of pods below `parent` (empty: below none). Its pods and those of the queues below it
+    use at most `max` of each resource in it, in the units of `shared.model.queues.amounts`.
+    """
+
+    parent: str = ""
+    max: tuple[tuple[str, int], ...] = ()
+
+
 StorageObject = (
     PersistentVolume
     | PersistentVolumeClaim
@@ -215,5 +224,6 @@ ClusterObject = (
     | StatefulSet
     | ProvisioningRequest
     | HyperNode
+    | Queue
     | StorageObject
 )

@@ -144,7 +144,8 @@ class PodSpec(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     plugins read ("labels.KEY", ...), sorted. `volumes` are those that restrict where it may run, in
     the pod's order. `node_name` is the spec.nodeName of a pod that has no node: only cases of
     `muster score` have such pods. `features` are those of a kubelet that the pod needs, sorted.
-    `part` is the pod's part of its gang.
+    `part` is the pod's part of its gang. `queue` is the name of its queue, which ingest
+    sets while there are queues.
     """
 
     priority: int = 0
@@ -176,6 +177,7 @@ class PodSpec(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     node_name: str = ""
     features: tuple[str, ...] = ()
     part: str = ""
+    queue: str = ""
 
     @property
     def has_rules(self) -> bool:
@@ -185,7 +187,9 @@ class PodSpec(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
 
     def anonymous(self) -> "PodSpec":
         """Return the spec without the pod's identity."""
-        return structs.replace(self, namespace="", labels=(), terminating=False, spread_by=())
+        return structs.replace(
+            self, namespace="", labels=(), terminating=False, spread_by=(), queue=""
+        )
 
     def request(self, resource: str) -> int:
         """Return the requested amount of one resource, 0 if absent."""

@@ -35,15 +35,18 @@ from shared.kubernetes.objects.groups.pod_groups import (
     groups_of,
 )
 from shared.kubernetes.objects.pod_templates import PriorityClass
+from shared.kubernetes.objects.queues import QUEUES_VERSION, queue
 from shared.kubernetes.objects.volume_objects import READERS, TIMES, identified, storage_object
 from shared.model.cluster_objects import (
     ClusterObject,
     HyperNode,
     Namespace,
     PersistentVolumeClaim,
+    Queue,
 )
 from shared.model.groups.hyper_nodes import Trees
 from shared.model.objects import Budget, Gang, Node, PodSpec
+from shared.model.queues import tree_faults
 from shared.model.release import COMPOSITE_POD_GROUP, DEFAULT_RELEASE, Release
 from shared.model.text import did_you_mean, quoted
 from shared.model.world import Rejection, World
@@ -55,7 +58,7 @@ from shared.worlds.controllers import METADATA_FIELDS, POD_KINDS, Expansion, pod
 from shared.worlds.documents import STDIN, manifest_files, read_objects
 from shared.worlds.known_images import KnownImages
 
-HYPER_NODE = "HyperNode"
+HYPER_NODE, QUEUE = "HyperNode", "Queue"
 API_VERSIONS = {
     "Node": "v1",
     "Pod": "v1",
@@ -77,6 +80,7 @@ API_VERSIONS = {
     **dict.fromkeys(("StorageClass", "CSINode", "CSIDriver"), "storage.k8s.io/v1"),
     **dict.fromkeys(("CSIStorageCapacity", "VolumeAttachment"), "storage.k8s.io/v1"),
     HYPER_NODE: HYPER_NODES_VERSION,
+    QUEUE: QUEUES_VERSION,
 }
 DECIDES_NOTHING = "objects of this kind do not affect scheduling"
 IGNORED = {"CronJob": "schedules are not played; give the Jobs that they would make"}
@@ -84,7 +88,7 @@ ALIKE = 0.8
 """How like a known kind an unknown one must be for a suggestion: ServiceAccount is no Service."""
 NAME_LABEL = "kubernetes.io/metadata.name"
 CLUSTER_KINDS = (
-    *("Node", "PriorityClass", "Namespace", HYPER_NODE),
+    *("Node", "PriorityClass", "Namespace", HYPER_NODE, QUEUE),
     *(kind for kind, (_, is_namespaced) in READERS.items() if not is_namespaced),
 )
 _NAME = re.compile(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?")
@@ -208,6 +212,19 @@ def _objects(reading: _Reading) -> Iterator[ClusterObject]:
     yield from (storage_object(found.document) for found in reading.of(*READERS))
     yield from _claims_of_sets(reading)
     yield from _hyper_nodes(reading)
+    yield from _queues(reading)
+
+
+def _queues(reading: _Reading) -> list[Queue]:
+    """Return the Queues. Raises WorldError for a first one by which they are no tree."""
+    given = reading.of(QUEUE)
+    read = [queue(identified(found.document, is_namespaced=False)) for found in given]
+    faults = tree_faults(read)
+    for found in given:
+        found.document.only(("apiVersion", "kind", "metadata", "spec", "status"))
+        if found.name in faults:
+            raise found.document.error(*faults[found.name])
+    return read
 
 
 def _hyper_nodes(reading: _Reading) -> list[HyperNode]:

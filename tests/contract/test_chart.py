@@ -203,6 +203,16 @@ def test_groups_may_ask_for_nodes_where_that_is_enabled():
     assert permissions(parts["muster-binding"]) - needed("binding") == permissions(role) - read
 
 
+def test_queues_are_read_where_they_are_enabled():
+    published = (ROOT / "deploy" / "queues.yaml").read_text(encoding="utf-8")
+    kind, role, _binding = yaml.safe_load_all(published)
+    enabled = rendered("queues.enabled=true")
+    assert of_kind(enabled, kind["kind"])["queues.muster.io"] == kind
+    whole = permissions(of_kind(enabled, "ClusterRole")["muster"])
+    assert whole - needed("ingest", "binding") == permissions(role)
+    assert "CustomResourceDefinition" not in {one["kind"] for one in rendered()}
+
+
 def test_each_shard_and_each_other_service_has_a_stateful_set():
     names = {f"muster-{name}" for name in (*SERVICES, "placement-1", "placement-2")}
     manifests = rendered(*BROKER, "placements=3")

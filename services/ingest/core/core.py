@@ -29,6 +29,7 @@ from shared.events.ingest import (
     ObjectsSet,
     PodsNamed,
     ProvisioningSet,
+    QueuesSet,
     SourceAdvanced,
     StorageSet,
     WorldListed,
@@ -180,6 +181,8 @@ def _size_bytes(event: Event) -> int:
         return OBJECT_BYTES * len(event.objects)
     if isinstance(event, NamespacesSet):
         return OBJECT_BYTES * len(event.labels)
+    if isinstance(event, QueuesSet):
+        return OBJECT_BYTES * len(event.queues)
     return 3 * len(getattr(event, "ids", b""))
 
 

@@ -9,6 +9,7 @@ from services.ingest.core.images import check_images
 from services.ingest.core.other_objects import index_hyper_nodes
 from services.ingest.core.pods.default_spread import check_spread, replace_spreader
 from services.ingest.core.queue_plugins import choose_plugins
+from services.ingest.core.queues import index_queues
 from services.ingest.core.signatures import index_labels
 from services.ingest.core.state import IngestState
 
@@ -29,6 +30,7 @@ def derive(state: IngestState) -> IngestState:
     for one in state.objects.values():
         replace_spreader(state, None, one)
     index_hyper_nodes(state, [(None, one) for one in state.objects.values()])
+    index_queues(state)
     return state
 
 

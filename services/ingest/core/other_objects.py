@@ -8,6 +8,7 @@ from services.ingest.core.hyper_nodes import Change
 from services.ingest.core.nodes import relabel
 from services.ingest.core.pods.default_spread import follow
 from services.ingest.core.pods.identity import publish_namespaces
+from services.ingest.core.queues import follow_queues
 from services.ingest.core.state import IngestState
 from shared.events.ingest import (
     ObjectsGone,
@@ -49,6 +50,7 @@ def update_objects(state: IngestState, objects: tuple[ClusterObject, ...]) -> No
         publish_namespaces(state, [one.name for one in others if isinstance(one, Namespace)])
         follow(state, changes)
         publish_relabelled(state, changes)
+        follow_queues(state, changes)
 
 
 def remove_objects(state: IngestState, uids: list[str]) -> None:
@@ -68,6 +70,7 @@ def remove_objects(state: IngestState, uids: list[str]) -> None:
         changes: list[Change] = [(one, None) for one in removed]
         follow(state, changes)
         publish_relabelled(state, changes)
+        follow_queues(state, changes)
 
 
 def index_hyper_nodes(state: IngestState, changes: Sequence[Change]) -> list[str]:

@@ -12,7 +12,7 @@ from shared.events import Fact
 from shared.events.ingest import ListAsked
 from shared.machine.core import MachineState
 from shared.machine.saved import Derived, Ordered
-from shared.model.cluster_objects import ClusterObject
+from shared.model.cluster_objects import ClusterObject, Queue
 from shared.model.ids import NO_GANG, EffectId, GangId, NodeId, SignatureId
 from shared.model.objects import Budget, Gang, Node, Selector
 from shared.model.pod_rules.default_spread import Spreaders
@@ -148,6 +148,7 @@ class IngestState(MachineState):
     budgets: Ordered[dict[str, BudgetRecord]] = field(default_factory=dict)  # oldest first
     gangs: dict[str, GangRecord] = field(default_factory=dict)
     objects: dict[str, ClusterObject] = field(default_factory=dict)
+    queues: tuple[Queue, ...] = ()  # the last ones that were a tree, by name
     # Signature -> selector of its default spread.
     spread_sigs: dict[SignatureId, Selector] = field(default_factory=dict)
     brackets: dict[str, Bracket] = field(default_factory=dict)
@@ -173,6 +174,10 @@ class IngestState(MachineState):
     children: Derived[dict[str, dict[str, None]]] = field(default_factory=dict)
     spreaders: Derived[Spreaders] = field(default_factory=Spreaders)  # of the objects
     hyper_nodes: Derived[HyperNodes] = field(default_factory=HyperNodes)  # of the objects
+
+    queue_by_name: Derived[dict[str, Queue]] = field(default_factory=dict)
+    # Namespace -> queue of its pods that name none; empty without queues.
+    queue_of_namespace: Derived[dict[str, str]] = field(default_factory=dict)
 
     def __post_init__(self, placements: int) -> None:
         super().__init__(())

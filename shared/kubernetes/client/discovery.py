@@ -14,12 +14,11 @@ import msgspec
 
 from shared.adapters.structured_gather import gather_all
 from shared.kubernetes.client.client import ApiError, KubeClient
-from shared.kubernetes.client.kinds import HYPER_NODES, REQUESTS, Kind
+from shared.kubernetes.client.kinds import HYPER_NODES, Kind
 from shared.kubernetes.objects.groups.composite import COMPOSITES
 from shared.kubernetes.objects.groups.other_schedulers import OTHER_KINDS as OTHER_GROUPS
 from shared.kubernetes.objects.groups.other_schedulers import GroupKind
 from shared.kubernetes.objects.groups.pod_groups import POD_GROUP_VERSIONS, WORKLOAD_VERSION
-from shared.kubernetes.objects.groups.provisioning import VERSION
 
 GROUP = "/apis/scheduling.k8s.io"
 FORBIDDEN, NOT_FOUND = 403, 404
@@ -106,15 +105,15 @@ async def served(client: KubeClient, kinds: Sequence[Kind]) -> list[Kind]:
     return [kind for kind, body in zip(kinds, bodies, strict=True) if body is not None]
 
 
-async def may_read_requests(client: KubeClient) -> bool:
-    """Return whether the server has requests to the cluster autoscaler, and we may read them; only
-    who wants to use them permits it. Raises ApiError, ConnectionError, TimeoutError.
+async def may_read(client: KubeClient, kind: Kind) -> bool:
+    """Return whether the server has a custom resource of this kind, and we may read it; only who
+    wants to use it permits it. Raises ApiError, ConnectionError, TimeoutError.
     """
-    if not await _has(client, f"/apis/{VERSION}", REQUESTS.resource):
+    if not await _has(client, kind.root, kind.resource):
         return False
-    response = await client.request("GET", f"{REQUESTS.path}?limit=1", None)
+    response = await client.request("GET", f"{kind.path}?limit=1", None)
     if response.status == FORBIDDEN:
-        log.info("ProvisioningRequests are not used: there is no permission to read them")
+        log.info("%ss are not used: there is no permission to read them", kind.name)
         return False
     if not response.ok:
         raise ApiError(response.status, response.message())

@@ -13,6 +13,7 @@ from shared.kubernetes.objects import volume_objects
 from shared.kubernetes.objects.fields import Fields
 from shared.kubernetes.objects.groups import provisioning
 from shared.kubernetes.objects.groups.hyper_nodes import HYPER_NODES_VERSION, hyper_node
+from shared.kubernetes.objects.queues import QUEUES_VERSION, queue
 from shared.kubernetes.objects.volume_objects import INT32_MAX, identity, pairs, selector
 from shared.model import cluster_objects as model
 from shared.model.cluster_objects import ClusterObject
@@ -171,3 +172,9 @@ HYPER_NODES = _kind(
     version=HYPER_NODES_VERSION.partition("/")[2],
 )
 """A custom resource, which most servers lack."""
+QUEUES = _kind(
+    *("Queue", QUEUES_VERSION.partition("/")[0], "queues", queue),
+    *("spec.parent", "spec.max"),
+    version=QUEUES_VERSION.partition("/")[2],
+)
+"""A custom resource of Muster, which is installed by whoever shares a cluster by queues."""

@@ -8,7 +8,7 @@ import pytest
 
 from shared.events.observed import InputRejected, ObjectsSeen
 from shared.kubernetes.client.client import ApiError, Response
-from shared.kubernetes.client.discovery import may_read_requests
+from shared.kubernetes.client.discovery import may_read
 from shared.kubernetes.client.kinds import REQUESTS
 from shared.kubernetes.cluster import KubeCluster
 from shared.kubernetes.objects.errors import WorldError
@@ -275,7 +275,7 @@ async def test_requests_that_may_not_be_read_are_not_used(
     assert "ProvisioningRequests are not used: there is no permission to read them" in caplog.text
     api.fails(f"GET {REQUESTS.path}", 500, "broken")
     with pytest.raises(ApiError, match="500: broken"):
-        await may_read_requests(cluster.client)
+        await may_read(cluster.client, REQUESTS)
 
 
 # ------------------------------------------------------------------------------- groups

@@ -19,6 +19,7 @@ from shared.model.cluster_objects import Namespace
 from shared.model.columns import I64, join, pack
 from shared.model.ids import SignatureId
 from shared.model.objects import PodSpec, PodTerm, Selector
+from shared.model.queues import queue_name
 
 EVERYWHERE = ""
 PODS_PER_EVENT = 16_384
@@ -84,7 +85,13 @@ def _places(term: PodTerm, namespace: str) -> Iterator[str]:
 def with_identity(
     state: IngestState, spec: PodSpec, namespace: str, labels: Labels, terminating: bool
 ) -> PodSpec:
-    """Return the spec with the pod's identity, if a rule reads it or the pod has rules itself."""
+    """Return the spec with the pod's identity, if a rule reads it or the pod has rules itself, and
+    with its queue.
+    """
+    if state.queues:
+        of_namespace = state.queue_of_namespace.get(namespace, "")
+        queue = queue_name(dict(labels), of_namespace, state.queue_by_name)
+        spec = msgspec.structs.replace(spec, queue=queue)
     interest = state.interest
     here, everywhere = interest.get(namespace), interest.get(EVERYWHERE)
     if here is None and everywhere is None:

@@ -248,7 +248,7 @@ def _update(state: IngestState, seen: Seen, slots: I64) -> None:
     ids = pack(table.ids[slots[changed & pending]])
     sig, gang = SignatureId(int(table.sigs[slots[0]])), GangId(int(table.gangs[slots[0]]))
     _publish_pending(state, event, sig, gang, ids)
-    if state.interest:
+    if state.interest or state.queues:
         publish_relabelled(state, slots[other_identity | (other_sig & pending)])
     release_many(state, old_sigs, old_labels, old_gangs)
 
