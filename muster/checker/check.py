@@ -13,6 +13,7 @@ from muster.checker import (
     posts,
     preemptions,
     promises,
+    quotas,
     run_times,
     truth,
     turns,
@@ -112,6 +113,7 @@ def check(
     problems += growth.check(journals[QUEUEING], facts.gang_of)
     problems += composites.check(journals[QUEUEING], journals[PERMIT], facts.gang_of)
     problems += below_minimum.check(journals[QUEUEING], facts.gang_of)
+    problems += quotas.check(journals[QUEUEING])
     problems += report.of_books()
     report.unsafe = len(problems)
     if is_at_rest and not problems:
@@ -151,6 +153,7 @@ def _at_rest(report: Report, history: ClusterHistory, epoch: int) -> list[Proble
     attempts.at_rest(report.gangs)
     queue = waiting.replay(report.journals[QUEUEING])
     end = waiting.cluster_at_end(history, facts, _devices(report.shards), report.shards[0].version)
+    queues = quotas.AtEnd(report.journals[QUEUEING], facts, history)
     end.is_advised = waiting.is_advised(report.journals[placement(0)])
     return [
         *report.of_books(),
@@ -158,7 +161,7 @@ def _at_rest(report: Report, history: ClusterHistory, epoch: int) -> list[Proble
         *identity.check(facts, history),
         *hyper_nodes.check(facts, history),
         *truth.check(report.binds, report.gangs, facts, history, epoch),
-        *waiting.check(queue, facts, history, end, report.gangs.committed),
+        *waiting.check(queue, facts, history, end, report.gangs.committed, queues),
     ]
 
 

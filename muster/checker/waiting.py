@@ -24,6 +24,7 @@ from muster.checker.gangs.hyper_nodes import with_published
 from muster.checker.inputs.facts import Facts
 from muster.checker.inputs.history import ClusterHistory, PodTruth
 from muster.checker.inputs.journals import Journal, Problem
+from muster.checker.quotas import AtEnd
 from shared.events.base import Event
 from shared.events.ingest import GangSet, PodsPending
 from shared.events.queueing import (
@@ -33,6 +34,7 @@ from shared.events.queueing import (
     GangDispatched,
     GangWaits,
     Parked,
+    QuotaReached,
     TryFailed,
     Woken,
 )
@@ -77,6 +79,9 @@ def _note(books: Waiting, event: Event) -> None:
         case Parked() | Confirmed():
             for pod in unpack(event.ids).tolist():
                 books.last[pod], books.message[pod] = "parked", event.message
+        case QuotaReached():
+            for pod in unpack(event.ids).tolist():
+                books.last[pod], books.message[pod] = "held", event.message
         case Dispatched():
             _mark(books, event.ids, "dispatched")
         case TryFailed():
@@ -242,18 +247,33 @@ def check(
     history: ClusterHistory,
     cluster: Cluster,
     committed: Container[int],
+    queues: AtEnd,
 ) -> Iterator[Problem]:
     """Yield pods that the cluster shows without a node and that have no reason, or a false one."""
     for uid, pod in history.pods.items():
         if pod.deleted or pod.node or pod.gated:
             continue
         row = facts.id_of.get(uid, 0)
+        is_held = books.last.get(row) == "held"
+        if queues.are_over(_tried_with(facts, history, row, pod)):
+            if is_held or pod.gang:
+                continue
+        elif is_held:
+            yield ("queue-max", f"pod {row} ({pod.name}): waits for a queue with room")
         if row == 0:
             yield ("no-pod-lost", f"pod {pod.name}: never reached the world journal")
         elif pod.gang:
             yield from _check_member(books, facts, history, cluster, row, pod, committed)
         else:
             yield from _check_single(books, cluster, row, pod)
+
+
+def _tried_with(facts: Facts, history: ClusterHistory, row: int, pod: PodTruth) -> set[int]:
+    """Return the waiting members of a pod's gang, which its queues must have room for."""
+    if not pod.gang:
+        return {row}
+    members = (p for p in history.pods.values() if p.gang == pod.gang and not p.node)
+    return {facts.id_of.get(p.uid, 0) for p in members if not (p.deleted or p.gated)}
 
 
 def _check_single(books: Waiting, cluster: Cluster, row: int, pod: PodTruth) -> Iterator[Problem]:

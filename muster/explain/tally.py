@@ -28,6 +28,7 @@ from shared.events.queueing import (
     GangDispatched,
     GangWaits,
     Parked,
+    QuotaReached,
     TryFailed,
 )
 from shared.machine.core import Cursor
@@ -97,6 +98,7 @@ class Tally:
             Parked: self._parked,
             Confirmed: self._parked,
             TryFailed: self._parked,
+            QuotaReached: self._parked,
             GangWaits: self._gang_waits,
             GangDispatched: lambda event: self.gangs_tried.add(event.gang),
             Reserved: self._devices,
@@ -178,7 +180,7 @@ class Tally:
     def _dispatched(self, event: Dispatched) -> None:
         self.batches[len(unpack(event.ids))] += 1
 
-    def _parked(self, event: Parked | Confirmed | TryFailed) -> None:
+    def _parked(self, event: Parked | Confirmed | TryFailed | QuotaReached) -> None:
         for number in unpack(event.ids).tolist():
             self.messages[number] = event.message
             self._answered(number)

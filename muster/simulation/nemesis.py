@@ -14,6 +14,7 @@ from muster.simulation.mesh import SimMesh
 from muster.simulation.network import Way
 from muster.simulation.process import Process
 from muster.simulation.scenario import (
+    QUEUES,
     SPREADERS,
     TREES,
     Crash,
@@ -27,7 +28,7 @@ from shared.events.observed import PodsSeen
 from shared.events.permit import HoldAsked
 from shared.machine.crash import CrashPoint
 from shared.machine.reset import renamed
-from shared.model.cluster_objects import HyperNode
+from shared.model.cluster_objects import HyperNode, Queue
 from shared.model.columns import split
 from shared.model.ids import BINDING, INGEST, PERMIT, START, JournalName, placement
 from shared.model.pod_rules.default_spread import Spreader
@@ -247,6 +248,7 @@ class Nemesis:
             "node-remade": self._remake_node,
             SPREADERS: self._change_service,
             TREES: self._change_hyper_node,
+            QUEUES: self._change_queue,
             "history-compacted": self._compact,
             "watches-broken": self._break_watches,
         }
@@ -413,6 +415,18 @@ class Nemesis:
         rng, cluster = self.services_rng, self.cluster
         one = rng.choice([one for one in cluster.world.objects if isinstance(one, HyperNode)])
         change = rng.choice((None, {}, {"members": one.members[1:]}, {"tier": one.tier + 2}))
+        if change is not None:
+            cluster.set_object(msgspec.structs.replace(one, **change))
+        elif one.uid in cluster.objects:
+            cluster.remove_object(one.uid)
+        return True
+
+    def _change_queue(self) -> bool:
+        """Delete or recreate a Queue, give it another max, or put it below another one."""
+        rng, cluster = self.services_rng, self.cluster
+        every = [one for one in cluster.world.objects if isinstance(one, Queue)]
+        one, other = rng.choice(every), rng.choice(every)
+        change = rng.choice((None, {}, {"max": other.max}, {"parent": other.name}))
         if change is not None:
             cluster.set_object(msgspec.structs.replace(one, **change))
         elif one.uid in cluster.objects:

@@ -115,6 +115,7 @@ MUTATIONS = (
 SPREADERS = "services"
 """Mutations for worlds in which Services and controllers select pods."""
 TREES = "hyper-nodes"
+QUEUES = "queues"
 """Mutations for worlds with HyperNodes."""
 REMADE = "node-remade"
 """The largest number of these, drawn from a separate stream."""

@@ -368,6 +368,10 @@ QUEUE: dict[type[Event], Line] = {
     queueing.TryFailed: lambda e, v: (
         f"{v.pods(column_of(e, 'ids'))} in backoff{_because(e.message)}"
     ),
+    queueing.QuotaReached: lambda e, v: (
+        f"{v.names.gang(e.gang) if e.gang else v.pods(column_of(e, 'ids'))} waits"
+        f"{_because(e.message)}"
+    ),
     queueing.Woken: _woken,
     queueing.Activated: _ids("active, backoff is over"),
     queueing.Settled: lambda e, v: f"attempt {e.attempt} settled",

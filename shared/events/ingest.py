@@ -336,6 +336,9 @@ class QueuesSet(Event, frozen=True, gc=False):
 
     queues: tuple[Queue, ...]
 
+    def to(self) -> tuple[str, ...]:
+        return ("queueing",)
+
 
 class WorldListed(Event, frozen=True, gc=False):
     """`complete` False: the first list is open, and no pod is placed before all of it is known (as

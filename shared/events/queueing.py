@@ -6,7 +6,7 @@ from shared.events.base import Event
 from shared.model.groups.provisioning import ProvisioningWrite
 from shared.model.groups.topology import Path, Topology
 from shared.model.groups.trees import GroupTree
-from shared.model.ids import AttemptId, GangId, PodId, SignatureId, placement
+from shared.model.ids import NO_GANG, NO_SIGNATURE, AttemptId, GangId, PodId, SignatureId, placement
 
 
 class Members(Struct, frozen=True, gc=False, array_like=True):
@@ -151,6 +151,20 @@ class Confirmed(Event, frozen=True, gc=False):
     sig: SignatureId
     ids: bytes
     message: str
+
+    def to(self) -> tuple[str, ...]:
+        return ("binding",)
+
+
+class QuotaReached(Event, frozen=True, gc=False):
+    """Ready pods of a signature, or a gang, wait because a queue is at its max. `ids` and `sig` are
+    empty for a gang: its members get the message with its next GangWaits.
+    """
+
+    message: str
+    sig: SignatureId = NO_SIGNATURE
+    ids: bytes = b""
+    gang: GangId = NO_GANG
 
     def to(self) -> tuple[str, ...]:
         return ("binding",)

@@ -20,7 +20,7 @@ from shared.bus.memory import MemoryBus, MemoryLog
 from shared.events.ingest import PodsNamed
 from shared.events.observed import PodsSeen
 from shared.events.placement import GangRefused, Refused
-from shared.events.queueing import Confirmed, Parked
+from shared.events.queueing import Confirmed, Parked, QuotaReached
 from shared.extenders.port import Binders, ExtenderCalls
 from shared.extenders.values import Extender
 from shared.machine.core import Cursor
@@ -141,7 +141,7 @@ class Scene:
             if isinstance(event, PodsNamed) and name in split(event.names):
                 number = int(unpack(event.ids)[split(event.names).index(name)])
         async for event in self._events(QUEUEING):
-            if isinstance(event, Parked | Confirmed) and number in unpack(event.ids):
+            if isinstance(event, Parked | Confirmed | QuotaReached) and number in unpack(event.ids):
                 message = event.message
         return message
 

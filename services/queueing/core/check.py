@@ -6,6 +6,7 @@ import numpy as np
 
 from services.queueing.core.gangs import group_trees, members
 from services.queueing.core.pods.table import PERMIT_REJECTED, STATES, backoff_ends
+from services.queueing.core.queues.charges import check_charges
 from services.queueing.core.state import Gang, QueueingState, Sig
 from services.queueing.core.transitions import Pod
 from services.queueing.core.waiting import unschedulable_timeout
@@ -44,7 +45,10 @@ def check(state: QueueingState) -> None:
     assert all(state.askers.values()), "signatures without asking pods"
     assert state.askers.keys() >= state.retired.keys(), "retired without asking pods"
     wanting = {n for n, sig in state.sigs.items() if sig.askable and n not in state.askers}
+    if state.quota is not None:
+        wanting -= state.quota.held_asks.keys()
     assert wanting.issubset(state.ask_next), "signatures that want to ask"
+    check_charges(state)
     heaps = [sig for _key, sig in (*state.ask_due, *state.ask_later)]
     assert sorted(heaps) == sorted(state.ask_next), "signatures in the heaps of asks"
 

@@ -23,6 +23,7 @@ from services.queueing.core.inputs import answers, own_events, world
 from services.queueing.core.pods import moves, relabel
 from services.queueing.core.preemption import asks
 from services.queueing.core.preemption.asks import lives
+from services.queueing.core.queues import charges, held
 from services.queueing.core.state import QueueingState
 from services.queueing.core.waiting import message_refresh, permit_rejections
 from shared.events.base import Configured, Event
@@ -37,6 +38,7 @@ from shared.events.queueing import (
 from shared.machine.core import Core
 from shared.machine.handlers import handlers
 from shared.machine.saved import load, save
+from shared.model.columns import as_numbers, unpack
 from shared.model.ids import (
     BINDING,
     INGEST,
@@ -64,11 +66,15 @@ def _on_configured(state: QueueingState, event: Configured) -> None:
 
 def _on_pods_assigned(state: QueueingState, event: PodsAssigned) -> None:
     moves.finish(state, "bound", event.ids)
+    if state.quota is not None:
+        charges.recharge(state, as_numbers(event.ids), unpack(event.sigs).tolist())
 
 
 def _on_pods_gone(state: QueueingState, event: PodsGone) -> None:
     fallen = members.count_ended(state, event) if state.bound_members else ()
     moves.finish(state, "gone", event.ids)
+    if state.charged:
+        charges.release(state, as_numbers(event.ids))
     for gang in fallen:
         moves.regroup(state, gang)
 
@@ -86,7 +92,7 @@ HANDLERS = handlers(
     sys.modules[__name__],
     *(scheduling_queue, answers, own_events, world, attempts, members, preemption),
     below_minimum,
-    *(relabel, asks, message_refresh, permit_rejections, provisioning),
+    *(relabel, asks, message_refresh, permit_rejections, provisioning, held),
 )
 
 

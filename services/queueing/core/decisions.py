@@ -29,6 +29,8 @@ from services.queueing.core.gangs import (
 from services.queueing.core.inputs.own_events import FLUSH, IMPROVED, PROTECTED, parked_ids
 from services.queueing.core.pods.priority_index import top
 from services.queueing.core.preemption import asks
+from services.queueing.core.queues import held
+from services.queueing.core.queues.gang_members import members_within
 from services.queueing.core.scheduling_queue import decide_dispatch, leftover_ids, next_to_try
 from services.queueing.core.state import Gang, QueueingState, Sig, by_number
 from services.queueing.core.transitions import Pod
@@ -101,6 +103,8 @@ def _decide_all(state: QueueingState) -> Iterator[Event]:
     while state.growing and (grown := growth.next_gang(state)) is not None:
         yield GangGrows(grown.gang)
     yield from _decide_dispatches(state)
+    while (reached := held.decide_reached(state)) is not None:
+        yield reached
     while (ask := asks.decide_ask(state)) is not None:
         yield ask
     for recalled in sorted(state.gang_recalls):
@@ -126,7 +130,7 @@ def due_ms(state: QueueingState) -> int | None:
         or state.closed_asks
         or state.untold
         or state.wake
-        or state.nominated
+        or (state.nominated and held.are_nominees_ready(state))
         or is_lane_over(state)
     )
     work = (
@@ -139,6 +143,8 @@ def due_ms(state: QueueingState) -> int | None:
     work = work or state.gang_recalls
     work = work or (bool(state.growing) and growth.next_gang(state) is not None)
     if work or top(state, state.all_mask) is not None or next_to_try(state) is not None:
+        return state.now_ms
+    if state.quota is not None and held.decide_reached(state) is not None:
         return state.now_ms
     if state.gang_asks and preemption.decide_gang_ask(state) is not None:
         return state.now_ms
@@ -246,7 +252,8 @@ def _next_protection_ms(state: QueueingState) -> int | None:
 def idle(state: QueueingState) -> bool:
     """Return whether nothing is being tried: then backoff is cut short (kube's PopFromBackoffQ)."""
     counts = state.pods.counts
-    active = counts[Pod.READY] or counts[Pod.LEFTOVER] or counts[Pod.NOMINATED]
+    ready = counts[Pod.READY] - held.held_pods(state)
+    active = ready or counts[Pod.LEFTOVER] or counts[Pod.NOMINATED]
     return not (active or state.attempts or state.gangs_in_flight or state.is_bind_limited())
 
 
@@ -274,8 +281,10 @@ def _decide_nominated(state: QueueingState) -> Iterator[Event]:
     for pod in sorted(state.nominated):
         sig = state.pods.sig_at[pod - state.pods.base]
         ready.setdefault((state.nominated[pod], sig), []).append(pod)
-    for (shard, sig), pods in ready.items():
-        yield Dispatched(AttemptId(state.next_attempt), shard, sig, pack(pods), urgent=True)
+    for (shard, sig), waiting in ready.items():
+        pods = held.ready_nominees(state, state.sigs[sig], waiting)
+        if pods:
+            yield Dispatched(AttemptId(state.next_attempt), shard, sig, pack(pods), urgent=True)
 
 
 def _decide_dispatches(state: QueueingState) -> Iterator[Event]:
@@ -300,6 +309,7 @@ def _decide_dispatches(state: QueueingState) -> Iterator[Event]:
 def _decide_gang(state: QueueingState, gang: Gang) -> Iterator[Event]:
     groups = members.pending_groups(state, gang)
     problem = validation.why_no_group(state, gang, groups)
+    groups, _why = members_within(state, gang, groups, members.needed(gang))
     if problem:
         yield GangFailed(gang.gang, problem)
         return

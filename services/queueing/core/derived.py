@@ -8,6 +8,7 @@ import numpy as np
 from services.queueing.core.gangs import members, preemption, request_timing
 from services.queueing.core.pods.fifo import Fifo
 from services.queueing.core.pods.table import backoff_ends, open_rows
+from services.queueing.core.queues import charges
 from services.queueing.core.state import (
     Bucket,
     Leftovers,
@@ -33,6 +34,7 @@ def derive(state: QueueingState) -> QueueingState:
     """
     if state.all_mask != (1 << len(state.shards)) - 1:
         raise ValueError(f"the snapshot is of {len(state.shards)} shards")
+    charges.follow(state)
     _index_pods(state)
     return state
 
@@ -100,6 +102,7 @@ def reindex(state: QueueingState) -> None:
     state.gangs_refreshed, state.wake, state.ask_next = {}, {}, {}
     state.messages_due, state.shown_due, state.gangs_in_flight = {}, {}, {}
     state.below_minimum, state.lacking_minimum, state.growing = {}, {}, {}
+    charges.follow(state)
     state.askers, state.preempting, state.ask_due, state.ask_later = {}, {}, [], []
     state.gangs_ready, state.gang_timers, state.gang_message_heap, state.flushes = [], [], [], []
     _index_pods(state)

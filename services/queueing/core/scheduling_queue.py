@@ -23,6 +23,7 @@ from services.queueing.core.config import (
 from services.queueing.core.gangs import members
 from services.queueing.core.pods.priority_index import next_of_priority, next_single
 from services.queueing.core.pods.table import SMALL, Rows
+from services.queueing.core.queues.looks import look_anew
 from services.queueing.core.state import (
     Attempt,
     Entry,
@@ -66,6 +67,8 @@ def enqueue(state: QueueingState, event: str, sig: Sig, ids: I64) -> None:
 def _insert(state: QueueingState, sig: Sig, ids: I64, rows: Rows) -> None:
     """Insert pods that have an order number already, which they keep."""
     seqs = state.pods.seq[rows]
+    if sig.queue:
+        sig.told_seq = min(sig.told_seq, int(seqs.min()) - 1)  # they have another message now
     if np.count_nonzero(seqs[1:] > seqs[:-1]) < len(ids) - 1:
         order = seqs.argsort(kind="stable")
         ids, seqs = ids[order], seqs[order]
@@ -94,6 +97,7 @@ def next_to_try(state: QueueingState) -> Gang | Single | None:
     waits for credits, binds or the gang with the lane.
     """
     counts, lane = state.pods.counts, state.lane
+    look_anew(state)
     if not (counts[READY] or counts[LEFT] or counts[WAITING]) or state.is_bind_limited():
         return None
     behind = lane.priority if lane.gang else LOWEST  # the gang with the lane goes before these
@@ -134,6 +138,8 @@ def decide_dispatch(state: QueueingState, entry: Entry, usable: int) -> Dispatch
         count = batch_limit(state, sig, shard, usable, len(ids))
         return Dispatched(attempt, shard, sig.sig, ids[:count].tobytes(), urgent=True)
     limit = batch_limit(state, sig, shard, usable, sig.fifo.live)
+    if sig.queue and state.quota is not None:
+        limit = min(limit, state.quota.room(sig.queue, sig.amounts))
     if limit == 1:
         oldest = sig.fifo.first(state.pods)
         return Dispatched(attempt, shard, sig.sig, oldest.to_bytes(8, "little"))

@@ -24,10 +24,12 @@ from services.queueing.core.config import (
 )
 from services.queueing.core.pods.fifo import Fifo
 from services.queueing.core.pods.table import Pods, Rows
+from services.queueing.core.queues.quota import Quota
 from services.queueing.core.transitions import Pod
 from shared.events.placement import Refused
 from shared.machine.core import MachineState
 from shared.machine.saved import Amount, Derived
+from shared.model.cluster_objects import Queue
 from shared.model.columns import I64
 from shared.model.groups.below_minimum import BelowMinimum
 from shared.model.groups.topology import Path, Topology
@@ -117,7 +119,8 @@ class Sig:
     that got the signature, as bits. `note`: preemption's text; preemption is not asked before
     `ask_ms`. Shards are asked for their reasons again at `refresh_ms`; `refresh_mask`: those that
     owe an answer; `is_refreshed`: all have answered. `parked`, `leftovers`: indexes over the pods.
-    `pod_priority`: the pods' own.
+    `pod_priority`: the pods' own. `amounts`: what each uses of its `queue`; `told_seq`: the last
+    order number of a pod that was told that its queue is at its max.
     """
 
     sig: SignatureId
@@ -139,6 +142,9 @@ class Sig:
     refresh_mask: int = 0
     is_refreshed: bool = False
     pod_priority: int = 0
+    queue: str = ""
+    amounts: tuple[tuple[str, int], ...] = ()
+    told_seq: int = 0
 
     fifo: Derived[Fifo] = field(init=False)
     parked: Derived[Ids] = field(default_factory=_no_ids)
@@ -212,7 +218,8 @@ class Gang:
     `provisioning_note` what it says. In CompositePodGroups: the `root` of a PodGroup, and of the
     root its `tree`, its `problem`, and the PodGroups that are in its open attempt.
     `below_ms`: since when fewer than minCount run, if `below_minimum` says what comes of that;
-    `shrunk`: minCount counts as satisfied since.
+    `shrunk`: minCount counts as satisfied since. `held`: a queue of its members was at its max when
+    it was to be tried.
     """
 
     gang: GangId
@@ -261,6 +268,7 @@ class Gang:
     below_minimum: BelowMinimum | None = None
     below_ms: int = 0
     shrunk: bool = False
+    held: str = ""
 
     members: Derived[Ids] = field(default_factory=_no_ids)
     members_max: Derived[int] = MEMBERS_KEPT_MIN
@@ -273,7 +281,11 @@ class Gang:
 
     @property
     def outcome(self) -> str:
-        """The verdict of the last try, followed by what the autoscaler says."""
+        """The verdict of the last try, followed by what the autoscaler says; or that a queue holds
+        it back.
+        """
+        if self.held:
+            return self.held
         if self.verdict and self.provisioning_note:
             return f"{self.verdict} {self.provisioning_note}"
         return self.verdict
@@ -391,7 +403,10 @@ class QueueingState(MachineState):
     protected_until_ms: dict[SignatureId, int] = field(default_factory=dict)
     looks_from_ms: int = 0  # the next steps that refresh or flush
     flush_from_ms: int = 0
+    queues: tuple[Queue, ...] = ()
+    charged: dict[PodId, SignatureId] = field(default_factory=dict)  # see queues/charges.py
 
+    quota: Derived[Quota | None] = None  # None without queues
     all_mask: Derived[int] = 0
     asks_max: Derived[int] = ASKS_KEPT_MIN  # beyond it, asks of finished pods are dropped
     # Shards that cannot be tried (bits) -> heap.
@@ -399,9 +414,8 @@ class QueueingState(MachineState):
     backoff: Derived[dict[int, Bucket]] = field(default_factory=dict)  # see pods.backoff_ends
     backoff_ends: Derived[list[int]] = field(default_factory=list)
     flushes: Derived[list[tuple[int, SignatureId]]] = field(default_factory=list)
-    refresh_heap: Derived[list[tuple[int, SignatureId]]] = field(
-        default_factory=list
-    )  # (when, signature)
+    # (When, signature).
+    refresh_heap: Derived[list[tuple[int, SignatureId]]] = field(default_factory=list)
     # Signatures and gangs with a message to confirm.
     refreshed: Derived[dict[SignatureId, None]] = field(default_factory=dict)
     gangs_refreshed: Derived[dict[GangId, None]] = field(default_factory=dict)
@@ -464,6 +478,8 @@ class QueueingState(MachineState):
 
     def index_queue(self, sig: Sig) -> None:
         """Add the signature's queue to the heap of its blocked shards."""
+        if sig.queue and self.quota is not None:
+            self.quota.untold[sig.sig] = None
         if sig.fifo.live and sig.lane != sig.blocked_mask():
             sig.lane, sig.lane_seq = sig.blocked_mask(), sig.fifo.head_seq(self.pods)
             entry = (-sig.priority, 1, sig.lane_seq, sig.sig)

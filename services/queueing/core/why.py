@@ -3,6 +3,7 @@
 from typing import assert_never
 
 from services.queueing.core.gangs import group_trees
+from services.queueing.core.queues.held import why_held
 from services.queueing.core.state import QueueingState, Sig
 from services.queueing.core.transitions import Pod
 from services.queueing.core.waiting import permit_rejections
@@ -85,6 +86,8 @@ def gated_message(state: QueueingState, pod: PodId) -> str:
 
 def _dispatch_wait(state: QueueingState, sig: Sig) -> str:
     """Return what a ready signature waits for."""
+    if held := why_held(state, sig):
+        return held
     if state.is_bind_limited():
         limit = max(state.config.unbound_max, state.rate.per_second())
         return f"{state.pods.counts[Pod.RESERVED]} reserved pods wait for binds, limit {limit}"

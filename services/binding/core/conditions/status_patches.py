@@ -14,7 +14,7 @@ from services.binding.core.state import BindingState
 from services.binding.core.transitions import Phase
 from shared.events.base import Event
 from shared.events.binding import FencesAsked
-from shared.events.queueing import Confirmed, Parked, TryFailed
+from shared.events.queueing import Confirmed, Parked, QuotaReached, TryFailed
 from shared.model.columns import pack, unpack
 from shared.model.ids import EffectId, PodId
 
@@ -22,7 +22,7 @@ EFFECT_PODS = 256
 REFRESHES_PER_S = 40
 
 
-def on_message(state: BindingState, event: Parked | Confirmed | TryFailed) -> None:
+def on_message(state: BindingState, event: Parked | Confirmed | TryFailed | QuotaReached) -> None:
     """Remember the pods' message, if messages are written."""
     if not state.config.status_patches:
         return

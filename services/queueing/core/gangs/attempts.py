@@ -219,7 +219,7 @@ def on_gang_dispatched(state: QueueingState, event: GangDispatched) -> None:
         group.waiting -= len(ids)
     gang.tried_groups = tuple(dict.fromkeys(event.leaves))
     gang.attempt, gang.tried_ms, gang.improved = event.attempt, state.now_ms, False
-    gang.has_room = False
+    gang.has_room, gang.held = False, ""
     for sig in gang.sigs:
         state.gangs_by_sig[sig].pop(gang.gang, None)
     gang.sigs = tuple(sorted({part.sig for part in event.members}))

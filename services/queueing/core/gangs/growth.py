@@ -1,8 +1,9 @@
 """Growth: members above minCount wait while a gang of their priority lacks its minimum.
 
 A gang lacks its minimum from the arrival of enough members until a try fails, and once more when a
-node has improved for it. So growth waits for tries that may succeed, not for gangs without room,
-and goes first for a while after each failed try: a gang that never fits cannot stop it.
+node has improved for it. So growth waits for tries that may succeed, not for gangs without room or
+that a queue holds back, and goes first for a while after each failed try: a gang that never fits
+cannot stop it.
 
 Volcano, too, orders jobs with their minimum after those that lack it (gang.go, jobOrderFn).
 """
@@ -26,7 +27,7 @@ def note(state: QueueingState, gang: Gang, lacks_minimum: bool) -> None:
 
 
 def _is_hopeful(gang: Gang) -> bool:
-    return not gang.failures or gang.improved or gang.has_room
+    return not gang.held and (not gang.failures or gang.improved or gang.has_room)
 
 
 def must_wait(state: QueueingState, gang: Gang) -> bool:

@@ -21,6 +21,7 @@ from services.queueing.core.config import (
 )
 from services.queueing.core.gangs import group_trees, growth, minimums, request_timing
 from services.queueing.core.pods.table import Rows
+from services.queueing.core.queues.gang_members import are_held
 from services.queueing.core.state import Gang, QueueingState, by_number
 from services.queueing.core.transitions import Pod
 from services.queueing.core.waiting.messages import (
@@ -538,7 +539,8 @@ def first_ready(state: QueueingState) -> Gang | None:
     while heap:
         gang = state.gangs.get(heap[0][2])
         if gang is not None and gang.place == heap[0]:
-            if heap[0][0] == -gang.priority and ready(state, gang):
+            is_first = heap[0][0] == -gang.priority and ready(state, gang)
+            if is_first and not are_held(state, gang, pending_groups, needed):
                 return gang
             gang.place = None
             if complete(gang) and has_minimum(gang):

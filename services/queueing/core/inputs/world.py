@@ -6,6 +6,7 @@ from services.queueing.core.derived import reindex
 from services.queueing.core.gangs import members
 from services.queueing.core.pods import moves
 from services.queueing.core.pods.table import SMALL, backoff_ends
+from services.queueing.core.queues import charges
 from services.queueing.core.scheduling_queue import enqueue, enqueue_few
 from services.queueing.core.state import QueueingState, Sig
 from services.queueing.core.transitions import Pod
@@ -14,6 +15,7 @@ from shared.events.ingest import PodsPending, SignatureDefined, SignatureRetired
 from shared.model.columns import I64, as_numbers, size, unpack
 from shared.model.ids import PodId
 from shared.model.objects import CPU, MEMORY
+from shared.model.queues import amounts
 
 INT64_MAX = (1 << 63) - 1
 UNKNOWN = int(Pod.UNKNOWN)  # comparing an array with an enum member costs microseconds
@@ -33,6 +35,8 @@ def on_signature_defined(state: QueueingState, event: SignatureDefined) -> None:
     if spec.gpu is not None:
         sig.gpu_milli = min(spec.gpu.milli * spec.gpu.count, INT64_MAX)
     sig.part = spec.part
+    if spec.queue:
+        sig.queue, sig.amounts = spec.queue, tuple(sorted(amounts(spec).items()))
     state.sigs[event.sig] = sig
 
 
@@ -141,6 +145,7 @@ def _update_pod(state: QueueingState, event: PodsPending, pod: PodId) -> None:
     if code not in AT_REST and not is_held and pod not in state.closed_asks:
         if not same:
             pods.sig[row] = event.sig
+            charges.recharge(state, (pod,), (event.sig,))
         return
     moves.leave(state, one, pods.rows(one))
     pods.sig[row] = event.sig

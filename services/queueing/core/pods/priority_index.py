@@ -44,6 +44,10 @@ def _checked(state: QueueingState, mask: int, entry: Entry) -> Entry | None:
     if sig.blocked_mask() != mask or not sig.fifo.live:
         sig.lane = -1
         return None
+    quota = state.quota if sig.queue and mask != state.all_mask else None
+    if quota is not None and quota.hold(sig.sig, sig.queue, sig.amounts):
+        sig.lane = -1
+        return None
     return (entry[0], 1, sig.fifo.head_seq(state.pods), entry[3])
 
 

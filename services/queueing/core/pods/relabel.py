@@ -12,6 +12,7 @@ import numpy as np
 
 from services.queueing.core.derived import reindex
 from services.queueing.core.gangs import group_trees
+from services.queueing.core.queues import charges
 from services.queueing.core.state import Leftovers, QueueingState, Sig, by_number
 from services.queueing.core.transitions import Pod
 from shared.events.ingest import PodsRelabelled
@@ -23,8 +24,13 @@ UNKNOWN, BOUND = int(Pod.UNKNOWN), int(Pod.BOUND)
 
 def on_pods_relabelled(state: QueueingState, event: PodsRelabelled) -> None:
     """Give known pods their new signatures. It is rare, so all indexes are rebuilt."""
-    pods = state.pods
     ids, sigs = unpack(event.ids), unpack(event.sigs)
+    _relabel(state, ids, sigs)
+    charges.recharge(state, ids.tolist(), sigs.tolist())
+
+
+def _relabel(state: QueueingState, ids: I64, sigs: I64) -> None:
+    pods = state.pods
     known = (ids >= pods.base) & (ids < pods.top)
     ids, sigs = ids[known], sigs[known]
     rows = ids - pods.base

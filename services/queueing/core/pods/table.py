@@ -4,6 +4,7 @@ Row = id - base. Rows below base are finished pods; the base rises when the tabl
 grow. A column has a meaning only in certain states of the pod.
 """
 
+from collections.abc import Callable, Sequence
 from typing import Any, cast
 
 import numpy as np
@@ -76,7 +77,8 @@ class Pods:
     """The table. `sig`, `gang`: the pod's signature and gang. `refusals`: how often every shard
     refused it. `errors`: failed tries or binds since. `askable`: preemption was not asked since it
     was parked. `attempt`: the open attempt, or the one that left it over. `until_ms`: end of
-    backoff. `order_ms`, `seq`: time and order of its arrival or last failure.
+    backoff. `order_ms`, `seq`: time and order of its arrival or last failure. `watch` is called
+    with pods and their new state.
     """
 
     def __init__(self, base: int = 1, capacity: int = CAPACITY_MIN) -> None:
@@ -94,6 +96,7 @@ class Pods:
         self.order_ms: I64 = np.zeros(capacity, np.int64)
         self.seq: I64 = np.zeros(capacity, np.int64)
         self.errors: NDArray[np.int16] = np.zeros(capacity, np.int16)
+        self.watch: Callable[[Sequence[PodId], int], None] | None = None
         self._cells()
 
     def _cells(self) -> None:
@@ -209,6 +212,8 @@ class Pods:
             self.state[rows] = new
             counts[first] -= len(old)
             counts[new] += len(old)
+            if self.watch is not None:
+                self.watch(ids.tolist(), new)
             return
         moved = NEXT_COLUMN[event][old]
         assert int(moved.min()) != ILLEGAL, self.story(event, ids)
@@ -217,6 +222,8 @@ class Pods:
         self.state[rows] = moved
         for state in range(STATES):
             counts[state] += int(gained[state]) - int(lost[state])
+            if self.watch is not None and gained[state]:
+                self.watch(ids[moved == state].tolist(), state)
 
     def move_one(self, event: str, row: int) -> None:
         """Apply `event` to one row."""
@@ -226,6 +233,8 @@ class Pods:
         self.state_at[row] = new
         self.counts[old] -= 1
         self.counts[new] += 1
+        if self.watch is not None:
+            self.watch((PodId(row + self.base),), new)
 
     def story(self, event: str, ids: I64) -> str:
         """Return the text for assertions about the first pod for which `event` is illegal."""

@@ -191,6 +191,8 @@ def decide_ask(state: QueueingState) -> PreemptAsked | None:
     ids = pods.known(np.frombuffer(sig.parked, np.int64).copy())
     rows = ids - pods.base
     parked = (pods.state[rows] == Pod.PARKED) & (pods.sig[rows] == sig.sig)
+    if sig.queue and state.quota is not None:
+        room = min(room, state.quota.room(sig.queue, sig.amounts))
     askable = np.unique(ids[parked & (pods.askable[rows] == 1)])[:room]
     pod = PodId(askable.item(0))
     attempt = pods.attempt_at[pod - pods.base]
@@ -238,6 +240,12 @@ def _wanting(state: QueueingState, number: SignatureId) -> Sig | None:
     """
     sig = state.sigs.get(number)
     if sig is None or not sig.askable or number in state.askers:
+        del state.ask_next[number]
+        return None
+    quota = state.quota
+    if sig.queue and quota is not None and not quota.room(sig.queue, sig.amounts):
+        # Victims would make room that its queue may not use.
+        quota.held_asks[number] = None
         del state.ask_next[number]
         return None
     return sig

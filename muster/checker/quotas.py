@@ -1,0 +1,142 @@
+"""Checks that no dispatch brings a queue above its max, with all pods that are tried or have a node
+counted, at every position of queueing's journal; and that what waits for a queue finds it full.
+"""
+
+from collections.abc import Collection, Container, Iterator
+from dataclasses import dataclass, field
+
+from muster.checker.inputs.facts import Facts
+from muster.checker.inputs.history import ClusterHistory
+from muster.checker.inputs.journals import Journal, Problem
+from shared.events.base import Event
+from shared.events.binding import BindFailed
+from shared.events.ingest import (
+    PodsAssigned,
+    PodsGone,
+    PodsPending,
+    PodsRelabelled,
+    QueuesSet,
+    SignatureDefined,
+)
+from shared.events.permit import GangCommitted, GangReleased, GangTimedOut
+from shared.events.placement import Refused
+from shared.events.queueing import Dispatched, GangDispatched
+from shared.model.cluster_objects import Queue
+from shared.model.columns import unpack
+from shared.model.objects import PodSpec
+
+RULE = "queue-max"
+
+
+@dataclass
+class Usage:
+    """The tree, and what each pod that counts uses, by pod."""
+
+    queues: dict[str, Queue] = field(default_factory=dict)
+    specs: dict[int, PodSpec] = field(default_factory=dict)
+    sig_of: dict[int, int] = field(default_factory=dict)
+    counted: set[int] = field(default_factory=set)
+    open: dict[int, set[int]] = field(default_factory=dict)  # pods of the attempts of gangs
+
+    def over(self, spec: PodSpec, counted: Container[int] | None = None) -> str:
+        """Return the queue of a pod, or one above it, that is above a max; empty if none."""
+        if not self.queues or not spec.queue:
+            return ""
+        name = spec.queue
+        if name not in self.queues:
+            return f"{name}, which does not exist"
+        while name:
+            for resource, most in self.queues[name].max:
+                used = sum(
+                    _amount(self.specs[sig], resource)
+                    for pod, sig in self.sig_of.items()
+                    if pod in (self.counted if counted is None else counted)
+                    and self._is_in(self.specs[sig].queue, name)
+                )
+                if used > most and _amount(spec, resource):
+                    return f"{name} with {used} of {resource}, max {most}"
+            name = self.queues[name].parent
+        return ""
+
+    def _is_in(self, queue: str, above: str) -> bool:
+        while queue and queue != above and queue in self.queues:
+            queue = self.queues[queue].parent
+        return queue == above
+
+    def learn(self, event: Event) -> None:
+        """Apply an input of queueing."""
+        match event:
+            case QueuesSet():
+                self.queues = {one.name: one for one in event.queues}
+            case SignatureDefined():
+                self.specs[event.sig] = event.spec
+            case PodsPending():
+                self.sig_of.update(dict.fromkeys(unpack(event.ids).tolist(), event.sig))
+            case PodsRelabelled() | PodsAssigned():
+                pods = unpack(event.ids).tolist()
+                self.sig_of.update(zip(pods, unpack(event.sigs).tolist(), strict=True))
+                if isinstance(event, PodsAssigned):
+                    self.counted.update(pods)
+            case PodsGone() | Refused():
+                self.counted.difference_update(unpack(event.ids).tolist())
+            case BindFailed() if event.reason != "foreign":
+                self.counted.difference_update(unpack(event.ids).tolist())
+            case GangCommitted():
+                left = self.open.pop(event.attempt, set())
+                self.counted -= left - set(unpack(event.ids).tolist())
+            case GangReleased() | GangTimedOut():
+                self.counted -= self.open.pop(event.attempt, set())
+            case _:
+                pass
+
+
+def _amount(spec: PodSpec, resource: str) -> int:
+    if resource == "pods":
+        return 1
+    if resource == "nvidia.com/gpu":
+        return spec.gpu.milli * spec.gpu.count if spec.gpu is not None else 0
+    return spec.request(resource)
+
+
+def check(journal: Journal) -> Iterator[Problem]:
+    """Yield dispatches above the max of a queue."""
+    usage = Usage()
+    for step in journal.steps:
+        for _source, _position, event in step.inputs:
+            usage.learn(event)
+        for event in step.own:
+            pods: list[int] = []
+            if isinstance(event, Dispatched):
+                pods = unpack(event.ids).tolist()
+            elif isinstance(event, GangDispatched):
+                pods = [pod for part in event.members for pod in unpack(part.ids).tolist()]
+                usage.open[event.attempt] = set(pods)
+            usage.counted.update(pods)
+            for sig in sorted({usage.sig_of.get(pod, 0) for pod in pods} if usage.queues else ()):
+                over = usage.over(usage.specs[sig])
+                if over:
+                    where = f"{journal.name} at {step.position}"
+                    yield RULE, f"{where}: pod {pods[0]} brings queue {over}"
+
+
+class AtEnd:
+    """Which pods have no room in their queues once the mesh is at rest."""
+
+    def __init__(self, journal: Journal, facts: Facts, history: ClusterHistory) -> None:
+        """Count the pods that have a node."""
+        self._usage = Usage()
+        for step in journal.steps:
+            for _source, _position, event in step.inputs:
+                self._usage.learn(event)
+        self._facts = facts
+        self._placed = {
+            facts.id_of.get(uid, 0)
+            for uid, pod in history.pods.items()
+            if pod.node and not pod.deleted
+        }
+
+    def are_over(self, pods: Collection[int]) -> bool:
+        """Return whether these pods together would bring a queue of theirs above its max."""
+        specs = {spec for pod in pods if (spec := self._facts.spec(pod)) is not None}
+        counted = self._placed.union(pods)
+        return any(self._usage.over(spec, counted) for spec in specs)

@@ -1,0 +1,47 @@
+"""How many members of a gang their queues have room for."""
+
+from collections.abc import Callable
+
+from services.queueing.core.state import Gang, QueueingState
+from shared.events.queueing import Members
+from shared.model.columns import ID_BYTES, size
+
+
+def members_within(
+    state: QueueingState, gang: Gang, groups: tuple[Members, ...], needed: int
+) -> tuple[tuple[Members, ...], str]:
+    """Return the first of these members for which their queues have room, and why the next one has
+    none. There are none if the gang cannot start with them: fewer than `needed`, or with parts or a
+    tree not all.
+    """
+    quota = state.quota
+    if quota is None:
+        return groups, ""
+    chosen, taken, why = list[Members](), dict[str, dict[str, int]](), ""
+    for group in groups:
+        sig, count = state.sigs[group.sig], size(group.ids)
+        fit = count
+        if sig.queue:
+            fit = min(count, quota.room(sig.queue, sig.amounts, also=taken))
+            quota.take(taken, sig.queue, sig.amounts, fit)
+        if fit < count and not why:
+            why = quota.message(sig.queue, sig.amounts, also=taken)
+        if fit:
+            chosen.append(Members(group.sig, group.ids[: fit * ID_BYTES]))
+    is_short = sum(size(one.ids) for one in chosen) < needed
+    if why and (is_short or gang.minimums or gang.tree):
+        return (), why
+    return tuple(chosen), why
+
+
+def are_held(
+    state: QueueingState,
+    gang: Gang,
+    pending: Callable[[QueueingState, Gang], tuple[Members, ...]],
+    needed: Callable[[Gang], int],
+) -> bool:
+    """Return whether a gang's members must wait for a queue; it is kept until one uses less."""
+    if state.quota is None or members_within(state, gang, pending(state, gang), needed(gang))[0]:
+        return False
+    state.quota.held_gangs[gang.gang] = None
+    return True

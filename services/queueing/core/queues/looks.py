@@ -1,0 +1,24 @@
+"""Looks anew at what waited for a queue that uses less now."""
+
+from services.queueing.core.gangs import members
+from services.queueing.core.state import QueueingState
+
+
+def look_anew(state: QueueingState) -> None:
+    """Index the signatures, gangs and preemptors that waited for such queues."""
+    quota = state.quota
+    if quota is None or not quota.freed:
+        return
+    for name in quota.freed:
+        for number in quota.held.pop(name, ()):
+            if number in state.sigs:
+                state.index_queue(state.sigs[number])
+    quota.freed = {}
+    gangs, quota.held_gangs = quota.held_gangs, {}
+    for gang in gangs:
+        if gang in state.gangs:
+            members.touch(state, state.gangs[gang])
+    asks, quota.held_asks = quota.held_asks, {}
+    for number in asks:
+        if number in state.sigs:
+            state.refresh(state.sigs[number])

@@ -1,0 +1,129 @@
+"""What the pods of each queue use, and the room that is left below its max and those above it.
+
+Pods that are being tried or have a node are *used*. Pods for which preemption makes room are
+*nominated*: others leave them their part, but only what is used must stay below the max.
+"""
+
+from collections.abc import Iterable, Mapping
+
+from shared.model.cluster_objects import Queue
+from shared.model.ids import GangId, PodId, SignatureId
+from shared.model.queues import chains, full_message, missing_message
+
+PLENTY = 1 << 60
+Amounts = tuple[tuple[str, int], ...]
+Sums = dict[str, dict[str, int]]
+"""Amounts by queue and resource."""
+
+
+class Quota:
+    """The limits of a tree of queues, with what their pods use."""
+
+    def __init__(self, queues: Iterable[Queue]) -> None:
+        """Start without pods."""
+        self._chains = {
+            name: tuple((one.name, dict(one.max)) for one in chain)
+            for name, chain in chains(queues).items()
+        }
+        self.used: Sums = {}
+        self.nominated: Sums = {}
+        self.nominees: dict[PodId, SignatureId] = {}
+        # Queue -> signatures that it holds back, and other things that wait for any queue.
+        self.held: dict[str, dict[SignatureId, None]] = {}
+        self.held_gangs: dict[GangId, None] = {}
+        self.held_asks: dict[SignatureId, None] = {}
+        self.freed: dict[str, None] = {}  # queues that use less since the last look
+        self.untold: dict[SignatureId, None] = {}  # may have ready pods without a message
+
+    def charge(self, queue: str, amounts: Amounts, count: int) -> None:
+        """Count `count` more pods of a queue as used; fewer if it is negative."""
+        self._add(self.used, queue, amounts, count)
+
+    def nominate(self, queue: str, amounts: Amounts, count: int) -> None:
+        """Count `count` more pods of a queue as nominated; fewer if it is negative."""
+        self._add(self.nominated, queue, amounts, count)
+
+    def _add(self, sums: Sums, queue: str, amounts: Amounts, count: int) -> None:
+        for name, _most in self._chains.get(queue, ()):
+            total = sums.setdefault(name, {})
+            for resource, amount in amounts:
+                total[resource] = total.get(resource, 0) + amount * count
+            if count < 0:
+                self.freed[name] = None
+
+    def room(
+        self,
+        queue: str,
+        amounts: Amounts,
+        but_nominated: bool = False,
+        also: Sums | None = None,
+    ) -> int:
+        """Return how many more pods fit below all limits; 0 in a queue that does not exist.
+        `but_nominated`: beside what is used alone. `also`: counts as used, too.
+        """
+        chain = self._chains.get(queue)
+        if chain is None:
+            return 0
+        pods = PLENTY
+        for name, most in chain:
+            if not most:
+                continue
+            used = self._used(name, but_nominated)
+            more = also.get(name, {}) if also else {}
+            for resource, amount in amounts:
+                if resource in most:
+                    left = most[resource] - used.get(resource, 0) - more.get(resource, 0)
+                    pods = min(pods, max(left, 0) // amount)
+        return pods
+
+    def _used(self, name: str, but_nominated: bool) -> Mapping[str, int]:
+        used, nominated = self.used.get(name, {}), self.nominated.get(name)
+        if but_nominated or not nominated:
+            return used
+        return {one: used.get(one, 0) + nominated.get(one, 0) for one in (used | nominated)}
+
+    def take(self, sums: Sums, queue: str, amounts: Amounts, count: int) -> None:
+        """Add pods to sums beside those of this object."""
+        for name, _most in self._chains.get(queue, ()):
+            total = sums.setdefault(name, {})
+            for resource, amount in amounts:
+                total[resource] = total.get(resource, 0) + amount * count
+
+    def holder(self, queue: str, amounts: Amounts) -> str:
+        """Return the first queue of the chain without room for one more pod; empty if none."""
+        found = self._limit(queue, amounts)
+        return found[0] if found else ""
+
+    def message(self, queue: str, amounts: Amounts, also: Sums | None = None) -> str:
+        """Return why one more pod of this queue waits; empty if there is room."""
+        found = self._limit(queue, amounts, also)
+        if found is None:
+            return ""
+        name, resource, most = found
+        if not resource:
+            return missing_message(name)
+        return full_message(name, resource, self._used(name, False).get(resource, 0), most)
+
+    def _limit(
+        self, queue: str, amounts: Amounts, also: Sums | None = None
+    ) -> tuple[str, str, int] | None:
+        chain = self._chains.get(queue)
+        if chain is None:
+            return queue, "", 0
+        for name, most in chain:
+            used = self._used(name, False) if most else {}
+            more = also.get(name, {}) if also else {}
+            for resource, amount in amounts:
+                taken = used.get(resource, 0) + more.get(resource, 0)
+                if resource in most and taken + amount > most[resource]:
+                    return name, resource, most[resource]
+        return None
+
+    def hold(self, sig: SignatureId, queue: str, amounts: Amounts) -> bool:
+        """Return whether a signature must wait; it is kept until the queue without room uses
+        less.
+        """
+        name = self.holder(queue, amounts)
+        if name:
+            self.held.setdefault(name, {})[sig] = None
+        return bool(name)

@@ -1,0 +1,143 @@
+"""Queues: no more than their max runs, what waits says so, and starts when there is room."""
+
+import pytest
+
+from shared.model.cluster_objects import Namespace, Queue
+from shared.model.objects import GpuRequest
+from tests.scenarios.scene import Scene, node, play
+from tests.scenarios.test_topology import MESHES
+
+GANG = "default/g"
+anywhere = pytest.mark.parametrize("mesh", MESHES)
+TEAM = (("muster.io/queue", "team"),)
+NODES = [node(name, 4_000) for name in ("a", "b", "c")]
+
+
+def queue(name: str, parent: str = "", **most: int) -> Queue:
+    limits = {key.replace("gpu", "nvidia.com/gpu"): value for key, value in most.items()}
+    return Queue(uid=f"{name}-uid", name=name, parent=parent, max=tuple(sorted(limits.items())))
+
+
+def names(count: int) -> list[str]:
+    return [f"p{number}" for number in range(count)]
+
+
+@anywhere
+def test_no_more_than_the_max_runs_and_the_next_start_when_pods_end(mesh):
+    async def story(scene: Scene):
+        scene.pods(*names(5), cpu_milli=1_000, of=TEAM)
+        scene.pods("free", cpu_milli=1_000)
+        await scene.settle()
+        assert scene.running(*names(5)) == 2
+        assert scene.running("free") == 1
+        assert await scene.said("p4") == "queue team is at its max for cpu (2/2)"
+        scene.delete(*(name for name in names(5) if scene.running(name)))
+        await scene.settle(1)
+        assert scene.running(*names(5)[2:]) == 2
+
+    play(story, *NODES, objects=(queue("team", cpu=2_000),), **mesh)
+
+
+@anywhere
+def test_the_max_of_a_queue_above_counts_for_all_below_it(mesh):
+    async def story(scene: Scene):
+        scene.pods("a", "b", cpu_milli=1_000, of=TEAM)
+        scene.pods("c", "d", cpu_milli=1_000, of=(("muster.io/queue", "other"),))
+        await scene.settle()
+        assert scene.running("a", "b", "c", "d") == 3
+        assert await scene.said("d") == "queue all is at its max for pods (3/3)"
+
+    tree = (queue("all", pods=3), queue("team", "all"), queue("other", "all"))
+    play(story, *NODES, objects=tree, **mesh)
+
+
+@anywhere
+def test_a_gang_starts_with_whole_minimum_or_waits(mesh):
+    async def story(scene: Scene):
+        scene.pods("single", cpu_milli=1_000, of=TEAM)
+        scene.gang(GANG, 3)
+        scene.pods(*names(3), cpu_milli=1_000, gang=GANG, of=TEAM)
+        await scene.settle()
+        assert scene.running(*names(3)) == 0
+        assert scene.running("single") == 1
+        assert await scene.said("p0") == "queue team is at its max for cpu (1/3)"
+        scene.gang(GANG, 2, version=2)
+        await scene.settle()
+        assert scene.running(*names(3)) == 2
+        scene.delete("single")
+        await scene.settle(1)
+        assert scene.running(*names(3)) == 3
+
+    play(story, *NODES, objects=(queue("team", cpu=3_000),), **mesh)
+
+
+@anywhere
+def test_a_changed_tree_counts_at_once(mesh):
+    async def story(scene: Scene):
+        scene.pods(*names(4), cpu_milli=1_000, of=TEAM)
+        await scene.settle()
+        assert scene.running(*names(4)) == 1
+        scene.cluster.set_object(queue("team", "gone", cpu=9_000))
+        await scene.settle()
+        assert scene.running(*names(4)) == 1, "the last tree stays"
+        scene.cluster.set_object(queue("team", cpu=3_000))
+        await scene.settle(0.5)
+        assert scene.running(*names(4)) == 3
+        scene.cluster.remove_object("team-uid")
+        await scene.settle(0.5)
+        assert scene.running(*names(4)) == 4
+
+    play(story, *NODES, objects=(queue("team", cpu=1_000),), **mesh)
+
+
+@anywhere
+def test_pods_that_run_count_when_the_first_queue_comes(mesh):
+    async def story(scene: Scene):
+        scene.pods("old", cpu_milli=1_000, of=TEAM)
+        await scene.settle()
+        scene.cluster.set_object(queue("team", cpu=2_000))
+        await scene.settle(1)
+        scene.pods("new", "newer", cpu_milli=1_000, of=TEAM)
+        await scene.settle()
+        assert scene.running("old", "new", "newer") == 2
+
+    play(story, *NODES, **mesh)
+
+
+@anywhere
+def test_pods_of_a_queue_that_does_not_exist_wait(mesh):
+    async def story(scene: Scene):
+        scene.pods("p", cpu_milli=1_000, of=TEAM)
+        await scene.settle()
+        assert await scene.said("p") == "queue team does not exist"
+        scene.cluster.set_object(queue("team"))
+        await scene.settle(1)
+        assert scene.running("p") == 1
+
+    play(story, *NODES, objects=(queue("other"),), **mesh)
+
+
+@anywhere
+def test_a_pod_that_preempts_stays_below_the_max(mesh):
+    async def story(scene: Scene):
+        scene.pods("low1", "low2", "low3", cpu_milli=4_000)
+        await scene.settle()
+        scene.pods(*names(3), cpu_milli=4_000, priority=10, of=TEAM)
+        await scene.settle(60)
+        assert scene.running(*names(3)) == 2
+        left = [name for name in ("low1", "low2", "low3") if f"uid-{name}" in scene.cluster.pods]
+        assert len(left) == 1
+
+    play(story, *NODES, objects=(queue("team", cpu=8_000),), **mesh)
+
+
+def test_the_namespace_names_the_queue_and_parts_of_devices_count():
+    async def story(scene: Scene):
+        scene.pods(*names(3), cpu_milli=100, gpu=GpuRequest(500))
+        await scene.settle()
+        assert scene.running(*names(3)) == 1
+        assert await scene.said("p2") == "queue team is at its max for nvidia.com/gpu (500m/750m)"
+
+    space = Namespace(uid="ns", name="default", labels=TEAM)
+    gpus = node("a", 4_000, gpu_count=2)
+    play(story, gpus, objects=(space, queue("team", gpu=750)))
