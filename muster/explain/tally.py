@@ -73,6 +73,7 @@ class Tally:
         self.gates: dict[int, str] = {}  # signature -> reason of the user's preEnqueue plugin
         self.gated: dict[int, int] = {}  # gated pod -> its signature
         self.gang_keys: dict[int, str] = {}
+        self.roots: dict[int, int] = {}  # PodGroup -> the root of its tree
         self.gang_messages: dict[int, str] = {}
         self.gangs_tried: set[int] = set()
         self.gangs_committed: set[int] = set()
@@ -136,6 +137,8 @@ class Tally:
     def message(self, number: int) -> str:
         """Return the last message about the pod or its gang; empty if there is none."""
         gang = self.pods[number].gang
+        if gang in self.roots:
+            return self.gang_messages.get(self.roots[gang], "")
         if gang and gang not in self.gangs_committed:
             return self.gang_messages.get(gang, "")
         return self.messages.get(number, "")
@@ -176,6 +179,9 @@ class Tally:
 
     def _gang_set(self, event: GangSet) -> None:
         self.gang_keys[event.gang] = event.key
+        self.roots.pop(event.gang, None)
+        if event.root:
+            self.roots[event.gang] = event.root
 
     def _dispatched(self, event: Dispatched) -> None:
         self.batches[len(unpack(event.ids))] += 1

@@ -124,7 +124,11 @@ def _stage(name: str, version: str) -> str:
 
 
 def _check(version: str, name: str, *, is_on: bool) -> None:
-    if name not in _GATES or _stage(name, version) == "-":
+    later = [one for one in VERSIONS if name in _GATES and _stage(name, one) != "-"]
+    if later and version not in later:
+        others = ", ".join(later)
+        raise ValueError(f"feature gate {name}: is not in {version}, only in {others}")
+    if not later:
         guess = did_you_mean(name, [one for one in _GATES if _stage(one, version) != "-"])
         raise ValueError(f"feature gate {name}: no such gate of scheduling in {version}{guess}")
     stage = _stage(name, version)

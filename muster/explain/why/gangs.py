@@ -31,13 +31,16 @@ from shared.replay.newest_record import Found
 
 
 async def why_gang(run: Recorded, name: str, namespace: str = "") -> GangAnswer:
-    """Answer for the gang of this name, with or without its namespace. Raises UsageFault if no
-    record names it, and the errors of reading journals.
+    """Answer for the gang of this name, with or without its namespace and its kind (`@composite`).
+    Raises UsageFault if no record names it, and the errors of reading journals.
     """
     journals = Journals(run)
     ingest = cast(IngestState, (await journals.fold(INGEST)).state)
     inside = f"{namespace}/" if namespace else ""
     keys = sorted(key for key in ingest.gangs if is_named(key, name, inside))
+    keys = keys or sorted(
+        key for key in ingest.gangs if is_named(key.partition("@")[0], name, inside)
+    )
     if len(keys) > 1:
         raise UsageFault(f"gang {name}: may be {', '.join(keys)}: name one")
     answer = await (_live(journals, ingest, keys[0]) if keys else _past(journals, name, inside))

@@ -22,7 +22,7 @@ def test_gates_follow_the_version_unless_given():
             True,
             "no such gate of .*; did you mean Generic",
         ),
-        ("1.35", "CompositePodGroup", False, "no such gate of scheduling in 1.35"),
+        ("1.35", "CompositePodGroup", False, "is not in 1.35, only in 1.37"),
         ("1.37", NODE_DECLARED_FEATURES, False, "is locked to true in 1.37"),
         ("1.36", "DRADeviceTaintRules", True, "Muster does not have it"),
         ("1.37", "SchedulerPopFromBackoffQ", False, "Muster always has it"),
