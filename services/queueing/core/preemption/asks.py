@@ -95,8 +95,10 @@ def on_preemption_closed(state: QueueingState, event: PreemptionClosed) -> None:
         moves.leave(state, one, pods.rows(one))
         moves.rejoin(state, one)
     elif code is Pod.ASKING and not event.message:
-        # Others were faster each round: that does not mean that there are no victims.
-        moves.back_off(state, one)
+        # Others were faster each round: that does not mean that there are no victims. Like an error
+        # it is not retried at once when nothing else is tried: another nomination may be in the
+        # way for minutes.
+        moves.back_off(state, one, is_error=True)
     elif code is Pod.ASKING:
         _note_no_victims(state, state.sigs[ask.sig], event.message)
         if event.again_ms:
