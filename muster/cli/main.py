@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 PRIVATE_UMASK = 0o077
 LISTS = (*OUTPUTS, "wide", "name", "csv")
+KINDS = ("pods", "gangs", "queues", "nodes", "runs")
 STORIES = (*OUTPUTS, "otlp")
 BUSES = ("sqlite", "memory")
 
@@ -399,7 +400,7 @@ def why(
 
 
 @app.command()
-@click.argument("kind", type=click.Choice(("pods", "gangs", "nodes", "runs")), help="What to list.")
+@click.argument("kind", type=click.Choice(KINDS), help="What to list.")
 @options.run
 @options.namespace
 @click.option("--waiting", is_flag=True, help="Only pods without a node, or gangs that wait.")
@@ -417,7 +418,7 @@ def get(
     plugin: Sequence[Path],
     output: str,
 ) -> None:
-    """List the pods, gangs or nodes of a run, or the runs in runs/."""
+    """List the pods, gangs, queues or nodes of a run, or the runs in runs/."""
     from muster.cli.commands.get import Asked, print_list
 
     one_of("--output", output, LISTS)

@@ -1,4 +1,4 @@
-"""What `muster get` lists: every pod, gang or node of a run, where `muster why` explains one.
+"""What `muster get` lists: all of a kind in a run, where `muster why` explains one.
 
 The rows come from the states alone, apart from the times at which pods were first seen.
 """
@@ -24,6 +24,7 @@ from shared.events.ingest import PodsNamed
 from shared.events.names import column_of
 from shared.model.ids import INGEST, PodId
 from shared.model.objects import CPU, GPU, MEMORY, PODS, PodSpec
+from shared.model.queues import chains, shown_amount
 
 
 class PodRow(Struct, kw_only=True):
@@ -70,6 +71,21 @@ class NodeRow(Struct, kw_only=True):
     gpu_milli: int
     gpu_milli_allocatable: int
     taints: tuple[str, ...]
+
+
+class QueueRow(Struct, kw_only=True):
+    """A queue, after the one above it. `depth`: how many are above. `used`: what its pods and those
+    of the queues below it use, and `max`: what they may, as quantities by resource. `waiting`: its
+    pods without a node, of which the first was seen at `wait_start_time`.
+    """
+
+    queue: str
+    parent: str
+    depth: int
+    used: dict[str, str]
+    max: dict[str, str]
+    waiting: int
+    wait_start_time: Time | None
 
 
 async def list_pods(run: Recorded, namespace: str) -> tuple[list[PodRow], datetime]:
@@ -183,3 +199,36 @@ async def _seen(journals: Journals) -> dict[PodId, datetime]:
     named = await journals.every(INGEST, (PodsNamed,))
     times = ((time_of(one.time_ms), one) for one in named)
     return {pod: time for time, one in times for pod in column_of(one.event, "ids")}
+
+
+async def list_queues(run: Recorded) -> tuple[list[QueueRow], datetime]:
+    """Return the queues as a tree, and the time of the newest record. Raises the errors of reading
+    journals.
+    """
+    journals = Journals(run)
+    state, seen = await journals.queueing(), await _seen(journals)
+    pods = state.pods
+    waiting: dict[str, list[PodId]] = defaultdict(list)
+    rows = np.flatnonzero((pods.state > int(Pod.UNKNOWN)) & (pods.state < int(Pod.RESERVED)))
+    for row in rows.tolist():
+        waiting[state.sigs[pods.sig_at[row]].queue].append(PodId(row + pods.base))
+    found = []
+    tree = chains(state.queues)
+    for name in sorted(tree, key=lambda name: [one.name for one in reversed(tree[name])]):
+        times = [seen[pod] for pod in waiting[name] if pod in seen]
+        found.append(
+            QueueRow(
+                queue=name,
+                parent=tree[name][0].parent,
+                depth=len(tree[name]) - 1,
+                used=_shown(state.quota.used.get(name, {}) if state.quota is not None else {}),
+                max=_shown(dict(tree[name][0].max)),
+                waiting=len(waiting[name]),
+                wait_start_time=min(times, default=None),
+            )
+        )
+    return found, time_of(journals.now_ms())
+
+
+def _shown(amounts: dict[str, int]) -> dict[str, str]:
+    return {name: shown_amount(name, amount) for name, amount in sorted(amounts.items())}

@@ -17,7 +17,7 @@ from muster.cli.commands.runs import Run
 from muster.cli.output import RecordText
 from muster.defrag.answer import DefragAnswer
 from muster.explain.case_answer import Scored
-from muster.explain.lists import GangRow, NodeRow, PodRow
+from muster.explain.lists import GangRow, NodeRow, PodRow, QueueRow
 from muster.explain.run_summary import RunSummary
 from muster.explain.why.answers import Answer, GangAnswer, OneNodeAnswer
 from muster.flood.compare import Compared
@@ -33,6 +33,7 @@ OUTPUTS: dict[str, Any] = {
     "flood-compare": list[Compared],
     "get-gangs": list[GangRow],
     "get-nodes": list[NodeRow],
+    "get-queues": list[QueueRow],
     "get-pods": list[PodRow],
     "get-runs": list[Run],
     "replay": Replayed,

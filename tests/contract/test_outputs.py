@@ -19,6 +19,11 @@ from shared.scheduling.api.custom.failures import Failure
 TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z")
 EXAMPLES = ROOT.parent / "examples"
 WORLD = """
+apiVersion: muster.io/v1alpha1
+kind: Queue
+metadata: {name: team}
+spec: {max: {cpu: 4}}
+---
 {kind: List, apiVersion: v1, items: [
   {kind: Node, apiVersion: v1, metadata: {name: a}, status: &four {allocatable: {cpu: 4, pods: 9}}},
   {kind: Node, apiVersion: v1, metadata: {name: b}, status: *four},
@@ -57,6 +62,7 @@ WORDS = {
     "get-gangs": "get gangs",
     "get-nodes": "get nodes",
     "get-pods": "get pods",
+    "get-queues": "get queues",
     "get-runs": "get runs",
     "replay": "replay --processes 1",
     "score": f"score {EXAMPLES / 'case.json'}",

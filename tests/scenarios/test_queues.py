@@ -2,6 +2,10 @@
 
 import pytest
 
+from muster.cli.commands.get import Asked
+from muster.cli.commands.lists import listing
+from muster.explain.lists import list_queues
+from muster.explain.why.pods import why_pod
 from shared.model.cluster_objects import Namespace, Queue
 from shared.model.objects import GpuRequest
 from tests.scenarios.scene import Scene, node, play
@@ -141,3 +145,30 @@ def test_the_namespace_names_the_queue_and_parts_of_devices_count():
     space = Namespace(uid="ns", name="default", labels=TEAM)
     gpus = node("a", 4_000, gpu_count=2)
     play(story, gpus, objects=(space, queue("team", gpu=750)))
+
+
+def test_queues_are_listed_as_a_tree_and_a_waiting_pod_knows_its_reason():
+    async def story(scene: Scene):
+        scene.pods(*names(3), cpu_milli=1_500, of=TEAM)
+        await scene.settle()
+        rows, _newest = await list_queues(scene.recorded())
+        assert [(one.queue, one.depth, one.waiting) for one in rows] == [
+            *(("all", 0, 0), ("other", 1, 0), ("team", 1, 2))
+        ]
+        assert (rows[0].used, rows[0].max) == ({"cpu": "1500m", "pods": "1"}, {})
+        assert (rows[1].used, rows[2].max) == ({}, {"cpu": "2"})
+        assert rows[0].wait_start_time is None
+        assert rows[2].wait_start_time is not None
+        found = await why_pod(scene.recorded(), "p2")
+        full = "queue team is at its max for cpu (1500m/2)"
+        assert full in (found.message or found.detail)
+        table = await listing(scene.recorded(), Asked("queues", None, "", False, "", 1), False)
+        assert table.cells[2] | {"WAIT": ""} == {
+            "QUEUE": "  team",
+            "USED": "cpu 1500m/2",
+            "WAITING": "2",
+            "WAIT": "",
+        }
+
+    tree = (queue("all"), queue("team", "all", cpu=2_000), queue("other", "all"))
+    play(story, *NODES, objects=tree)

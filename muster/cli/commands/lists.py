@@ -1,4 +1,4 @@
-"""The lists of `muster get` that are read from a run: pods, gangs and nodes."""
+"""The lists of `muster get` that are read from a run: pods, gangs, queues and nodes."""
 
 import asyncio
 from datetime import UTC, datetime
@@ -9,7 +9,16 @@ from muster.cli.commands.runs import is_live_now
 from muster.cli.recorded_run import Recorded, recorded
 from muster.cli.table import Listing
 from muster.cli.terminal import duration
-from muster.explain.lists import GangRow, NodeRow, PodRow, list_gangs, list_nodes, list_pods
+from muster.explain.lists import (
+    GangRow,
+    NodeRow,
+    PodRow,
+    QueueRow,
+    list_gangs,
+    list_nodes,
+    list_pods,
+    list_queues,
+)
 from muster.explain.why.nodes import quantity
 from shared.model.objects import CPU, GPU, MEMORY
 
@@ -43,6 +52,10 @@ async def listing(
         kept = [one for one in gangs if not (asked.waiting and one.state == "committed")]
         cells = [_gang_cells(one, now or newest, is_wide) for one in kept]
         return Listing(GangRow, kept, cells, [f"gang/{one.gang}" for one in kept])
+    if asked.kind == "queues":
+        queues, newest = await list_queues(run)
+        cells = [_queue_cells(one, now or newest, is_wide) for one in queues]
+        return Listing(QueueRow, queues, cells, [f"queue/{one.queue}" for one in queues])
     nodes = await list_nodes(run)
     cells = [_node_cells(one, is_wide) for one in nodes]
     return Listing(NodeRow, nodes, cells, [f"node/{one.node}" for one in nodes])
@@ -67,6 +80,17 @@ def _gang_cells(one: GangRow, now: datetime, is_wide: bool) -> dict[str, str]:
         "REASON": one.message,
     }
     return cells | ({"NEXT": one.next} if is_wide else {})
+
+
+def _queue_cells(one: QueueRow, now: datetime, is_wide: bool) -> dict[str, str]:
+    names = sorted(one.max | one.used) if is_wide else one.max
+    used = (f"{name} {one.used.get(name, '0')}/{one.max.get(name, '-')}" for name in names)
+    return {
+        "QUEUE": "  " * one.depth + one.queue,
+        "USED": ", ".join(used),
+        "WAITING": f"{one.waiting:,}",
+        "WAIT": _since(one.wait_start_time, now),
+    }
 
 
 def _node_cells(one: NodeRow, is_wide: bool) -> dict[str, str]:
