@@ -4,8 +4,8 @@
 # NAME is a folder beside this script. Its go.mod names what to build (the `tool` lines) and which
 # versions; its go.sum holds the checksums. The names parity-VERSION and parity-cover-VERSION build
 # the program in tests/parity/oracle instead, with that release of Kubernetes (VERSION.mod there):
-# the second one counts which statements of the plugins have run. e2e-VERSION is Kubernetes' own
-# test program.
+# the second one counts which statements of the plugins have run. claims-VERSION builds the program
+# in its folder claims. e2e-VERSION is Kubernetes' own test program.
 set -euo pipefail
 
 here="$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)"
@@ -13,7 +13,7 @@ name="$1"
 module="$here/$name"
 mod=go
 case "$name" in
-parity-*)
+parity-* | claims-*)
   module="$here/../../tests/parity/oracle"
   mod="${name##*-}"
   ;;
@@ -32,6 +32,11 @@ parity-*)
   packages=(muster/parity/oracle)
   sources=("$module"/*.go)
   flags=("-modfile=$mod.mod" "-tags=kube$mod")
+  ;;
+claims-*)
+  packages=(muster/parity/oracle/claims)
+  sources=("$module"/claims/*.go)
+  flags=("-modfile=$mod.mod")
   ;;
 esac
 case "$name" in

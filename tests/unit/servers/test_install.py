@@ -53,6 +53,7 @@ def add_go(tools: Path, version: str) -> None:
 PARTS = ["etcd", *(f"kubernetes-{one}" for one in VERSIONS), "kwok"]
 PARTS += ["kueue", "helm", "prometheus"]
 PARTS += [f"{part}-{one}" for part in ("parity", "parity-cover") for one in VERSIONS]
+PARTS += ["claims-1.37"]
 
 
 @pytest.mark.parametrize("part", PARTS)

@@ -1,0 +1,131 @@
+"""Reads ResourceSlices: the devices that drivers publish (api/resource/v1/types.go)."""
+
+from typing import get_args
+
+from shared.kubernetes.objects import affinity
+from shared.kubernetes.objects.claims.names import amount, full_name, only
+from shared.kubernetes.objects.errors import shown
+from shared.kubernetes.objects.fields import Fields
+from shared.model.claims import (
+    Attribute,
+    AttributeKind,
+    Device,
+    DeviceTaint,
+    Place,
+    ResourceSlice,
+)
+from shared.scheduling.claims.cel.values import semver
+
+DEVICES_MAX, NAMED_MAX, TAINTS_MAX = 128, 32, 16
+INT64_MIN, INT64_MAX = -(1 << 63), (1 << 63) - 1
+
+SLICE_FIELDS = ("driver", "pool", "devices", "perDeviceNodeSelection", "nodeName", "allNodes")
+PLACE_FIELDS = ("nodeName", "allNodes", "nodeSelector")
+
+
+def resource_slice(document: Fields) -> ResourceSlice:
+    """Return a ResourceSlice. Raises WorldError."""
+    spec = document.child("spec")
+    only(spec, (*SLICE_FIELDS, "nodeSelector"), ("sharedCounters", "partitionTypeAttribute"))
+    pool = spec.child("pool")
+    pool.only(("name", "generation", "resourceSliceCount"))
+    each = spec.flag("perDeviceNodeSelection")
+    places = [name for name in PLACE_FIELDS if _is_set(spec, name)]
+    if len(places) + each != 1:
+        rule = "exactly one of nodeName, nodeSelector, allNodes, perDeviceNodeSelection is required"
+        raise spec.error("", rule)
+    devices = tuple(_device(one, each) for one in spec.children("devices"))
+    if len(devices) > DEVICES_MAX:
+        raise spec.error("devices", f"must be at most {DEVICES_MAX}")
+    return ResourceSlice(
+        document.child("metadata").required_text("name"),
+        spec.required_text("driver"),
+        pool.required_text("name"),
+        pool.integer("generation", 0, 0, INT64_MAX),
+        pool.integer("resourceSliceCount", 0, 1, INT64_MAX),
+        None if each else place(spec),
+        devices,
+    )
+
+
+def _is_set(fields: Fields, name: str) -> bool:
+    return fields.flag(name) if name == "allNodes" else fields.has(name)
+
+
+def place(fields: Fields) -> Place:
+    """Return which nodes reach a slice or device. Raises WorldError."""
+    term = None
+    if fields.has("nodeSelector"):
+        selector = fields.child("nodeSelector")
+        selector.only(("nodeSelectorTerms",))
+        terms = list(selector.children("nodeSelectorTerms"))
+        if len(terms) != 1:
+            raise selector.error("nodeSelectorTerms", "must be one term")
+        term = affinity.selector_term(terms[0])
+    return Place(fields.text("nodeName"), fields.flag("allNodes"), term)
+
+
+def _device(fields: Fields, has_place: bool) -> Device:
+    later = (
+        *("consumesCounters", "allowMultipleAllocations", "bindsToNode", "bindingConditions"),
+        *("bindingFailureConditions", "nodeAllocatableResources"),
+    )
+    places = PLACE_FIELDS if has_place else ()
+    only(fields, ("name", "attributes", "capacity", "taints", *places), later)
+    if has_place and sum(_is_set(fields, name) for name in PLACE_FIELDS) != 1:
+        raise fields.error("", "exactly one of nodeName, nodeSelector, allNodes is required")
+    attributes, capacity = fields.child("attributes"), fields.child("capacity")
+    if len(attributes.values) + len(capacity.values) > NAMED_MAX:
+        raise fields.error("attributes", f"with capacities must be at most {NAMED_MAX}")
+    taints = tuple(map(_taint, fields.children("taints")))
+    if len(taints) > TAINTS_MAX:
+        raise fields.error("taints", f"must be at most {TAINTS_MAX}")
+    return Device(
+        fields.required_text("name"),
+        tuple(
+            (full_name(attributes, one), _attribute(attributes.child(one)))
+            for one in sorted(attributes.values)
+        ),
+        tuple(
+            (full_name(capacity, one), _capacity(capacity.child(one)))
+            for one in sorted(capacity.values)
+        ),
+        taints,
+        place(fields) if has_place else Place(),
+    )
+
+
+def _attribute(fields: Fields) -> Attribute:
+    kinds: tuple[AttributeKind, ...] = get_args(AttributeKind)
+    only(fields, kinds, tuple(f"{one}s" for one in kinds))
+    found = [one for one in kinds if fields.has(one)]
+    if len(found) != 1:
+        raise fields.error("", f"exactly one of {', '.join(kinds)} is required")
+    match found[0]:
+        case "bool":
+            return Attribute("bool", fields.flag("bool"))
+        case "int":
+            return Attribute("int", fields.integer("int", 0, INT64_MIN, INT64_MAX))
+        case "string":
+            return Attribute("string", fields.lines("string"))
+        case "version":
+            text = fields.text("version")
+            try:
+                semver(text)
+            except ValueError as error:
+                raise fields.error("version", str(error)) from error
+            return Attribute("version", text)
+
+
+def _capacity(fields: Fields) -> int:
+    only(fields, ("value",), ("requestPolicy",))
+    found = amount(fields, "value")
+    if found < 0:
+        raise fields.error("value", f"{shown(fields.values['value'])} is negative")
+    return found
+
+
+def _taint(fields: Fields) -> DeviceTaint:
+    fields.only(("key", "value", "effect", "timeAdded"))
+    effect = fields.required_text("effect")
+    return DeviceTaint(fields.required_text("key"), fields.text("value"), effect)

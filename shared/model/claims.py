@@ -1,0 +1,202 @@
+"""Devices that drivers publish, and claims to them (resource.k8s.io/v1).
+
+Amounts are in billionths, names of attributes and capacities as published: `id`, or `domain/id`.
+"""
+
+from typing import Literal
+
+from msgspec import Struct
+
+from shared.model.objects import SelectorTerm
+
+RESULTS_MAX = 32
+"""The number of devices that one claim can have."""
+ALTERNATIVES_MAX = 8
+"""The number of alternatives in a request."""
+
+AttributeKind = Literal["bool", "int", "string", "version"]
+DeviceId = tuple[str, str, str]
+"""Driver, pool and name of a device."""
+ClaimName = tuple[str, str]
+"""Namespace and name of a claim."""
+
+
+class Attribute(Struct, frozen=True):
+    """The value of an attribute; a version is a text."""
+
+    kind: AttributeKind
+    value: bool | int | str
+
+
+class DeviceTaint(Struct, frozen=True):
+    """A taint of a device; only the effects NoSchedule and NoExecute reject requests."""
+
+    key: str
+    value: str
+    effect: str
+
+
+class DeviceToleration(Struct, frozen=True):
+    """A toleration of a request; an empty key or effect matches all."""
+
+    key: str
+    operator: Literal["Equal", "Exists"]
+    value: str
+    effect: str
+
+
+class Place(Struct, frozen=True):
+    """The nodes that reach a slice or device: one by its name, all, or those of a term."""
+
+    node: str = ""
+    all_nodes: bool = False
+    term: SelectorTerm | None = None
+
+
+class Device(Struct, frozen=True):
+    """One device; `place` counts only in slices whose devices have places each."""
+
+    name: str
+    attributes: tuple[tuple[str, Attribute], ...] = ()
+    capacity: tuple[tuple[str, int], ...] = ()
+    taints: tuple[DeviceTaint, ...] = ()
+    place: Place = Place()
+
+
+class ResourceSlice(Struct, frozen=True):
+    """Some of a pool's devices. The pool is complete with `slice_count` slices of the newest
+    `generation`; without a `place` each device has one.
+    """
+
+    name: str
+    driver: str
+    pool: str
+    generation: int
+    slice_count: int
+    place: Place | None
+    devices: tuple[Device, ...]
+
+
+class DeviceConfig(Struct, frozen=True):
+    """Parameters for a driver, as JSON text; without requests they apply to all."""
+
+    driver: str
+    parameters: str
+    requests: tuple[str, ...] = ()
+
+
+class DeviceClass(Struct, frozen=True):
+    """Selectors (CEL) that a device of the class meets, and parameters."""
+
+    name: str
+    selectors: tuple[str, ...] = ()
+    config: tuple[DeviceConfig, ...] = ()
+
+
+class Wanted(Struct, frozen=True):
+    """Devices of a class that meet selectors: `count` of them, or all if it is None."""
+
+    device_class: str
+    name: str = ""
+    count: int | None = 1
+    selectors: tuple[str, ...] = ()
+    admin_access: bool = False
+    tolerations: tuple[DeviceToleration, ...] = ()
+
+
+class Request(Struct, frozen=True):
+    """What a claim asks for: `wanted`, or the first of several (`has_choice`) that is available."""
+
+    name: str
+    wanted: tuple[Wanted, ...]
+    has_choice: bool = False
+
+
+class Constraint(Struct, frozen=True):
+    """The devices of these requests (of all, if there are none) have the same value of `match`, or
+    different ones of `distinct`. Names are `domain/id`.
+    """
+
+    requests: tuple[str, ...] = ()
+    match: str = ""
+    distinct: str = ""
+
+
+class DeviceResult(Struct, frozen=True):
+    """A device for a request (`REQUEST`, or `REQUEST/ALTERNATIVE`)."""
+
+    request: str
+    driver: str
+    pool: str
+    device: str
+    admin_access: bool = False
+    tolerations: tuple[DeviceToleration, ...] = ()
+
+    @property
+    def id(self) -> DeviceId:
+        """Return the device's identity."""
+        return self.driver, self.pool, self.device
+
+
+class AllocatedConfig(Struct, frozen=True):
+    """Parameters that apply to an allocation, of the class or of the claim (`source`)."""
+
+    source: Literal["FromClass", "FromClaim"]
+    config: DeviceConfig
+
+
+class Allocation(Struct, frozen=True):
+    """What a claim has. Pods that use it fit the nodes of any of the terms; all without terms."""
+
+    results: tuple[DeviceResult, ...] = ()
+    config: tuple[AllocatedConfig, ...] = ()
+    nodes: tuple[SelectorTerm, ...] | None = None
+
+
+class ClaimSpec(Struct, frozen=True):
+    """What a claim, or each claim of a template, asks for."""
+
+    requests: tuple[Request, ...] = ()
+    constraints: tuple[Constraint, ...] = ()
+    config: tuple[DeviceConfig, ...] = ()
+
+
+class ResourceClaim(Struct, frozen=True):
+    """A claim; `owner` is the uid of its controller."""
+
+    namespace: str
+    name: str
+    uid: str
+    spec: ClaimSpec
+    owner: str = ""
+    is_deleted: bool = False
+    allocation: Allocation | None = None
+
+    @property
+    def key(self) -> ClaimName:
+        """Return namespace and name."""
+        return self.namespace, self.name
+
+    @property
+    def shown(self) -> str:
+        """Return NAMESPACE/NAME."""
+        return f"{self.namespace}/{self.name}"
+
+
+class ClaimTemplate(Struct, frozen=True):
+    """What the claims are like that pods get by this name."""
+
+    namespace: str
+    name: str
+    spec: ClaimSpec
+
+
+class PodClaim(Struct, frozen=True):
+    """A pod's use of a claim: by its name, or by a template from which one is made for the pod.
+    `made` is the claim that was made; empty if none was needed, None if none is made yet.
+    """
+
+    name: str
+    claim: str = ""
+    template: str = ""
+    made: str | None = None

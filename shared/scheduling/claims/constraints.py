@@ -1,0 +1,41 @@
+"""Constraints between the devices of a claim: equal or different values of an attribute."""
+
+from shared.model.claims import Attribute, Constraint
+
+
+class Bound:
+    """A constraint, with the values of the devices that are chosen so far.
+
+    A device that lacks the attribute fits neither kind. Values of different kinds are not equal.
+    """
+
+    def __init__(self, given: Constraint) -> None:
+        self._names = frozenset(given.requests)
+        self._must_match = bool(given.match)
+        self._attribute = given.match or given.distinct
+        self._values: list[Attribute] = []
+
+    def applies(self, request: str, alternative: str) -> bool:
+        """Return whether a request is among those of the constraint, itself or by its choice."""
+        names = self._names
+        return not names or request in names or f"{request}/{alternative}" in names
+
+    def add(self, request: str, alternative: str, attributes: dict[str, Attribute]) -> bool:
+        """Return whether a device fits, and count it then."""
+        if not self.applies(request, alternative):
+            return True
+        value = attributes.get(self._attribute)
+        if value is None:
+            return False
+        if self._must_match:
+            if self._values and value != self._values[0]:
+                return False
+        elif value in self._values:
+            return False
+        self._values.append(value)
+        return True
+
+    def remove(self, request: str, alternative: str) -> None:
+        """Forget the device that was added last for this request."""
+        if self.applies(request, alternative):
+            self._values.pop()

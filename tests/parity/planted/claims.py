@@ -1,0 +1,53 @@
+"""Planted bugs in the allocation of devices; each shows in a few cases about claims."""
+
+from tests.simulation.planted import Bug
+
+ROOM = "shared.scheduling.claims"
+ALLOCATOR, TABLE = f"{ROOM}.allocator", f"{ROOM}.device_table"
+CONSTRAINTS, RESULTS, PODS = f"{ROOM}.constraints", f"{ROOM}.results", f"{ROOM}.pod_claims"
+
+
+def _bug(name: str, module: str, old: str, new: str) -> Bug:
+    return Bug(name, module, (old, new))
+
+
+BUGS = (
+    _bug(
+        "device-given-twice",
+        ALLOCATOR,
+        "return device not in self._in_use and not self._taken.get(device)",
+        "return True",
+    ),
+    _bug("device-kept-when-given-back", ALLOCATOR, "self._taken[candidate.id].discard(claim)", ""),
+    _bug("taints-forgotten", ALLOCATOR, "taint.effect in REJECTING and", "False and"),
+    _bug(
+        "first-alternative-only",
+        ALLOCATOR,
+        "            all_too_many = False\n",
+        "            break\n",
+    ),
+    _bug("count-not-limited", ALLOCATOR, "if fewest > RESULTS_MAX - least:", "if False:"),
+    _bug(
+        "all-without-any",
+        ALLOCATOR,
+        "if plan.wanted.count is None and not plan.devices:",
+        "if False:",
+    ),
+    _bug("incomplete-pool-used", TABLE, "return Pool(key, is_incomplete=True)", "pass"),
+    _bug(
+        "older-generation-kept", TABLE, "one.slice.generation > held[0].slice.generation", "False"
+    ),
+    _bug("obsolete-pool-used", TABLE, "one.slice.generation > newest", "False"),
+    _bug("duplicates-passed-over", TABLE, "return len(set(names)) < len(names)", "return False"),
+    _bug("slices-in-any-order", TABLE, "reached.sort(key=lambda one: one.slice.name)", ""),
+    _bug("match-is-distinct", CONSTRAINTS, "if self._must_match:", "if not self._must_match:"),
+    _bug("constraint-not-undone", CONSTRAINTS, "self._values.pop()", "pass"),
+    _bug("class-parameters-for-all", RESULTS, "requests=tuple(requests[name])", "requests=()"),
+    _bug(
+        "allocated-reached-everywhere",
+        PODS,
+        "return among(claim.allocation.nodes, node)",
+        "return True",
+    ),
+    _bug("score-counts-back", RESULTS, "most - number", "number"),
+)

@@ -1,0 +1,1 @@
+"""Resource claims: what is read, what selectors mean, which devices a claim gets."""

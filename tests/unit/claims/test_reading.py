@@ -1,0 +1,149 @@
+"""Objects of dynamic resource allocation: what is read, what is refused, by field and rule."""
+
+from typing import Any
+
+import pytest
+
+from shared.kubernetes.objects.claims.claims import (
+    claim_template,
+    device_class,
+    pod_claims,
+    resource_claim,
+)
+from shared.kubernetes.objects.claims.devices import resource_slice
+from shared.kubernetes.objects.claims.written import allocation_object
+from shared.kubernetes.objects.errors import WorldError
+from shared.kubernetes.objects.fields import Fields
+from shared.model.claims import Attribute, Place, PodClaim
+
+Object = dict[str, Any]
+
+META = {"name": "x"}
+POOL = {"name": "p", "resourceSliceCount": 1}
+
+
+def slice_with(**changes):
+    spec = {"driver": "d.com", "pool": POOL, "nodeName": "n", "devices": [{"name": "a"}]} | changes
+    return resource_slice(Fields.root("ResourceSlice x", {"metadata": META, "spec": spec}))
+
+
+def claim_with(status=None, **devices):
+    found = {"metadata": META, "spec": {"devices": devices}} | (
+        {"status": status} if status else {}
+    )
+    return resource_claim(Fields.root("ResourceClaim x", found), "default")
+
+
+def wanted(**changes):
+    return [{"name": "r", "exactly": {"deviceClassName": "gpu"} | changes}]
+
+
+def test_a_slice_is_read():
+    device = {
+        "name": "a",
+        "attributes": {"index": {"int": 1}, "e.com/v": {"version": "1.2.3"}},
+        "capacity": {"memory": {"value": "1500m"}},
+        "taints": [{"key": "k", "effect": "NoSchedule", "timeAdded": "2026-01-01T00:00:00Z"}],
+    }
+    found = slice_with(devices=[device])
+    assert found.place == Place("n")
+    assert dict(found.devices[0].attributes)["e.com/v"] == Attribute("version", "1.2.3")
+    assert dict(found.devices[0].capacity) == {"memory": 1_500_000_000}
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"allNodes": True}, "spec: exactly one of nodeName"),
+        (
+            {"sharedCounters": [{"name": "c"}]},
+            "spec.sharedCounters: is not supported by muster yet",
+        ),
+        ({"surprise": 1}, "spec.surprise: is an unknown field"),
+        ({"driver": ""}, "spec.driver: is required"),
+        (
+            {"devices": [{"name": "a", "allowMultipleAllocations": True}]},
+            "spec.devices[0].allowMultipleAllocations: is not supported by muster yet",
+        ),
+        (
+            {"devices": [{"name": "a", "attributes": {"m": {"version": "1"}}}]},
+            "spec.devices[0].attributes.m.version: '1' is not a version",
+        ),
+        (
+            {"devices": [{"name": "a", "attributes": {"m": {"strings": ["x"]}}}]},
+            "spec.devices[0].attributes.m.strings: is not supported by muster yet",
+        ),
+        (
+            {"devices": [{"name": "a", "capacity": {"m": {"value": "x"}}}]},
+            "spec.devices[0].capacity.m.value: 'x' is not a quantity",
+        ),
+    ],
+)
+def test_a_slice_that_is_not_understood(changes, said):
+    with pytest.raises(WorldError) as caught:
+        slice_with(**changes)
+    assert said in str(caught.value)
+    assert str(caught.value).startswith("ResourceSlice x: ")
+
+
+@pytest.mark.parametrize(
+    ("devices", "said"),
+    [
+        ({"requests": wanted(capacity={"requests": {"m": "1"}})}, "exactly.capacity: is not supp"),
+        ({"requests": [{"name": "r"}]}, "requests[0]: exactly one of exactly, firstAvailable"),
+        ({"requests": wanted() * 2}, "devices.requests: must have names of their own"),
+        ({"requests": wanted(allocationMode="Some")}, "allocationMode: 'Some' is not one of"),
+        (
+            {"requests": wanted(selectors=[{"cel": {"expression": "1 +"}}])},
+            "requests[0].exactly.selectors[0].cel.expression: column 4",
+        ),
+        (
+            {"constraints": [{"matchAttribute": "m"}]},
+            "constraints[0].matchAttribute: must be a dom",
+        ),
+        ({"constraints": [{"requests": ["r"]}]}, "constraints[0]: exactly one of matchAttribute"),
+    ],
+)
+def test_a_claim_that_is_not_understood(devices, said):
+    with pytest.raises(WorldError) as caught:
+        claim_with(**devices)
+    assert said in str(caught.value)
+
+
+def test_an_allocation_is_written_as_it_was_read():
+    need: Object = {"key": "zone", "operator": "In", "values": ["a", "b"]}
+    result: Object = {"request": "r", "driver": "d.com", "pool": "p", "device": "a"}
+    result["adminAccess"] = True
+    opaque: Object = {"driver": "d.com", "parameters": {"a": [1]}}
+    allocation: Object = {
+        "devices": {
+            "results": [result | {"tolerations": [{"key": "k", "operator": "Exists"}]}],
+            "config": [{"source": "FromClass", "requests": ["r"], "opaque": opaque}],
+        },
+        "nodeSelector": {"nodeSelectorTerms": [{"matchExpressions": [need]}]},
+    }
+    found = claim_with({"allocation": allocation}, requests=wanted())
+    assert found.allocation is not None
+    assert allocation_object(found.allocation) == allocation
+
+
+def test_a_shared_device_of_an_allocation_is_refused():
+    result = {"request": "r", "driver": "d.com", "pool": "p", "device": "a", "shareID": "s"}
+    with pytest.raises(WorldError, match="shareID: is not supported by muster yet"):
+        claim_with({"allocation": {"devices": {"results": [result]}}})
+
+
+def test_classes_templates_and_the_claims_of_a_pod():
+    selector = {"cel": {"expression": "true"}}
+    spec: Object = {"selectors": [selector], "extendedResourceName": "e.com/gpu"}
+    assert device_class(Fields.root("c", {"metadata": META, "spec": spec})).selectors == ("true",)
+    spec = {"spec": {"devices": {"requests": wanted()}}}
+    template = claim_template(Fields.root("t", {"metadata": META, "spec": spec}), "default")
+    assert template.spec.requests[0].wanted[0].count == 1
+    uses = [
+        {"name": "a", "resourceClaimName": "c"},
+        {"name": "b", "resourceClaimTemplateName": "t"},
+    ]
+    pod = Fields.root("p", {"resourceClaims": uses})
+    made = Fields.root("s", {"resourceClaimStatuses": [{"name": "b"}]})
+    assert list(pod_claims(pod, made)) == [PodClaim("a", "c"), PodClaim("b", "", "t", "")]
