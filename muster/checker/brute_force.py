@@ -47,6 +47,7 @@ NO_NODES = "no nodes available to schedule pods"
 _ADDED = "no new claims to deallocate|preemption: |not found"  # by kube-scheduler's own plugins
 _MESSAGE = re.compile(rf"0/(\d+) nodes are available: (.+?)\.(?: (?:{_ADDED}).*)?")
 _ADDED_TO = re.compile(r"0/(\d+) nodes are available: (.+?)\. .+")  # by plugins of users
+_OF_A_QUEUE = re.compile(r"queue \S+ (is at its max|does not exist)")
 _MEMBERS = re.compile(
     r"(gang \S+: (\d+) of (\d+) members have a node(?: in [^;]+)?; "
     r"(\d+) more(?:: (.+?))?)\.(?: .+)?"
@@ -133,8 +134,8 @@ def confirm(
     changed; this check adds to them. A gang that waits for more room holds some for a while, and
     the messages of other pods count the held room: perhaps they are never all true at once.
 
-    Pods with volumes or that need features, and refusals by users' plugins or extenders, are not
-    checked: their rules are not known here.
+    Pods with volumes or that need features, refusals by users' plugins or extenders, and pods that
+    wait for their queue are not checked: their rules are not known here.
     """
     verdict = Verdict()
     _as_by_default(final, profiles or {})
@@ -165,6 +166,7 @@ def _is_checked(pod: Waiting, with_filters: Set[str]) -> bool:
     """Return whether all of the pod's rules are known here."""
     is_extended = POD in dict(pod.spec.shown) or any(one.binds(pod.spec) for one in CALLED)
     is_unknown = bool(pod.spec.volumes or pod.spec.features) or is_extended
+    is_unknown |= _OF_A_QUEUE.match(pod.message) is not None
     return pod.spec.scheduler not in with_filters and not is_unknown
 
 

@@ -53,6 +53,12 @@ def test_a_reason_without_a_node_is_reported_whole():
     assert verdict.reasons == {missing: 1}
 
 
+def test_a_wait_for_a_queue_is_no_wait_for_a_node():
+    message = "queue team-a is at its max for cpu (4/4)"
+    verdict = confirm(final(waiting(message), loads={}))
+    assert (verdict.problems, verdict.reasons) == ([], {message: 1})
+
+
 NOT_HELPFUL = "preemption: 0/2 nodes are available: 2 Preemption is not helpful for scheduling."
 
 
