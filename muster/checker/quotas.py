@@ -20,7 +20,7 @@ from shared.events.ingest import (
 )
 from shared.events.permit import GangCommitted, GangReleased, GangTimedOut
 from shared.events.placement import Refused
-from shared.events.queueing import Dispatched, GangDispatched
+from shared.events.queueing import Dispatched, GangDispatched, Parked
 from shared.model.cluster_objects import Queue
 from shared.model.columns import unpack
 from shared.model.objects import PodSpec
@@ -37,6 +37,7 @@ class Usage:
     sig_of: dict[int, int] = field(default_factory=dict)
     counted: set[int] = field(default_factory=set)
     open: dict[int, set[int]] = field(default_factory=dict)  # pods of the attempts of gangs
+    refused: set[int] = field(default_factory=set)  # by a shard, and not parked since
 
     def over(self, spec: PodSpec, counted: Container[int] | None = None) -> str:
         """Return the queue of a pod, or one above it, that is above a max; empty if none."""
@@ -77,7 +78,10 @@ class Usage:
                 self.sig_of.update(zip(pods, unpack(event.sigs).tolist(), strict=True))
                 if isinstance(event, PodsAssigned):
                     self.counted.update(pods)
-            case PodsGone() | Refused():
+            case Refused():
+                self.refused.update(self.counted.intersection(unpack(event.ids).tolist()))
+                self.counted -= self.refused
+            case PodsGone():
                 self.counted.difference_update(unpack(event.ids).tolist())
             case BindFailed() if event.reason != "foreign":
                 self.counted.difference_update(unpack(event.ids).tolist())
@@ -106,12 +110,16 @@ def check(journal: Journal) -> Iterator[Problem]:
             usage.learn(event)
         for event in step.own:
             pods: list[int] = []
+            if isinstance(event, Parked):
+                usage.refused.difference_update(unpack(event.ids).tolist())
             if isinstance(event, Dispatched):
                 pods = unpack(event.ids).tolist()
             elif isinstance(event, GangDispatched):
                 pods = [pod for part in event.members for pod in unpack(part.ids).tolist()]
                 usage.open[event.attempt] = set(pods)
             usage.counted.update(pods)
+            if isinstance(event, Dispatched) and event.urgent and usage.refused.issuperset(pods):
+                continue  # they have been tried since before others brought the queue above its max
             for sig in sorted({usage.sig_of.get(pod, 0) for pod in pods} if usage.queues else ()):
                 over = usage.over(usage.specs[sig])
                 if over:
