@@ -99,7 +99,7 @@ def test_options_of_a_release_reach_the_services_unless_set_there():
         ("1.37", "GenericWorkload", "--feature-gates GenericWorkload: must be NAME=true or"),
         ("1.37", "GenericWorkload=yes", "--feature-gates GenericWorkload=yes: must be"),
         ("1.37", "DRADerivedAttributes=true", "DRADerivedAttributes: Muster does not have it"),
-        ("1.36", "CompositePodGroup=true", "CompositePodGroup: no such gate of scheduling in 1.36"),
+        ("1.36", "CompositePodGroup=true", "CompositePodGroup: is not in 1.36, only in 1.37"),
     ],
 )
 def test_a_gate_that_cannot_be_used_gets_one_line(version, gates, line):
