@@ -30,13 +30,13 @@ from shared.kubernetes.client.kinds import HYPER_NODES, OTHER_KINDS, QUEUES, REQ
 from shared.kubernetes.objects.groups.other_schedulers import VOLCANO, GroupKind
 from shared.kubernetes.objects.structs import ListMeta, Meta, RawGroupOfJob
 from shared.kubernetes.watching.disrupted_pods import DisruptedPods
-from shared.kubernetes.watching.hyper_nodes import HyperNodeReader, HyperNodes
+from shared.kubernetes.watching.hyper_nodes import HyperNodes
 from shared.kubernetes.watching.left_out import LeftOut, NotingReader
 from shared.kubernetes.watching.lists import list_into
 from shared.kubernetes.watching.merged_watch import LOOK_S, MergedWatch
 from shared.kubernetes.watching.pod_groups import Groups
 from shared.kubernetes.watching.pods import Pods
-from shared.kubernetes.watching.queues import QueueReader, Queues
+from shared.kubernetes.watching.queues import Queues
 from shared.kubernetes.watching.refused_pods import Refusals
 from shared.kubernetes.watching.resources import (
     BUDGETS_PATH,
@@ -50,6 +50,7 @@ from shared.kubernetes.watching.resources import (
     node_reader,
     object_reader,
 )
+from shared.kubernetes.watching.tree_reader import TreeReader
 from shared.kubernetes.watching.watch import SILENT_S, ResourceWatch, Source
 from shared.kubernetes.writing.events import KubeEvents
 from shared.kubernetes.writing.group_status import show_groups
@@ -289,9 +290,9 @@ class KubeCluster:
             case "gangs":
                 return GroupReader("Workload", self._groups.workload, self._groups.workload_gone)
             case HYPER_NODES.resource:
-                return HyperNodeReader(self._hyper_nodes)
+                return TreeReader(HYPER_NODES, self._hyper_nodes)
             case QUEUES.resource:
-                return QueueReader(self._queues)
+                return TreeReader(QUEUES, self._queues)
             case _ if kind in self._others:
                 return object_reader(self._others[kind])
             case _:

@@ -4,7 +4,6 @@ from shared.events.base import Event
 from shared.events.observed import InputRejected, ObjectsDeletedSeen, ObjectsSeen
 from shared.kubernetes.client.kinds import HYPER_NODES
 from shared.kubernetes.watching.left_out import LeftOut
-from shared.kubernetes.watching.resources import object_reader
 from shared.model.cluster_objects import HyperNode
 from shared.model.columns import split
 from shared.model.groups.hyper_nodes import Fault, Trees
@@ -44,24 +43,6 @@ class HyperNodes:
             for name, fault in self._faults.items()
             if name in read or before.get(name) != fault
         ]
-
-
-class HyperNodeReader:
-    """The reader of HyperNodes."""
-
-    kind, item = HYPER_NODES.name, HYPER_NODES.item
-
-    def __init__(self, known: HyperNodes) -> None:
-        """Wrap a reader of objects; `known` is that of the whole process."""
-        self._reader, self._known = object_reader(HYPER_NODES), known
-        self.seen, self.gone = self._reader.seen, self._reader.gone
-        self.reject, self.forget = self._reader.reject, self._reader.forget
-        self.is_urgent = self._reader.is_urgent
-
-    def drain(self) -> list[Event]:
-        """Return the events of the objects read since the last call, and those left out."""
-        events = self._reader.drain()
-        return [*events, *self._known.faults_after(events)] if events else []
 
 
 def _what(name: str) -> str:

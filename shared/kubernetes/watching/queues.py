@@ -6,7 +6,6 @@ from shared.events.base import Event
 from shared.events.observed import InputRejected, ObjectsDeletedSeen, ObjectsSeen
 from shared.kubernetes.client.kinds import QUEUES
 from shared.kubernetes.watching.left_out import LeftOut
-from shared.kubernetes.watching.resources import object_reader
 from shared.model.cluster_objects import Queue
 from shared.model.columns import split
 from shared.model.queues import Fault, tree_faults
@@ -56,24 +55,6 @@ class Queues:
             for name, fault in self._faults.items()
             if name in read or before.get(name) != fault
         ]
-
-
-class QueueReader:
-    """The reader of Queues."""
-
-    kind, item = QUEUES.name, QUEUES.item
-
-    def __init__(self, known: Queues) -> None:
-        """Wrap a reader of objects; `known` is that of the whole process."""
-        self._reader, self._known = object_reader(QUEUES), known
-        self.seen, self.gone = self._reader.seen, self._reader.gone
-        self.reject, self.forget = self._reader.reject, self._reader.forget
-        self.is_urgent = self._reader.is_urgent
-
-    def drain(self) -> list[Event]:
-        """Return the events of the objects read since the last call, and the faults of the tree."""
-        events = self._reader.drain()
-        return [*events, *self._known.faults_after(events)] if events else []
 
 
 def _what(name: str) -> str:
