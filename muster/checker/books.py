@@ -14,7 +14,7 @@ from muster.checker.filters.inter_pod_rules import (
 from muster.checker.filters.volumes import Name, Volumes
 from muster.checker.gangs.domains import domain_of
 from muster.checker.inputs.journals import Problem
-from muster.checker.units import Together
+from muster.checker.preemption.units import Together
 from shared.events.placement import ShardDigest
 from shared.events.preemption import DryRunAsked, GangDryRunAsked
 from shared.model.groups.topology import REST

@@ -11,10 +11,8 @@ from muster.checker import (
     ledger,
     permit_rejections,
     posts,
-    preemptions,
     promises,
     quotas,
-    run_times,
     truth,
     turns,
     waiting,
@@ -34,6 +32,7 @@ from muster.checker.inputs.facts import Facts, gather
 from muster.checker.inputs.history import ClusterHistory
 from muster.checker.inputs.journals import Journal, Problem, read_all
 from muster.checker.inputs.story import story
+from muster.checker.preemption import preemptions, run_times
 from shared.model.ids import BINDING, INGEST, PERMIT, PREEMPTION, QUEUEING, placement
 
 STORIES_MAX = 5

@@ -7,11 +7,11 @@ A decision that does not fit the books at that position is a violation, whatever
 from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 
-from muster.checker import victims
 from muster.checker.books import InTurn, Ledger, Nomination, Within, is_within
 from muster.checker.filters.fits import LISTED_MAX, Load, all_fit, device_room, full_for, why_not
 from muster.checker.gangs import victims as gang_victims
 from muster.checker.inputs.journals import Journal, Step
+from muster.checker.preemption import victims
 from shared.events.base import Event
 from shared.events.binding import BindFailed
 from shared.events.ingest import (

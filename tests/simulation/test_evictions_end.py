@@ -1,4 +1,4 @@
-"""Evictions end when arrivals end, although each evicted pod is made anew at once.
+"""Evictions end when arrivals end, although a controller replaces each evicted pod at once.
 
 Jobs of several priorities contend for too few nodes: lone pods, gangs, units, groups that keep
 their minimum, grow above it, or are evicted or shrunk below it. Nothing else fails here.
@@ -23,7 +23,7 @@ QUIET_S = 3_600 if IS_LONG else 600
 
 @dataclass
 class Job:
-    """Pods that a controller makes anew. `evicted`: how many were, each of which is gone."""
+    """Pods that a controller replaces. `evicted`: how many pods were evicted and are gone."""
 
     name: str
     count: int

@@ -7,7 +7,7 @@ if the hold is released.
 from muster.checker.books import Ledger, Nomination, is_within
 from muster.checker.filters.fits import Load, surely_fits, surely_not
 from muster.checker.inputs.journals import Step
-from muster.checker.victims import check_victims, crowd, others_leaving
+from muster.checker.preemption.victims import check_victims, crowd, others_leaving
 from shared.events.placement import GangHeld, GangNominated, PlacesFound
 from shared.model.columns import unpack
 from shared.model.objects import PodSpec

@@ -23,7 +23,7 @@ from services.queueing.core.config import (
 from services.queueing.core.gangs import members
 from services.queueing.core.pods.priority_index import next_of_priority, next_single
 from services.queueing.core.pods.table import SMALL, Rows
-from services.queueing.core.queues.looks import look_anew
+from services.queueing.core.queues.looks import wake_held
 from services.queueing.core.state import (
     Attempt,
     Entry,
@@ -97,7 +97,7 @@ def next_to_try(state: QueueingState) -> Gang | Single | None:
     waits for credits, binds or the gang with the lane.
     """
     counts, lane = state.pods.counts, state.lane
-    look_anew(state)
+    wake_held(state)
     if not (counts[READY] or counts[LEFT] or counts[WAITING]) or state.is_bind_limited():
         return None
     behind = lane.priority if lane.gang else LOWEST  # the gang with the lane goes before these

@@ -120,7 +120,7 @@ class Sig:
     `ask_ms`. Shards are asked for their reasons again at `refresh_ms`; `refresh_mask`: those that
     owe an answer; `is_refreshed`: all have answered. `parked`, `leftovers`: indexes over the pods.
     `pod_priority`: the pods' own. `amounts`: what each uses of its `queue`; `told_seq`: the last
-    order number of a pod that was told that its queue is at its max.
+    order number of a pod with a message that its queue is at its max.
     """
 
     sig: SignatureId

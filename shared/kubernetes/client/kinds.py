@@ -177,4 +177,4 @@ QUEUES = _kind(
     *("spec.parent", "spec.max"),
     version=QUEUES_VERSION.partition("/")[2],
 )
-"""A custom resource of Muster, which is installed by whoever shares a cluster by queues."""
+"""A custom resource of Muster. Clusters that are shared by queues have it installed."""

@@ -2,7 +2,7 @@
 
 A pod is charged while it is being tried or has a node, until it is refused for good, fails or is
 gone; so dispatches alone decide, and no queue is ever above its max. Pods without a queue cost
-nothing, and without queues nothing is called.
+nothing, and without queues nothing here is called.
 """
 
 from collections import Counter
@@ -26,7 +26,7 @@ NOMINATED = frozenset(map(int, (Pod.ASKING, Pod.PREEMPTING, Pod.NOMINATED)))
 
 
 def follow(state: QueueingState) -> None:
-    """Count anew what is used, after a change of the tree or of signatures."""
+    """Count what is used again, after the tree or the signatures changed."""
     if not state.queues:
         state.quota, state.pods.watch, state.charged = None, None, {}
         return

@@ -17,7 +17,7 @@ from shared.model.ids import PodId, SignatureId
 
 
 def on_queues_set(state: QueueingState, event: QueuesSet) -> None:
-    """Take a new tree: what it holds back is looked at anew."""
+    """Take a new tree, and check again what it holds back."""
     state.queues = event.queues
     charges.follow(state)
     reindex(state)

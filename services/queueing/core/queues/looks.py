@@ -1,10 +1,10 @@
-"""Looks anew at what waited for a queue that uses less now."""
+"""Wakes what waits for a queue that uses less now."""
 
 from services.queueing.core.gangs import members
 from services.queueing.core.state import QueueingState
 
 
-def look_anew(state: QueueingState) -> None:
+def wake_held(state: QueueingState) -> None:
     """Index the signatures, gangs and preemptors that waited for such queues."""
     quota = state.quota
     if quota is None or not quota.freed:

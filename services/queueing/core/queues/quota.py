@@ -44,12 +44,9 @@ class Quota:
         self._add(self.nominated, queue, amounts, count)
 
     def _add(self, sums: Sums, queue: str, amounts: Amounts, count: int) -> None:
-        for name, _most in self._chains.get(queue, ()):
-            total = sums.setdefault(name, {})
-            for resource, amount in amounts:
-                total[resource] = total.get(resource, 0) + amount * count
-            if count < 0:
-                self.freed[name] = None
+        self.take(sums, queue, amounts, count)
+        if count < 0:
+            self.freed.update((name, None) for name, _most in self._chains.get(queue, ()))
 
     def room(
         self,
@@ -83,7 +80,7 @@ class Quota:
         return {one: used.get(one, 0) + nominated.get(one, 0) for one in (used | nominated)}
 
     def take(self, sums: Sums, queue: str, amounts: Amounts, count: int) -> None:
-        """Add pods to sums beside those of this object."""
+        """Add pods to the sums of their queue and those above it."""
         for name, _most in self._chains.get(queue, ()):
             total = sums.setdefault(name, {})
             for resource, amount in amounts:

@@ -6,7 +6,7 @@ from msgspec import structs
 
 from muster.checker.inputs.facts import Facts
 from muster.checker.inputs.journals import Journal, Problem, Step
-from muster.checker.units import Together
+from muster.checker.preemption.units import Together
 from shared.events.base import Event
 from shared.events.binding import Bound, Evicted, EvictionFailed, EvictionsAsked, VictimsJudged
 from shared.events.ingest import (
