@@ -1,8 +1,10 @@
 """What `muster score` answers, in kube-scheduler's words: `code` is that of a Status."""
 
-from typing import NotRequired, TypedDict
+from typing import Any, NotRequired, TypedDict
 
 from shared.scheduling.api.custom.failures import Failure
+
+ERROR, UNRESOLVABLE = "Error", "UnschedulableAndUnresolvable"
 
 
 class Status(TypedDict):
@@ -15,12 +17,26 @@ class Status(TypedDict):
 
 class NodeStatus(Status):
     """How Filter ended for a node; if it is feasible, the weighted scores by plugin, and the total
-    of these.
+    of these. `allocations`: what the pod's new resource claims would get there, as their
+    status.allocation, by NAMESPACE/NAME; only if there are any.
     """
 
     feasible: bool
     scores: dict[str, int]
     total: int
+    allocations: NotRequired[dict[str, Any]]
+
+
+def failed(code: str, reason: str, plugin: str = "") -> NodeStatus:
+    """Return the status of a node that is not feasible."""
+    return {
+        "feasible": False,
+        "code": code,
+        "plugin": plugin,
+        "reasons": [reason],
+        "scores": {},
+        "total": 0,
+    }
 
 
 class PreemptionCandidate(TypedDict):
@@ -63,8 +79,9 @@ class SearchAnswer(TypedDict):
 class PodAnswer(SearchAnswer):
     """How each node fares for a pod. `best`: the nodes of the highest total. `fitError`: why no
     node is feasible; empty if one is. `sampling`: only if the profile samples nodes; nodes that
-    were not examined are left out. `preEnqueueStatus`: only of a pod with scheduling gates.
-    `preemption`: only if the case asks for it and no node is feasible.
+    were not examined are left out. `preEnqueueStatus`: only of a pod with scheduling gates, or
+    whose resource claims are missing. `preemption`: only if the case asks for it and no node is
+    feasible.
     """
 
     namespace: str

@@ -12,6 +12,8 @@ from typing import Any
 import numpy as np
 
 from muster.explain.case_answer import (
+    ERROR,
+    UNRESOLVABLE,
     CaseAnswer,
     NodeStatus,
     PodAnswer,
@@ -19,8 +21,10 @@ from muster.explain.case_answer import (
     PreemptionCandidate,
     SearchAnswer,
     Status,
+    failed,
 )
 from muster.explain.case_shard import CaseShard
+from muster.explain.claims import CaseClaims, without_claims
 from services.placement.core.books.charges import compiled
 from services.placement.core.placing import sampling
 from services.placement.core.preemption.dry_run import candidate_of
@@ -36,25 +40,28 @@ from shared.events.preemption import BudgetLeft, BudgetNamed, DryRunAsked
 from shared.extenders.calls import ask_victims, filter_nodes, score_nodes
 from shared.extenders.values import ExtenderError, Victims
 from shared.kubernetes.objects.affinity import selects
+from shared.kubernetes.objects.claims.written import allocation_object
 from shared.kubernetes.objects.errors import WorldError
 from shared.model.columns import pack, unpack
 from shared.model.ids import NO_SIGNATURE, AskId, NodeId, PodId, SignatureId
 from shared.model.objects import Budget, PodSpec
 from shared.model.preemption.post_filter import NOT_FOUND, around
 from shared.model.preemption.victims import Nominee
-from shared.model.profile import Configuration
+from shared.model.profile import DYNAMIC_RESOURCES, Configuration, Profile
 from shared.model.release import DEFAULT_OPTIONS, V1_37, ReleaseOptions
 from shared.scheduling.api.custom.plugin import PLUGINS
+from shared.scheduling.claims.places import NodeView
+from shared.scheduling.claims.pod_claims import ClaimingPod, Fit, NotReady, normalised
 from shared.scheduling.cycle.report import NodeReport, ended_early, explain, pre_filter, reasons
 from shared.scheduling.cycle.signature import Signature
 from shared.scheduling.plugins.narrowed_nodes import LEFT_OUT, SIMULTANEOUSLY
+from shared.scheduling.profile import GPU_DEVICES, GPU_MODEL
 from shared.scheduling.table.layout import NominatedPods
 from shared.scheduling.table.picks import Pick, Sampled
 from shared.worlds.arrivals import Pod, uid_of
 from shared.worlds.case import Case, case_of
 
 SUCCESS, UNSCHEDULABLE = "Success", "Unschedulable"
-UNRESOLVABLE = "UnschedulableAndUnresolvable"
 
 
 def score_case(
@@ -71,16 +78,20 @@ def score_case(
     "config" or `config` has the profiles. If a profile samples nodes, the nodes not examined are
     left out, and each pod's search begins where the last one ended. Raises WorldError.
     """
-    read = case_of(what, dict(case), release.release())
+    claims = CaseClaims(what, case)
+    read = case_of(what, without_claims(case), release.release())
     if config is not None and read.config is not None:
         raise WorldError(what, "config", "is given with --config already: drop one of the two")
-    shard = _Shard(read, case.get("objects") or (), config or read.config, release)
+    shard = _Shard(read, case.get("objects") or (), config or read.config, release, claims)
     pods: list[PodAnswer] = []
     columns = read.asked, read.asked_nodes, read.asked_gates, case.get("pods") or ()
-    for pod, node, gates, object_given in zip(*columns, strict=True):
+    for number, (pod, node, gates, object_given) in enumerate(zip(*columns, strict=True)):
         shard.check(what, pod)
+        claiming = claims.used_by(number, object_given)
+        if claiming is not None:
+            shard.check_claiming(what, pod, asks_preemption=read.preempt)
         try:
-            result = shard.answer(pod.spec, node, object_given)
+            result = shard.answer(pod.spec, node, object_given, claiming)
         except ExtenderError as error:
             raise WorldError(f"{what}: Pod {pod.namespace}/{pod.name}", "", str(error)) from error
         answer: PodAnswer = {
@@ -91,6 +102,8 @@ def score_case(
         }
         if gates:
             answer["preEnqueueStatus"] = _rejected("SchedulingGates", gates_message(gates))
+        elif claiming is not None and (missing := claims.not_ready(claiming)):
+            answer["preEnqueueStatus"] = _rejected(DYNAMIC_RESOURCES, missing)
         if read.preempt and answer["fitError"] and read.nodes:
             try:
                 answer["preemption"] = shard.preemption(pod.spec, node, object_given)
@@ -111,8 +124,10 @@ class _Shard:
         objects: Sequence[Mapping[str, Any]],
         config: Configuration | None,
         release: ReleaseOptions,
+        claims: CaseClaims,
     ) -> None:
         """`objects` are the objects of the case, unchanged."""
+        self._claims = claims
         self._shard = CaseShard(case, config, release)
         self._state, self._sig = self._shard.state, self._shard.sig
         self._profiles = [] if config is None else [one.name for one in config.profiles]
@@ -126,6 +141,7 @@ class _Shard:
             if one.get("kind") == "Pod"
         }
         self._names = [node.name for node in case.nodes]
+        self._labels = {node.name: node.labels for node in case.nodes}
         ids = self._shard.ids
         self._placed = case.placed
         for ask, one in enumerate(case.nominated, start=1):
@@ -168,9 +184,29 @@ class _Shard:
             rule = f"no profile {name!r}: there is {', '.join(self._profiles)}"
             raise WorldError(f"{what}: Pod {pod.namespace}/{pod.name}", "spec.schedulerName", rule)
 
-    def answer(self, spec: PodSpec, node: str, pod: Mapping[str, Any]) -> SearchAnswer:
+    def check_claiming(self, what: str, pod: Pod, *, asks_preemption: bool) -> None:
+        """Check that a pod with resource claims can be answered. Raises WorldError."""
+        reasons = {
+            "with preempt": asks_preemption,
+            "with extenders": bool(self._extenders),
+            "in a profile that samples nodes": self._state.tree is not None,
+        }
+        for where, is_so in reasons.items():
+            if is_so:
+                rule = f"pods with claims are not supported {where} yet"
+                named = f"{what}: Pod {pod.namespace}/{pod.name}"
+                raise WorldError(named, "spec.resourceClaims", rule)
+
+    def answer(
+        self,
+        spec: PodSpec,
+        node: str,
+        pod: Mapping[str, Any],
+        claiming: ClaimingPod | None = None,
+    ) -> SearchAnswer:
         """Return the answer about one pod, without its name. `node` is its nominated node, `pod`
-        the object that extenders get. Raises ExtenderError.
+        the object that extenders get, `claiming` the pod if it uses resource claims. Raises
+        ExtenderError, WorldError.
         """
         number = self._sig(spec)
         sig, nominated_pods = (
@@ -183,6 +219,8 @@ class _Shard:
             answer = self._answer(sig, nominated_pods, reports)
             pick = self._state.kernel.place_one(table, sig, nominated_pods)
             _assert_same(answer, pick)
+            if claiming is not None:
+                return self._claiming(sig, nominated_pods, reports, answer, claiming)
             fits = [name for name in self._names if not reports[name].plugin]
             return (
                 self._extended(sig, nominated_pods, reports, fits, pod)
@@ -232,6 +270,62 @@ class _Shard:
         without nodes.
         """
         return pre_filter(self._state.table, sig) if self._names else None
+
+    def _claiming(
+        self,
+        sig: Signature,
+        nominated_pods: NominatedPods,
+        reports: Mapping[str, NodeReport],
+        answer: SearchAnswer,
+        pod: ClaimingPod,
+    ) -> SearchAnswer:
+        """Return the answer with the filter and the scores of DynamicResources. The others may have
+        rejected the pod before.
+        """
+        table, profile = self._state.table, sig.plugins.profile
+        if not self._names or DYNAMIC_RESOURCES not in profile.filters or ended_early(table, sig):
+            return answer
+        try:
+            claims = self._claims.needed(pod)
+        except NotReady as error:
+            return self._not_ready(str(error))
+        if not claims or pre_filter(table, sig) is not None:
+            return answer
+        later = _filters_after_claims(profile)
+        asked = {
+            name: NodeView(name, self._labels[name])
+            for name, one in reports.items()
+            if not one.plugin or (one.plugin in later and not _is_left_out(one))
+        }
+        fits, refused = self._claims.fits(claims, asked.values())
+        left = [name for name in fits if not reports[name].plugin]
+        rows = np.array([table.row_named(name) for name in left], np.int64)
+        scored = {one.name: one for one in explain(table, sig, nominated_pods, rows)}
+        nodes = {
+            name: refused[name] if name in refused else _node(scored[name]) for name in self._names
+        }
+        _add_claims(nodes, {name: fits[name] for name in left}, profile)
+        errors = [text for one in nodes.values() if one["code"] == ERROR for text in one["reasons"]]
+        answer["nodes"] = nodes
+        answer["best"] = [] if errors else _best({name: nodes[name]["total"] for name in left})
+        if errors:
+            answer["fitError"] = f'running "{DYNAMIC_RESOURCES}" filter plugin: {errors[0]}'
+        elif not left:
+            counts = Counter(text for one in nodes.values() for text in one["reasons"])
+            answer["fitError"] = fit_error(counts, table.size)
+        return answer
+
+    def _not_ready(self, message: str) -> SearchAnswer:
+        """Return the answer about a pod that DynamicResources rejects on all nodes."""
+        rejected = _rejected(DYNAMIC_RESOURCES, message)
+        return {
+            "preFilterStatus": rejected,
+            "nodes": {
+                name: failed(UNRESOLVABLE, message, DYNAMIC_RESOURCES) for name in self._names
+            },
+            "fitError": fit_error({message: 0}, self._state.table.size),
+            "best": [],
+        }
 
     def _extended(
         self,
@@ -414,6 +508,26 @@ def _best(totals: Mapping[str, int]) -> list[str]:
     return sorted(name for name, total in totals.items() if total == highest)
 
 
+def _filters_after_claims(profile: Profile) -> set[str]:
+    """Return the filters that run after DynamicResources, with those that Muster adds."""
+    names = profile.filters
+    return {*names[names.index(DYNAMIC_RESOURCES) + 1 :], GPU_MODEL.name, GPU_DEVICES.name}
+
+
+def _add_claims(nodes: Mapping[str, NodeStatus], fits: Mapping[str, Fit], profile: Profile) -> None:
+    """Add what claims would get on the nodes where they fit, and the scores of that."""
+    weight = profile.weight(DYNAMIC_RESOURCES)
+    for name, score in normalised({name: fit.score for name, fit in fits.items()}).items():
+        node = nodes[name]
+        if weight:
+            node["scores"][DYNAMIC_RESOURCES] = score * weight
+            node["total"] += score * weight
+        if allocations := fits[name].allocations:
+            node["allocations"] = {
+                claim.shown: allocation_object(given) for claim, given in allocations
+            }
+
+
 def _assert_same(answer: SearchAnswer, pick: Pick | None) -> None:
     """Check that the explained pick is the decided one. Raises WorldError if a user's plugin gave
     two answers to one question.
@@ -429,8 +543,7 @@ def _assert_same(answer: SearchAnswer, pick: Pick | None) -> None:
 
 def _failed(text: str, resolvable: bool) -> NodeStatus:
     """Return the report of a node that an extender refused."""
-    code = UNSCHEDULABLE if resolvable else UNRESOLVABLE
-    return NodeStatus(feasible=False, code=code, plugin="", reasons=[text], scores={}, total=0)
+    return failed(UNSCHEDULABLE if resolvable else UNRESOLVABLE, text)
 
 
 def _is_left_out(report: NodeReport) -> bool:

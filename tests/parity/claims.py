@@ -5,11 +5,13 @@ tests.parity.claims. The exit code is 1 when an answer differs.
 import json
 import sys
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Any
 
 import click
 from rich.progress import track
 
+from shared.model.release import V1_37, VERSIONS
 from tests.parity.comparison import claims as claims_answer
 from tests.parity.comparison import selectors as selectors_answer
 from tests.parity.generators import claims, selectors
@@ -19,6 +21,7 @@ Case = dict[str, Any]
 
 
 def _differing(
+    version: str,
     name: str,
     seeds: range,
     draw: Callable[[int], Case],
@@ -26,7 +29,7 @@ def _differing(
 ) -> int:
     """Print the cases that differ; return how many do."""
     failed = 0
-    with Oracle("1.37", claims_answer.PROGRAM) as oracle:
+    with Oracle(version, claims_answer.program(version)) as oracle:
         answers = oracle.ask_all(draw(seed) for seed in seeds)
         for seed, theirs in track(
             zip(seeds, answers, strict=True), name, len(seeds), transient=True
@@ -34,34 +37,32 @@ def _differing(
             asked = draw(seed)
             if found := list(differences(asked, theirs)):
                 failed += 1
-                click.echo(f"{name}: seed {seed}")
+                click.echo(f"{version}: {name}: seed {seed}")
                 click.echo("\n".join(f"  {one}" for one in found[:3]))
                 if failed == 1:
                     click.echo(json.dumps(asked))
-    click.echo(f"{name}: {len(seeds)} cases from seed {seeds.start}: {failed} differ")
+    click.echo(f"{version}: {name}: {len(seeds)} cases from seed {seeds.start}: {failed} differ")
     return failed
 
 
 @click.command(help=__doc__)
 @click.option("--cases", type=click.IntRange(1), default=3_000, show_default=True)
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True)
-def main(cases: int, seed: int) -> None:
-    seeds = range(seed, seed + cases)
-    failed = _differing(
-        "claims",
-        seeds,
-        claims.case,
-        lambda asked, theirs: claims_answer.differences(claims_answer.our_answer(asked), theirs),
-    )
-    failed += _differing(
-        "selectors",
-        seeds,
-        selectors.case,
-        lambda asked, theirs: selectors_answer.differences(
-            asked, selectors_answer.our_answer(asked), theirs
-        ),
-    )
+@click.option("--version", type=click.Choice(VERSIONS), help="One release; all without it.")
+def main(cases: int, seed: int, version: str | None) -> None:
+    seeds, failed = range(seed, seed + cases), 0
+    for one in [version] if version else VERSIONS:
+        failed += _differing(one, "claims", seeds, claims.case, partial(_claims, one))
+    failed += _differing(V1_37, "selectors", seeds, selectors.case, _selectors)
     sys.exit(bool(failed))
+
+
+def _claims(version: str, asked: Case, theirs: Case) -> list[str]:
+    return claims_answer.differences(claims_answer.our_answer(asked, version), theirs, version)
+
+
+def _selectors(asked: Case, theirs: Case) -> list[str]:
+    return selectors_answer.differences(asked, selectors_answer.our_answer(asked), theirs)
 
 
 if __name__ == "__main__":

@@ -79,10 +79,20 @@ def _show(answer: CaseAnswer) -> None:
         console.print(_table(pod))
         if pod["fitError"]:
             console.print(cell(pod["fitError"]))
+        for best in pod["best"][:1]:
+            for claim, given in pod["nodes"][best].get("allocations", {}).items():
+                console.print(cell(f"claim {claim} would get {_devices(given)} on {best}"))
         preemption = pod.get("preemption")
         if preemption and (best := preemption["best"]):
             victims = ", ".join(preemption["candidates"][best]["victims"])
             console.print(cell(f"preemption would end {victims} on {best}"))
+
+
+def _devices(allocation: dict[str, Any]) -> str:
+    """Return the devices of an allocation: DRIVER/POOL/DEVICE."""
+    results = allocation["devices"].get("results", ())
+    devices = [f"{one['driver']}/{one['pool']}/{one['device']}" for one in results]
+    return ", ".join(devices) or "no device"
 
 
 def _under_hash_seed(

@@ -2,7 +2,7 @@
 (pkg/scheduler/framework/plugins/dynamicresources): its PreEnqueue, PreFilter, Filter and Score.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from msgspec import Struct
 
@@ -22,6 +22,7 @@ from shared.scheduling.claims.device_table import EXPRESSIONS_MAX, DeviceTable
 from shared.scheduling.claims.places import NodeView, among
 from shared.scheduling.claims.results import prioritized
 
+SCORE_MAX = 100
 NO_ALLOCATION = "cannot allocate all claims"
 NOT_AVAILABLE = "resourceclaim not available on the node"
 
@@ -138,6 +139,12 @@ class ClaimFacts:
             return ()
         allocator = Allocator(self.table, self.classes, self.in_use, self.compiled)
         return allocator.allocate(node, new)
+
+
+def normalised(scores: Mapping[str, int]) -> dict[str, int]:
+    """Return scores of which the highest is 100, unless all are 0 (DefaultNormalizeScore)."""
+    most = max(scores.values(), default=0)
+    return {name: score * SCORE_MAX // most if most else 0 for name, score in scores.items()}
 
 
 def _is_available(claim: ResourceClaim, node: NodeView) -> bool:

@@ -2,96 +2,67 @@
 comparison.
 """
 
-from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
-from shared.kubernetes.objects.claims.claims import device_class, pod_claims, resource_claim
-from shared.kubernetes.objects.claims.devices import resource_slice
-from shared.kubernetes.objects.claims.written import allocation_object
+from muster.explain.scoring import score_case
 from shared.kubernetes.objects.errors import WorldError
-from shared.kubernetes.objects.fields import Fields
-from shared.scheduling.claims.allocator import AllocationError
-from shared.scheduling.claims.places import NodeView
-from shared.scheduling.claims.pod_claims import ClaimFacts, ClaimingPod, NotReady
+from shared.model.profile import DYNAMIC_RESOURCES, WEIGHTS
+from shared.model.release import ReleaseOptions
 from tests.support.server_process import servers_dir
 
 Answer = dict[str, Any]
-UNRESOLVABLE = "UnschedulableAndUnresolvable"
-PROGRAM = servers_dir() / "claims-1.37" / "claims"
+SUCCESS: Answer = {"code": "Success", "reasons": []}
 
 
-def our_answer(case: Answer) -> Answer:
-    """Return the answer; a refusal in the oracle's form."""
+def program(version: str) -> Path:
+    """Return the path of a release's oracle."""
+    return servers_dir() / f"claims-{version}" / "claims"
+
+
+def our_answer(case: Answer, version: str) -> Answer:
+    """Return the answer of `muster score`; a refusal in the oracle's form."""
     try:
-        return {"pods": [_pod(case, one) for one in case["pods"]]}
+        found = score_case(case, release=ReleaseOptions(compatibility=version))
     except WorldError as error:
         return {"error": str(error)}
+    return {"pods": [_pod(dict(one)) for one in found["pods"]]}
 
 
-def _read(case: Answer, kind: str) -> Iterator[Fields]:
-    for one in case["objects"]:
-        if one["kind"] == kind:
-            yield Fields.root(f"{kind} {one['metadata']['name']}", one)
+def _pod(found: Answer) -> Answer:
+    return {
+        "preEnqueueStatus": _status(found.get("preEnqueueStatus", SUCCESS)),
+        "preFilterStatus": _status(found["preFilterStatus"]),
+        "nodes": {name: _node(one) for name, one in found["nodes"].items()},
+    }
 
 
-def _pod(case: Answer, given: Answer) -> Answer:
-    facts = ClaimFacts(
-        map(device_class, _read(case, "DeviceClass")),
-        map(resource_slice, _read(case, "ResourceSlice")),
-        [resource_claim(one, "default") for one in _read(case, "ResourceClaim")],
-    )
-    fields, meta = Fields.root("Pod", given), given["metadata"]
-    uses = tuple(pod_claims(fields.child("spec"), fields.child("status")))
-    pod = ClaimingPod("default", meta["name"], meta["uid"], uses)
-    found: Answer = {"preEnqueueStatus": _status(), "preFilterStatus": _status(), "nodes": {}}
-    try:
-        claims = facts.resolve(pod)
-    except NotReady as error:
-        status = _status(UNRESOLVABLE, str(error))
-        return found | {"preEnqueueStatus": status, "preFilterStatus": status}
-    if not claims:
-        return found | {"preFilterStatus": _status("Skip")}
-    try:
-        facts.check_classes(claims)
-    except NotReady as error:
-        return found | {"preFilterStatus": _status(UNRESOLVABLE, str(error))}
-    scores = {}
-    for node in _read(case, "Node"):
-        name = node.child("metadata").required_text("name")
-        view = NodeView(name, node.child("metadata").mapping("labels"))
-        try:
-            fit = facts.fit(claims, view)
-        except AllocationError as error:
-            found["nodes"][name] = {"feasible": False, **_status("Error", str(error)), "score": 0}
-            continue
-        if fit.reason:
-            found["nodes"][name] = {"feasible": False, **_status(UNRESOLVABLE, fit.reason)}
-            continue
-        scores[name] = fit.score
-        allocations = {claim.shown: allocation_object(has) for claim, has in fit.allocations}
-        found["nodes"][name] = {"feasible": True, **_status(), "allocations": allocations}
-    most = max(scores.values(), default=0)
-    for name, score in scores.items():
-        found["nodes"][name]["score"] = score * 100 // most if most else score
-    return found
+def _node(one: Answer) -> Answer:
+    score = one["scores"].get(DYNAMIC_RESOURCES, 0) // WEIGHTS[DYNAMIC_RESOURCES]
+    rest = {key: one[key] for key in ("feasible", "code", "reasons")}
+    return {**rest, "score": score, "allocations": one.get("allocations", {})}
 
 
-def _status(code: str = "Success", *reasons: str) -> Answer:
-    return {"code": code, "reasons": list(reasons)}
+def _status(given: Answer) -> Answer:
+    return {"code": given["code"], "reasons": given["reasons"]}
 
 
-def differences(ours: Answer, theirs: Answer) -> list[str]:
+def differences(ours: Answer, theirs: Answer, version: str) -> list[str]:
     """Return what differs; a case that either refuses differs unless both do."""
     if "pods" not in ours or "pods" not in theirs:
         refused = [f"ours: {ours.get('error')}", f"theirs: {theirs.get('error')}"]
         return [] if ours.keys() == theirs.keys() == {"error"} else [f"refused: {refused}"]
     found = []
     for number, (one, other) in enumerate(zip(ours["pods"], theirs["pods"], strict=True)):
+        if other["preFilterStatus"]["code"] == "Skip":
+            continue  # a pod without claims
         found += [
             f"pod {number}: {key}: {one[key]} != {other[key]}"
             for key in ("preEnqueueStatus", "preFilterStatus")
             if one[key] != other[key]
         ]
+        if other["preFilterStatus"] != SUCCESS:
+            continue
         if one["nodes"].keys() != other["nodes"].keys():
             found.append(f"pod {number}: nodes: {[*one['nodes']]} != {[*other['nodes']]}")
             continue

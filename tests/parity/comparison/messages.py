@@ -48,9 +48,9 @@ NOT_DRAWN: dict[str, str] = {
     "node(s) had taints that the pod didn't tolerate": "a constant that no filter says in 1.35",
     "CSI driver is not installed on the node": "gate VolumeLimitScaling, off in 1.35",
     "node(s) didn't match Pod's required features": "gate NodeDeclaredFeatures, off in 1.35",
-    "resourceclaim not available on the node": "DRA: pods with claims are refused",
-    "cannot allocate all claims": "DRA: pods with claims are refused",
-    "resourceclaim in use": "DRA: pods with claims are refused",
+    "resourceclaim not available on the node": "a program of its own: tests.parity.claims",
+    "cannot allocate all claims": "a program of its own: tests.parity.claims",
+    "resourceclaim in use": "a program of its own: tests.parity.claims",
 }
 
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from shared.model.release import V1_37
 from tests.parity.comparison import claims as claims_answer
 from tests.parity.comparison import selectors as selectors_answer
 from tests.parity.generators import claims, selectors
@@ -25,9 +26,9 @@ REASONS = (
 
 @pytest.fixture(scope="module")
 def claims_oracle() -> Iterator[Oracle]:
-    path = claims_answer.PROGRAM
+    path = claims_answer.program(V1_37)
     require_tool("claims oracle", "make servers", found=path.is_file())
-    with Oracle("1.37", path) as oracle:
+    with Oracle(V1_37, path) as oracle:
         yield oracle
 
 
@@ -42,7 +43,7 @@ def test_claims_get_the_devices_that_kube_scheduler_gives_them(answered):
     reasons: Counter[str] = Counter()
     allocated = 0
     for seed, (asked, theirs) in enumerate(answered):
-        found = claims_answer.differences(claims_answer.our_answer(asked), theirs)
+        found = claims_answer.differences(claims_answer.our_answer(asked, V1_37), theirs, V1_37)
         assert found == [], f"seed {seed}"
         for node in (node for pod in theirs["pods"] for node in pod["nodes"].values()):
             allocated += bool(node.get("allocations"))
@@ -62,6 +63,6 @@ def test_selectors_say_what_kubernetes_says(claims_oracle):
 def test_a_change_is_noticed(bug, answered):
     with planted(bug):
         assert any(
-            claims_answer.differences(claims_answer.our_answer(asked), theirs)
+            claims_answer.differences(claims_answer.our_answer(asked, V1_37), theirs, V1_37)
             for asked, theirs in answered
         )

@@ -275,10 +275,6 @@ def test_a_pod_on_a_node_that_is_not_there_holds_nothing():
             {"objects": [DENSE], "pods": [pod(requests={GPU: "64"})]},
             "Pod default/p: spec.containers: more than 63 nvidia.com/gpu for one pod are not",
         ),
-        (
-            {"pods": [pod(resourceClaims=[{"name": "g"}])]},
-            "spec.resourceClaims: resource claims are not supported",
-        ),
         ({"pods": [pod(colour="red")]}, "spec.colour: is an unknown field"),
     ],
 )

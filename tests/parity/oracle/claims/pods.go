@@ -75,6 +75,26 @@ func (h *handle) SharedDRAManager() fwk.SharedDRAManager { return h.manager }
 
 func (h *handle) ProfileName() string { return "default-scheduler" }
 
+// manager keeps the allocations that Reserve has decided on, as it writes none.
+type manager struct {
+	fwk.SharedDRAManager
+	claims *claimTracker
+}
+
+func (m *manager) ResourceClaims() fwk.ResourceClaimTracker { return m.claims }
+
+type claimTracker struct {
+	fwk.ResourceClaimTracker
+	pending map[types.UID]*resourcev1.AllocationResult
+}
+
+func (t *claimTracker) SignalClaimPendingAllocation(
+	uid types.UID, claim *resourcev1.ResourceClaim,
+) error {
+	t.pending[uid] = claim.Status.Allocation
+	return t.ResourceClaimTracker.SignalClaimPendingAllocation(uid, claim)
+}
+
 // claimSource feeds the claims of a case to the assume cache, as a synced informer does.
 type claimSource struct {
 	claims []*resourcev1.ResourceClaim
@@ -143,7 +163,7 @@ func decode(raw []byte, number int) (runtime.Object, error) {
 }
 
 // newPlugin is the plugin as kube-scheduler makes it, with the stores filled by the case.
-func newPlugin(ctx context.Context, c *cluster) (plugin, fwk.SharedDRAManager, error) {
+func newPlugin(ctx context.Context, c *cluster) (plugin, *claimTracker, error) {
 	client, err := kubernetes.NewForConfig(&rest.Config{Host: "http://127.0.0.1:1"})
 	if err != nil {
 		return nil, nil, err
@@ -170,8 +190,9 @@ func newPlugin(ctx context.Context, c *cluster) (plugin, fwk.SharedDRAManager, e
 	claims := assumecache.NewAssumeCache(
 		klog.FromContext(ctx), claimSource{c.claims}, "ResourceClaim", "", nil,
 	)
-	manager := dynamicresources.NewDRAManager(ctx, claims, slices, informed)
-	given := &handle{client: client, informed: informed, manager: manager}
+	shared := dynamicresources.NewDRAManager(ctx, claims, slices, informed)
+	tracker := &claimTracker{ResourceClaimTracker: shared.ResourceClaims()}
+	given := &handle{client: client, informed: informed, manager: &manager{shared, tracker}}
 	made, err := dynamicresources.New(
 		ctx, &config.DynamicResourcesArgs{}, given,
 		feature.NewSchedulerFeaturesFromGates(utilfeature.DefaultFeatureGate),
@@ -179,7 +200,7 @@ func newPlugin(ctx context.Context, c *cluster) (plugin, fwk.SharedDRAManager, e
 	if err != nil {
 		return nil, nil, err
 	}
-	return made.(plugin), manager, nil
+	return made.(plugin), tracker, nil
 }
 
 func decidePods(one testCase) ([]podAnswer, error) {
@@ -188,7 +209,7 @@ func decidePods(one testCase) ([]podAnswer, error) {
 	if err != nil {
 		return nil, err
 	}
-	asked, manager, err := newPlugin(ctx, found)
+	asked, tracker, err := newPlugin(ctx, found)
 	if err != nil {
 		return nil, err
 	}
@@ -198,13 +219,13 @@ func decidePods(one testCase) ([]podAnswer, error) {
 		if err != nil {
 			return nil, fmt.Errorf("pods[%d]: %w", number, err)
 		}
-		answers = append(answers, decidePod(ctx, asked, manager, found, object.(*corev1.Pod)))
+		answers = append(answers, decidePod(ctx, asked, tracker, found, object.(*corev1.Pod)))
 	}
 	return answers, nil
 }
 
 func decidePod(
-	ctx context.Context, asked plugin, manager fwk.SharedDRAManager, found *cluster, pod *corev1.Pod,
+	ctx context.Context, asked plugin, tracker *claimTracker, found *cluster, pod *corev1.Pod,
 ) podAnswer {
 	result := podAnswer{
 		Namespace:        pod.Namespace,
@@ -238,7 +259,7 @@ func decidePod(
 	for _, one := range scores {
 		answered := result.Nodes[one.Name]
 		answered.Score = one.Score
-		answered.Allocations = reserve(ctx, asked, manager, found, state, pod, one.Name)
+		answered.Allocations = reserve(ctx, asked, tracker, found, state, pod, one.Name)
 		result.Nodes[one.Name] = answered
 	}
 	return result
@@ -246,15 +267,16 @@ func decidePod(
 
 // reserve returns what Reserve would allocate on the node, by claim, and takes it back.
 func reserve(
-	ctx context.Context, asked plugin, manager fwk.SharedDRAManager, found *cluster,
+	ctx context.Context, asked plugin, tracker *claimTracker, found *cluster,
 	state fwk.CycleState, pod *corev1.Pod, node string,
 ) map[string]*resourcev1.AllocationResult {
 	allocations := map[string]*resourcev1.AllocationResult{}
+	tracker.pending = map[types.UID]*resourcev1.AllocationResult{}
 	if status := asked.Reserve(ctx, state, pod, node); !status.IsSuccess() {
 		panic(status.AsError())
 	}
 	for _, claim := range found.claims {
-		if pending := manager.ResourceClaims().GetPendingAllocation(claim.UID); pending != nil {
+		if pending := tracker.pending[claim.UID]; pending != nil {
 			allocations[claim.Namespace+"/"+claim.Name] = pending
 		}
 	}
