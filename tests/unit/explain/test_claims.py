@@ -9,6 +9,7 @@ import pytest
 from muster.cli.main import main
 from muster.explain.scoring import score_case
 from shared.kubernetes.objects.errors import WorldError
+from shared.model.release import ReleaseOptions
 from tests.parity.suites.builders import node, pod
 
 API = "resource.k8s.io/v1"
@@ -72,7 +73,7 @@ def test_a_pod_fits_where_its_claims_get_devices():
 
 def test_the_reasons_of_all_plugins_are_counted():
     small = node("b", cpu="0")
-    objects = node("a"), small, gpu_class(), gpus("b", "d0"), claim()
+    objects = node("a"), small, gpu_class(), claim()
     asked = using("c")
     asked["spec"]["containers"][0]["resources"]["requests"] = {"cpu": "1"}
     found = answer(*objects, asked=asked)
@@ -85,7 +86,8 @@ def test_the_reasons_of_all_plugins_are_counted():
 def test_devices_that_other_claims_have_are_not_given_twice():
     result = {"request": "r", "driver": DRIVER, "pool": "a", "device": "d0"}
     held = claim("other", status={"allocation": {"devices": {"results": [result]}}})
-    found = answer(node("a"), gpu_class(), gpus("a", "d0"), claim(), held, asked=using("c"))
+    objects = node("a"), gpu_class(), gpus("a", "d0"), claim(), held
+    found = answer(*objects, asked=using("c"))
     assert found["fitError"] == f"0/1 nodes are available: 1 {NO_DEVICES}."
 
 
@@ -126,11 +128,22 @@ def test_a_plugin_before_it_rejects_the_pod_first():
     assert found["preEnqueueStatus"]["plugin"] == "DynamicResources"
 
 
+def test_it_rejects_nodes_before_the_filters_after_it():
+    asked = using("c")
+    rules = [{"action": "RestartAllContainers", "exitCodes": {"operator": "In", "values": [7]}}]
+    asked["spec"]["containers"][0]["restartPolicyRules"] = rules
+    case = {"objects": [node("a"), gpu_class(), claim()], "pods": [asked]}
+    found = score_case(case, release=ReleaseOptions(compatibility="1.36"))["pods"][0]
+    assert found["nodes"]["a"]["reasons"] == [NO_DEVICES]
+
+
 def test_a_selector_that_fails_ends_the_attempt_on_all_nodes():
-    broken = gpu_class("gpu", 'device.attributes["x.example.com"].model == "a"')
-    objects = node("a"), node("b"), broken, gpus("a", "d0"), claim()
+    selector = f'device.attributes["{DRIVER}"].model == "a"'
+    fits = gpus("b", "d0")
+    fits["spec"]["devices"][0]["attributes"] = {"model": {"string": "a"}}
+    objects = node("a"), node("b"), gpu_class("gpu", selector), gpus("a", "d0"), fits, claim()
     found = answer(*objects, asked=using("c"))
-    assert found["nodes"]["a"]["code"] == "Error"
+    assert [found["nodes"][name]["code"] for name in "ab"] == ["Error", "Success"]
     assert found["best"] == []
     assert found["fitError"].startswith('running "DynamicResources" filter plugin: class gpu: ')
 
