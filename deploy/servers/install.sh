@@ -10,7 +10,7 @@ set -euo pipefail
 
 here="$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)"
 known=(kafka etcd kubernetes-{1.35,1.36,1.37} kwok kueue helm prometheus)
-known+=(parity-{1.35,1.36,1.37} parity-cover-{1.35,1.36,1.37} claims-1.37)
+known+=(parity-{1.35,1.36,1.37} parity-cover-{1.35,1.36,1.37} claims-{1.35,1.36,1.37})
 parts=("$@")
 [ "${#parts[@]}" -gt 0 ] || parts=("${known[@]}")
 known+=(e2e-1.37)

@@ -51,8 +51,9 @@ def _container(given: Any) -> Any:
 class CaseClaims:
     """The claims, classes and slices of a case; they are read when a pod needs them."""
 
-    def __init__(self, what: str, case: Mapping[str, Any]) -> None:
-        """`what` names the case in messages."""
+    def __init__(self, what: str, case: Mapping[str, Any], version: str) -> None:
+        """`what` names the case in messages, `version` the release of kube-scheduler."""
+        self._version = version
         self._document = Fields.root(what, dict(case))
 
     @cached_property
@@ -64,6 +65,7 @@ class CaseClaims:
             [device_class(one) for one in self._read("DeviceClass")],
             [resource_slice(one) for one in self._read("ResourceSlice")],
             [resource_claim(one, _namespace(one)) for one in self._read("ResourceClaim")],
+            self._version,
         )
 
     def _read(self, kind: str) -> Iterator[Fields]:

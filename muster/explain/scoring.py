@@ -78,7 +78,7 @@ def score_case(
     "config" or `config` has the profiles. If a profile samples nodes, the nodes not examined are
     left out, and each pod's search begins where the last one ended. Raises WorldError.
     """
-    claims = CaseClaims(what, case)
+    claims = CaseClaims(what, case, release.compatibility)
     read = case_of(what, without_claims(case), release.release())
     if config is not None and read.config is not None:
         raise WorldError(what, "config", "is given with --config already: drop one of the two")

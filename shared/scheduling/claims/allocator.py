@@ -3,7 +3,8 @@
 The search is depth first: claim by claim, request by request, device by device, in the order of
 pools, slices and devices. The first choice that works for everything after it counts. Within a
 request only combinations are tried, no permutations. Source of the order and of all messages:
-dynamic-resource-allocation/structured/internal/incubating/allocator_incubating.go (1.37.2).
+dynamic-resource-allocation/structured/internal/incubating/allocator_incubating.go (1.35.4, 1.36.3,
+1.37.2). 1.35 takes pools and slices in an order of chance; here it is that of the other releases.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
@@ -22,9 +23,10 @@ from shared.model.claims import (
     ResourceClaim,
     Wanted,
 )
+from shared.model.release import V1_36, V1_37
 from shared.scheduling.claims.cel.compiler import Selector
 from shared.scheduling.claims.cel.errors import EvaluationError
-from shared.scheduling.claims.constraints import Bound
+from shared.scheduling.claims.constraints import Bound, BoundByRequest
 from shared.scheduling.claims.device_table import EXPRESSIONS_MAX, Candidate, DeviceTable
 from shared.scheduling.claims.places import NodeView, reaches
 from shared.scheduling.claims.results import Chosen, allocation_of
@@ -42,8 +44,8 @@ class AllocationError(ValueError):
     """A fault of claims or classes that ends the pod's attempt on all nodes."""
 
 
-class InvalidPools(ValueError):
-    """No choice was found, and some pools of the node are invalid."""
+class NodeRejected(ValueError):
+    """No choice was found on this node, for a reason of its own."""
 
 
 class _TooMany(Exception):
@@ -85,15 +87,19 @@ class Allocator:
         classes: Mapping[str, DeviceClass],
         in_use: Set[DeviceId],
         compiled: Callable[[str], Selector],
+        version: str = V1_37,
     ) -> None:
-        """`compiled` returns the selector of an expression, the same object each time."""
+        """`compiled` returns the selector of an expression, the same object each time; `version` is
+        the release of kube-scheduler.
+        """
         self.table, self.classes, self.in_use, self.compiled = table, classes, in_use, compiled
+        self.version = version
 
     def allocate(
         self, node: NodeView, claims: Sequence[ResourceClaim]
     ) -> tuple[Allocation, ...] | None:
         """Return an allocation for each claim, None if there is none on this node. Raises
-        AllocationError, InvalidPools.
+        AllocationError, NodeRejected.
         """
         return _Search(self, node, claims).run()
 
@@ -107,6 +113,7 @@ class _Search:
         self._allocator, self._node, self._claims = allocator, node, claims
         self._in_use = allocator.in_use
         self._reached = allocator.table.reached(node)
+        self._version = allocator.version
         self._plans: list[list[list[_Plan]]] = []  # by claim, request, alternative
         self._constraints: list[list[Bound]] = []
         self._results: list[list[Chosen]] = [[] for _ in claims]
@@ -118,7 +125,7 @@ class _Search:
     def run(self) -> tuple[Allocation, ...] | None:
         for number, claim in enumerate(self._claims):
             self._plans.append(self._planned(number, claim))
-            self._constraints.append([Bound(one) for one in claim.spec.constraints])
+            self._constraints.append(list(self._bound(claim)))
         try:
             done = self._next_request(0, 0)
         except _TooMany as error:
@@ -127,7 +134,7 @@ class _Search:
             raise AllocationError("the pod asks for too many devices") from error
         if not done:
             if any(one.is_invalid for one in self._reached.pools):
-                raise InvalidPools("invalid resource pools were encountered")
+                raise NodeRejected("invalid resource pools were encountered")
             return None
         return tuple(
             allocation_of(
@@ -135,6 +142,7 @@ class _Search:
                 self._results[number],
                 [self._chosen_class(number, at) for at in range(len(claim.spec.requests))],
                 self._node,
+                self._version,
             )
             for number, claim in enumerate(self._claims)
         )
@@ -153,14 +161,29 @@ class _Search:
                 for choice, wanted in enumerate(request.wanted)
             ]
             fewest = min(one.count for one in plans)
-            if fewest > RESULTS_MAX - least:
+            if fewest > RESULTS_MAX - least and self._version >= V1_37:
                 raise AllocationError(
                     f"claim {claim.shown}, request {request.name}: adding {fewest} devices exceeds"
                     f" the claim limit of {RESULTS_MAX}, with {least} already accounted for"
                 )
             least += fewest
             found.append(plans)
+        if least > RESULTS_MAX:
+            raise AllocationError(
+                f"claim {claim.shown}: number of requested devices {least} exceeds the claim limit"
+                f" of {RESULTS_MAX}"
+            )
         return found
+
+    def _bound(self, claim: ResourceClaim) -> Iterator[Bound]:
+        """Yield a claim's constraints. Raises AllocationError."""
+        for number, one in enumerate(claim.spec.constraints):
+            if one.distinct and self._version < V1_36:
+                raise AllocationError(
+                    f"claim {claim.shown}, constraint #{number}: empty constraint (unsupported"
+                    " constraint type?)"
+                )
+            yield (BoundByRequest if one.distinct and self._version < V1_37 else Bound)(one)
 
     def _plan(self, key: Key, request: Request, wanted: Wanted) -> _Plan:
         claim = self._claims[key[0]]
@@ -272,7 +295,10 @@ class _Search:
     def _step(self) -> None:
         self._steps += 1
         if self._steps > STEPS_MAX:
-            raise AllocationError(f"node {self._node.name}: timed out trying to allocate devices")
+            what = "timed out trying to allocate devices"
+            if self._version < V1_36:
+                raise NodeRejected(what)
+            raise AllocationError(f"node {self._node.name}: {what}")
 
     def _is_free(self, claim: int, plan: _Plan, device: DeviceId) -> bool:
         """Return whether a request may have a device, as others use it."""
@@ -295,10 +321,13 @@ class _Search:
                     if not held.selected(at, self._allocator.compiled(expression)):
                         return False
                 except EvaluationError as error:
-                    hint = f". {HINT}" if "no such key:" in str(error) else ""
+                    at_device, hint = f" on device {'/'.join(one.id)}", f". {HINT}"
+                    if self._version < V1_37:
+                        at_device = hint = ""
+                    elif "no such key:" not in str(error):
+                        hint = ""
                     raise AllocationError(
-                        f"{what}: selector #{number} on device {'/'.join(one.id)}:"
-                        f" CEL runtime error: {error}{hint}"
+                        f"{what}: selector #{number}{at_device}: CEL runtime error: {error}{hint}"
                     ) from error
         return held.slice.place is not None or reaches(held.devices[at].place, self._node)
 
@@ -317,9 +346,9 @@ class _Search:
         the device is given back.
         """
         device = candidate.held.devices[candidate.at]
-        if not self._is_free(claim, plan, candidate.id) or _is_tainted(
-            device.taints, plan.wanted.tolerations
-        ):
+        if not self._is_free(claim, plan, candidate.id):
+            return False
+        if self._version >= V1_36 and _is_tainted(device.taints, plan.wanted.tolerations):
             return False
         names = plan.request.name, plan.wanted.name
         attributes = candidate.held.attributes[candidate.at]

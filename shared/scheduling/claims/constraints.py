@@ -25,17 +25,42 @@ class Bound:
         if not self.applies(request, alternative):
             return True
         value = attributes.get(self._attribute)
-        if value is None:
+        if value is None or not self._fits(value):
             return False
-        if self._must_match:
-            if self._values and value != self._values[0]:
-                return False
-        elif value in self._values:
-            return False
-        self._values.append(value)
+        self._count(request, value)
         return True
+
+    def _fits(self, value: Attribute) -> bool:
+        if self._must_match:
+            return not self._values or value == self._values[0]
+        return value not in self._values
+
+    def _count(self, request: str, value: Attribute) -> None:
+        self._values.append(value)
 
     def remove(self, request: str, alternative: str) -> None:
         """Forget the device that was added last for this request."""
         if self.applies(request, alternative):
-            self._values.pop()
+            self._forget(request)
+
+    def _forget(self, request: str) -> None:
+        self._values.pop()
+
+
+class BoundByRequest(Bound):
+    """Different values as 1.36 counts them: only the last device of each request."""
+
+    def __init__(self, given: Constraint) -> None:
+        super().__init__(given)
+        self._last: dict[str, Attribute] = {}
+
+    def _fits(self, value: Attribute) -> bool:
+        return not self._values or value not in self._last.values()
+
+    def _count(self, request: str, value: Attribute) -> None:
+        super()._count(request, value)
+        self._last[request] = value
+
+    def _forget(self, request: str) -> None:
+        super()._forget(request)
+        self._last.pop(request, None)

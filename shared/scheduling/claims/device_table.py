@@ -9,6 +9,7 @@ from collections.abc import Iterable, Sequence
 from msgspec import Struct
 
 from shared.model.claims import Attribute, Device, DeviceId, ResourceSlice
+from shared.model.release import V1_36, V1_37
 from shared.scheduling.claims.cel.compiler import DeviceView, Domains, Selector
 from shared.scheduling.claims.cel.values import Quantity, semver
 from shared.scheduling.claims.places import NodeView, reaches
@@ -112,7 +113,9 @@ class Reached(Struct, frozen=True):
 class DeviceTable:
     """All slices; the pools of a node are gathered when they are first asked for."""
 
-    def __init__(self, slices: Iterable[ResourceSlice] = ()) -> None:
+    def __init__(self, slices: Iterable[ResourceSlice] = (), version: str = V1_37) -> None:
+        """`version` is the release of kube-scheduler."""
+        self._version = version
         self._on_node: dict[str, list[SliceDevices]] = {}
         self._shared: list[SliceDevices] = []
         self._of_pool: dict[PoolId, list[SliceDevices]] = {}
@@ -135,13 +138,19 @@ class DeviceTable:
             return held
         found: dict[PoolId, list[SliceDevices]] = {}
         for one in (*self._on_node.get(node.name, ()), *self._shared):
-            if _is_reached(one.slice, node):
+            if self._is_reached(one.slice, node):
                 _keep_newest(found, one)
         gathered = (self._pool(key, found[key]) for key in sorted(found))
         pools = tuple(one for one in gathered if one is not None)
         devices = tuple(one for pool in pools for one in pool.devices)
         self._reached[node.name] = held = Reached(node, pools, devices, {})
         return held
+
+    def _is_reached(self, one: ResourceSlice, node: NodeView) -> bool:
+        if one.place is not None:
+            return reaches(one.place, node)
+        # 1.35 passes over devices with places of their own.
+        return self._version >= V1_36 and any(reaches(each.place, node) for each in one.devices)
 
     def _pool(self, key: PoolId, reached: list[SliceDevices]) -> Pool | None:
         """Return a pool; None if another node has slices of a newer generation."""
@@ -159,12 +168,6 @@ class DeviceTable:
             Candidate(held, at, name) for held in reached for at, name in enumerate(held.ids)
         )
         return Pool(key, tuple(devices))
-
-
-def _is_reached(one: ResourceSlice, node: NodeView) -> bool:
-    if one.place is not None:
-        return reaches(one.place, node)
-    return any(reaches(device.place, node) for device in one.devices)
 
 
 def _keep_newest(found: dict[PoolId, list[SliceDevices]], one: SliceDevices) -> None:

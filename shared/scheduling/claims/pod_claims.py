@@ -16,7 +16,8 @@ from shared.model.claims import (
     ResourceClaim,
     ResourceSlice,
 )
-from shared.scheduling.claims.allocator import Allocator, InvalidPools
+from shared.model.release import V1_36, V1_37
+from shared.scheduling.claims.allocator import Allocator, NodeRejected
 from shared.scheduling.claims.cel.compiler import Selector
 from shared.scheduling.claims.device_table import EXPRESSIONS_MAX, DeviceTable
 from shared.scheduling.claims.places import NodeView, among
@@ -56,9 +57,12 @@ class ClaimFacts:
         classes: Iterable[DeviceClass] = (),
         slices: Iterable[ResourceSlice] = (),
         claims: Iterable[ResourceClaim] = (),
+        version: str = V1_37,
     ) -> None:
+        """`version` is the release of kube-scheduler."""
+        self._version = version
         self.classes = {one.name: one for one in classes}
-        self.table = DeviceTable(slices)
+        self.table = DeviceTable(slices, version)
         self.claims: dict[ClaimName, ResourceClaim] = {one.key: one for one in claims}
         self.in_use: set[DeviceId] = set()
         for one in self.claims.values():
@@ -94,9 +98,10 @@ class ClaimFacts:
             if claim.is_deleted:
                 raise NotReady(f'resourceclaim "{name}" is being deleted')
             if not one.claim and claim.owner != pod.uid:
+                a_pod = "Pod" if self._version >= V1_36 else "pod"
                 raise NotReady(
-                    f"ResourceClaim {claim.shown} was not created for Pod"
-                    f" {pod.namespace}/{pod.name} (Pod is not owner)"
+                    f"ResourceClaim {claim.shown} was not created for {a_pod}"
+                    f" {pod.namespace}/{pod.name} ({a_pod} is not owner)"
                 )
             found.append(claim)
         return found
@@ -119,7 +124,7 @@ class ClaimFacts:
         new = [one for one in claims if one.allocation is None]
         try:
             allocations = self._allocate(new, node)
-        except InvalidPools as error:
+        except NodeRejected as error:
             return Fit(str(error))
         if allocations is None:
             return Fit(NO_ALLOCATION)
@@ -137,7 +142,7 @@ class ClaimFacts:
     ) -> tuple[Allocation, ...] | None:
         if not new:
             return ()
-        allocator = Allocator(self.table, self.classes, self.in_use, self.compiled)
+        allocator = Allocator(self.table, self.classes, self.in_use, self.compiled, self._version)
         return allocator.allocate(node, new)
 
 

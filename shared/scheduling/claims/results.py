@@ -15,6 +15,7 @@ from shared.model.claims import (
     ResourceSlice,
 )
 from shared.model.objects import Requirement, SelectorTerm
+from shared.model.release import V1_37
 from shared.scheduling.claims.places import NAME, NodeView
 
 
@@ -31,9 +32,17 @@ Classes = Sequence[tuple[str, DeviceClass]]
 
 
 def allocation_of(
-    claim: ResourceClaim, chosen: Sequence[Chosen], classes: Classes, node: NodeView
+    claim: ResourceClaim,
+    chosen: Sequence[Chosen],
+    classes: Classes,
+    node: NodeView,
+    version: str,
 ) -> Allocation:
-    """Return what a claim gets on the node."""
+    """Return what a claim gets on the node in a release of kube-scheduler."""
+    results, nodes = tuple(one.result for one in chosen), _nodes(chosen, node)
+    if version < V1_37:
+        each = [*_from_classes(classes), *_from_claim_each(claim, classes)]
+        return Allocation(results, tuple(each), nodes)
     found = [*_from_classes(classes), *_from_claim(claim, classes)]
     names = [
         {request.name, name}
@@ -45,7 +54,7 @@ def allocation_of(
         else one
         for one in found
     )
-    return Allocation(tuple(one.result for one in chosen), config, _nodes(chosen, node))
+    return Allocation(results, config, nodes)
 
 
 def _from_classes(classes: Classes) -> list[AllocatedConfig]:
@@ -70,6 +79,20 @@ def _from_claim(claim: ResourceClaim, classes: Classes) -> list[AllocatedConfig]
         for one in claim.spec.config
         if not one.requests or names & set(one.requests)
     ]
+
+
+def _from_claim_each(claim: ResourceClaim, classes: Classes) -> list[AllocatedConfig]:
+    """Return the same once for each request that parameters name, as before 1.37."""
+    found = []
+    for one in claim.spec.config:
+        named = [
+            request
+            for request, (name, _) in zip(claim.spec.requests, classes, strict=True)
+            if {request.name, name} & set(one.requests)
+        ]
+        times = len(named) if one.requests else 1
+        found += [AllocatedConfig("FromClaim", one)] * times
+    return found
 
 
 def _nodes(chosen: Sequence[Chosen], node: NodeView) -> tuple[SelectorTerm, ...] | None:

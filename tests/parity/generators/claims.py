@@ -2,8 +2,10 @@
 pods that use them. Names are few, so that claims meet in the same devices.
 """
 
+from collections import Counter
 from random import Random
 
+from shared.model.release import V1_35, V1_37
 from tests.parity.generators.case_builder import Object
 
 DRIVERS = ("gpu.example.com", "nic.example.com")
@@ -37,8 +39,8 @@ def _object(kind: str, name: str, **rest: object) -> Object:
     return found | rest
 
 
-def case(seed: int) -> Object:
-    """One case."""
+def case(seed: int, version: str = V1_37) -> Object:
+    """One case for a release."""
     draw = Random(f"claims {seed}")
     names = [f"n{number}" for number in range(draw.randint(1, 4))]
     nodes = [_node(draw, name) for name in names]
@@ -47,7 +49,35 @@ def case(seed: int) -> Object:
     classes = [_class(draw, name) for name in CLASSES if draw.random() < 0.97]
     claims = [_claim(draw, f"c{number}", slices, names) for number in range(draw.randint(1, 6))]
     pods = [_pod(draw, number, claims) for number in range(draw.randint(1, 3))]
+    if version == V1_35:
+        slices = _in_one_order(slices)
+        _without_lapses(claims)
     return {"objects": [*nodes, *classes, *slices, *claims], "pods": pods}
+
+
+def _in_one_order(slices: list[Object]) -> list[Object]:
+    """At most one slice for each node: 1.35 takes several in an order of chance."""
+    kept = {one["spec"]["nodeName"]: one for one in slices if "nodeName" in one["spec"]}
+    found = list(kept.values()) or slices[:1]
+    pools = Counter(one["spec"]["pool"]["name"] for one in found)
+    for one in found:
+        pool = one["spec"]["pool"]
+        if pool["resourceSliceCount"] > 1:
+            pool["resourceSliceCount"] = pools[pool["name"]]
+    return found
+
+
+def _without_lapses(claims: list[Object]) -> None:
+    """1.35 mixes up the devices of alternatives with allocationMode All: none is left. It refuses
+    distinctAttribute, which is left in one claim.
+    """
+    requests = (one for claim in claims for one in claim["spec"]["devices"]["requests"])
+    for one in (one for request in requests for one in request.get("firstAvailable", ())):
+        one["allocationMode"] = "ExactCount"
+        one.setdefault("count", 1)
+    for one in (one for claim in claims[1:] for one in claim["spec"]["devices"]["constraints"]):
+        if "distinctAttribute" in one:
+            one["matchAttribute"] = one.pop("distinctAttribute")
 
 
 def _node(draw: Random, name: str) -> Object:

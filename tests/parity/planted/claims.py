@@ -1,5 +1,6 @@
 """Planted bugs in the allocation of devices; each shows in a few cases about claims."""
 
+from shared.model.release import V1_35, V1_36, V1_37
 from tests.simulation.planted import Bug
 
 ROOM = "shared.scheduling.claims"
@@ -11,7 +12,7 @@ def _bug(name: str, module: str, old: str, new: str) -> Bug:
     return Bug(name, module, (old, new))
 
 
-BUGS = (
+V1_37_BUGS = (
     _bug(
         "device-given-twice",
         ALLOCATOR,
@@ -26,7 +27,7 @@ BUGS = (
         "            all_too_many = False\n",
         "            break\n",
     ),
-    _bug("count-not-limited", ALLOCATOR, "if fewest > RESULTS_MAX - least:", "if False:"),
+    _bug("count-not-limited", ALLOCATOR, "if fewest > RESULTS_MAX - least", "if False"),
     _bug(
         "all-without-any",
         ALLOCATOR,
@@ -51,3 +52,16 @@ BUGS = (
     ),
     _bug("score-counts-back", RESULTS, "most - number", "number"),
 )
+V1_36_BUGS = (
+    _bug("distinct-from-all", ALLOCATOR, "one.distinct and self._version < V1_37", "False"),
+    _bug("parameters-once", RESULTS, '[AllocatedConfig("FromClaim", one)] * times', "[]"),
+    _bug("device-named", ALLOCATOR, 'at_device = hint = ""', "pass"),
+    _bug("limit-by-request", ALLOCATOR, "and self._version >= V1_37", ""),
+)
+V1_35_BUGS = (
+    _bug("taints-count", ALLOCATOR, "self._version >= V1_36 and _is", "_is"),
+    _bug("distinct-taken", ALLOCATOR, "one.distinct and self._version < V1_36", "False"),
+    _bug("devices-have-places", TABLE, "self._version >= V1_36 and any", "any"),
+    _bug("pod-written-large", PODS, 'if self._version >= V1_36 else "pod"', ""),
+)
+BUGS = {V1_35: V1_35_BUGS, V1_36: V1_36_BUGS, V1_37: V1_37_BUGS}

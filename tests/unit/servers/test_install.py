@@ -52,8 +52,7 @@ def add_go(tools: Path, version: str) -> None:
 
 PARTS = ["etcd", *(f"kubernetes-{one}" for one in VERSIONS), "kwok"]
 PARTS += ["kueue", "helm", "prometheus"]
-PARTS += [f"{part}-{one}" for part in ("parity", "parity-cover") for one in VERSIONS]
-PARTS += ["claims-1.37"]
+PARTS += [f"{part}-{one}" for part in ("parity", "parity-cover", "claims") for one in VERSIONS]
 
 
 @pytest.mark.parametrize("part", PARTS)
