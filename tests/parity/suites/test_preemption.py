@@ -119,7 +119,7 @@ AT_ONCE = "services.placement.core.preemption.reprieve"
 WHY = "services.placement.core.preemption.refusal_reasons"
 PLANTED = (
     _bug(
-        "equals-are-victims", "victim.priority < self.priority", "victim.priority <= self.priority"
+        "equals-are-victims", "[sig].priority < self.priority", "[sig].priority <= self.priority"
     ),
     _bug(
         "no-reprieve",

@@ -31,10 +31,10 @@ BUGS = (
         "services.placement.core.preemption.dry_run",
         edit(
             """
-            elif victim.priority < self.priority and victim.pod not in self.protected:
+                if state.specs[sig].priority < self.priority or ledger.pod_at(row) in self.taken
 """,
             """
-            elif victim.priority <= self.priority and victim.pod not in self.protected:
+                if state.specs[sig].priority <= self.priority or ledger.pod_at(row) in self.taken
 """,
         ),
         by=("victims",),

@@ -67,7 +67,7 @@ PROTECTED_BUGS = (
     Bug(
         "protected-pods-among-the-victims-of-one-node",
         "services.placement.core.preemption.dry_run",
-        (" and victim.pod not in self.protected:", ":"),
+        ("elif victim.pod not in self.protected:", "else:"),
         by=("minimum-run-time",),
         first=(0, 1, 2, 3, 4, 5),
     ),

@@ -172,9 +172,8 @@ class _Members(DryRun):
             self._look(row)
 
     def _evictable_rows(self, nodes: I64) -> I64:
-        starts = np.searchsorted(self.nodes_by_row, nodes)
-        ends = np.searchsorted(self.nodes_by_row, nodes, "right")
-        found = [self.rows_by_node[start:end] for start, end in zip(starts, ends, strict=True)]
+        edges = np.searchsorted(self.nodes_by_row, np.stack((nodes, nodes + 1), axis=1)).tolist()
+        found = [self.rows_by_node[start:end] for start, end in edges]
         return np.concatenate(found)
 
     def seats(self, count: int) -> list[Seat]:

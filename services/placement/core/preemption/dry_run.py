@@ -22,6 +22,7 @@ from services.placement.core.preemption.minimum_run_time import (
     protected_message,
     protected_pods,
 )
+from services.placement.core.preemption.pre_check import have_lower_priority_pods
 from services.placement.core.preemption.refusal_reasons import message, messages, stuck_rows
 from services.placement.core.preemption.reprieve import Chosen, LowerColumns, Seat
 from services.placement.core.preemption.unit_parts import (
@@ -235,8 +236,14 @@ class DryRun:
     def _tries(self) -> Iterator[None]:
         """Yield after each group of nodes, in tie order; pods are read a few nodes at a time."""
         to_try = self.rows[~np.isin(self.state.table.ids[self.rows], self.alone)]
-        for start in range(0, len(to_try), NODES_AT_ONCE):
-            rows = to_try[start : start + NODES_AT_ONCE]
+        with_lower = to_try
+        if self.lower_columns is None:
+            nodes = self.state.table.ids[to_try]
+            have = have_lower_priority_pods(self.state, nodes, self.priority)
+            self._count_without(to_try[~have])
+            with_lower = to_try[have]
+        for start in range(0, len(with_lower), NODES_AT_ONCE):
+            rows = with_lower[start : start + NODES_AT_ONCE]
             yield from (
                 self._each(rows)
                 if self.lower_columns is None
@@ -350,6 +357,15 @@ class DryRun:
         """
         ledger, state = self.state.ledger, self.state
         chosen = self._evictable_rows(state.table.ids[rows])
+        pods = zip(chosen.tolist(), ledger.sig[chosen].tolist(), strict=True)
+        chosen = np.array(
+            [
+                row
+                for row, sig in pods
+                if state.specs[sig].priority < self.priority or ledger.pod_at(row) in self.taken
+            ],
+            np.int64,
+        )
         ids = chosen + ledger.base
         priorities = np.array(
             [state.specs[sig].priority for sig in ledger.sig[chosen].tolist()], np.int64
@@ -362,7 +378,7 @@ class DryRun:
             victim = victim_at(state, row)
             if victim.pod in self.taken:
                 leaving.setdefault(ledger.node_at(row), []).append(victim)
-            elif victim.priority < self.priority and victim.pod not in self.protected:
+            elif victim.pod not in self.protected:
                 victims.setdefault(ledger.node_at(row), []).append(victim)
         return victims, leaving
 

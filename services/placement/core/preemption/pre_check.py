@@ -1,9 +1,13 @@
 """A cheap check before a dry run: could preemption help at all?"""
 
+import numpy as np
+from numpy.typing import NDArray
+
 from services.placement.core.books.charges import compiled
 from services.placement.core.state import PlacementState
+from shared.model.columns import I64
 from shared.model.ids import SignatureId
-from shared.scheduling.table.layout import NominatedPods
+from shared.scheduling.table.layout import Mask, NominatedPods
 from shared.scheduling.table.table import NodeTable
 
 
@@ -25,9 +29,20 @@ def has_lower_priority_pod(
 ) -> bool:
     """Return whether a node that could be made to fit has a pod of lower priority."""
     priority = state.specs[sig].priority
-    lower = [counts for level, counts in sorted(state.levels.items()) if level < priority]
-    if not any(counts.any() for counts in lower):
+    if not any(counts.any() for counts in _lower_counts(state, priority)):
         return False
     rows = state.kernel.resolvable_rows(table, compiled(state, sig), nominated_pods)
-    nodes = table.ids[rows]
-    return any(bool(counts[nodes[nodes < len(counts)]].any()) for counts in lower)
+    return bool(have_lower_priority_pods(state, table.ids[rows], priority).any())
+
+
+def have_lower_priority_pods(state: PlacementState, nodes: I64, priority: int) -> Mask:
+    """Return which of the nodes have a charged pod of lower priority."""
+    found = np.zeros(len(nodes), np.bool_)
+    for counts in _lower_counts(state, priority):
+        known = np.flatnonzero(nodes < len(counts))
+        found[known] |= counts[nodes[known]] > 0
+    return found
+
+
+def _lower_counts(state: PlacementState, priority: int) -> list[NDArray[np.int32]]:
+    return [counts for level, counts in sorted(state.levels.items()) if level < priority]
