@@ -118,9 +118,7 @@ def _bug(
 AT_ONCE = "services.placement.core.preemption.reprieve"
 WHY = "services.placement.core.preemption.refusal_reasons"
 PLANTED = (
-    _bug(
-        "equals-are-victims", "[sig].priority < self.priority", "[sig].priority <= self.priority"
-    ),
+    _bug("equals-are-victims", "[sig].priority < self.priority", "[sig].priority <= self.priority"),
     _bug(
         "no-reprieve",
         "if part.unit not in whole and self._stays(scratch, part):",

@@ -31,10 +31,10 @@ BUGS = (
         "services.placement.core.preemption.dry_run",
         edit(
             """
-                if state.specs[sig].priority < self.priority or ledger.pod_at(row) in self.taken
+            if state.specs[sig].priority < self.priority or ledger.pod_at(row) in self.taken
 """,
             """
-                if state.specs[sig].priority <= self.priority or ledger.pod_at(row) in self.taken
+            if state.specs[sig].priority <= self.priority or ledger.pod_at(row) in self.taken
 """,
         ),
         by=("victims",),

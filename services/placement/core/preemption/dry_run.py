@@ -356,30 +356,21 @@ class DryRun:
         leaving.
         """
         ledger, state = self.state.ledger, self.state
-        chosen = self._evictable_rows(state.table.ids[rows])
-        pods = zip(chosen.tolist(), ledger.sig[chosen].tolist(), strict=True)
-        chosen = np.array(
-            [
-                row
-                for row, sig in pods
-                if state.specs[sig].priority < self.priority or ledger.pod_at(row) in self.taken
-            ],
-            np.int64,
-        )
-        ids = chosen + ledger.base
-        priorities = np.array(
-            [state.specs[sig].priority for sig in ledger.sig[chosen].tolist()], np.int64
-        )
-        order = np.lexsort((ids, ledger.start_ms[chosen], -priorities))
+        there = self._evictable_rows(state.table.ids[rows])
+        found = [
+            victim_at(state, row)
+            for row, sig in zip(there.tolist(), ledger.sig[there].tolist(), strict=True)
+            if state.specs[sig].priority < self.priority or ledger.pod_at(row) in self.taken
+        ]
+        found.sort(key=lambda one: (-one.priority, one.start_ms, one.pod))
         victims: VictimsByNode = {}
         leaving: VictimsByNode = {}
-        for at in order.tolist():
-            row = int(chosen[at])
-            victim = victim_at(state, row)
+        for victim in found:
+            node = ledger.node_at(ledger.row(victim.pod))
             if victim.pod in self.taken:
-                leaving.setdefault(ledger.node_at(row), []).append(victim)
+                leaving.setdefault(node, []).append(victim)
             elif victim.pod not in self.protected:
-                victims.setdefault(ledger.node_at(row), []).append(victim)
+                victims.setdefault(node, []).append(victim)
         return victims, leaving
 
     def _evictable_rows(self, nodes: I64) -> I64:
