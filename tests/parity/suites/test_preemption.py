@@ -124,11 +124,7 @@ PLANTED = (
         "if part.unit not in whole and self._stays(scratch, part):",
         "if part.unit in whole:",
     ),
-    _bug(
-        "youngest-first",
-        "ledger.start_ms[chosen], -priorities",
-        "-ledger.start_ms[chosen], -priorities",
-    ),
+    _bug("youngest-first", "one.start_ms, one.pod)", "-one.start_ms, one.pod)"),
     _bug(
         "youngest-first-at-once",
         "np.lexsort((ids, starts_ms, -priorities",
