@@ -31,8 +31,12 @@ from shared.scheduling.claims.device_table import EXPRESSIONS_MAX, Candidate, De
 from shared.scheduling.claims.places import NodeView, reaches
 from shared.scheduling.claims.results import Chosen, allocation_of
 
-STEPS_MAX = 1_000_000
-"""How many devices a search looks at before it gives up; kube-scheduler has ten seconds."""
+STEPS_MAX = 40_000
+"""How often a search looks at a device, or asks a constraint about one, before it gives up, which
+takes 0.2 s at most. kube-scheduler gives up after ten seconds.
+"""
+LOOK_AHEAD_STEPS = 1_000
+"""The steps after which a search first counts the devices that are left for a request."""
 REJECTING = ("NoSchedule", "NoExecute")
 HINT = (
     "consider using CEL optional chaining (.? followed by orValue()) or guarding the check with"
@@ -253,6 +257,10 @@ class _Search:
             return self._take(claim, request, plan, plan.devices[number], number, 0, must=True)
         possible, is_sure = self._possible_devices(claim, plan)
         too_late = plan.count - number - 1 if is_sure else 0
+        if too_late and self._steps > LOOK_AHEAD_STEPS:
+            allowed = sum(self._is_allowed(claim, plan, one) for one in possible[start:])
+            if allowed <= too_late:
+                return False
         for at in range(start, len(possible) - too_late):
             self._step()
             candidate = possible[at]
@@ -263,6 +271,14 @@ class _Search:
             if self._take(claim, request, plan, candidate, number, at + 1, must=False):
                 return True
         return False
+
+    def _is_allowed(self, claim: int, plan: _Plan, candidate: Candidate) -> bool:
+        """Return whether the constraints allow a device beside those that are chosen."""
+        names = plan.request.name, plan.wanted.name
+        attributes = candidate.held.attributes[candidate.at]
+        constraints = self._constraints[claim]
+        self._step(1 + len(constraints))
+        return all(one.allows(*names, attributes) for one in constraints)
 
     def _possible_devices(self, claim: int, plan: _Plan) -> tuple[Sequence[Candidate], bool]:
         """Return the devices that a request may have, as far as the rest of the search does not
@@ -292,8 +308,8 @@ class _Search:
         except AllocationError:
             return None
 
-    def _step(self) -> None:
-        self._steps += 1
+    def _step(self, steps: int = 1) -> None:
+        self._steps += steps
         if self._steps > STEPS_MAX:
             what = "timed out trying to allocate devices"
             if self._version < V1_36:
@@ -354,6 +370,7 @@ class _Search:
         attributes = candidate.held.attributes[candidate.at]
         added = []
         for one in self._constraints[claim]:
+            self._step()
             if one.add(*names, attributes):
                 added.append(one)
                 continue

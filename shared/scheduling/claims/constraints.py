@@ -22,13 +22,18 @@ class Bound:
 
     def add(self, request: str, alternative: str, attributes: dict[str, Attribute]) -> bool:
         """Return whether a device fits, and count it then."""
+        if not self.allows(request, alternative, attributes):
+            return False
+        if self.applies(request, alternative):
+            self._count(request, attributes[self._attribute])
+        return True
+
+    def allows(self, request: str, alternative: str, attributes: dict[str, Attribute]) -> bool:
+        """Return whether a device fits."""
         if not self.applies(request, alternative):
             return True
         value = attributes.get(self._attribute)
-        if value is None or not self._fits(value):
-            return False
-        self._count(request, value)
-        return True
+        return value is not None and self._fits(value)
 
     def _fits(self, value: Attribute) -> bool:
         if self._must_match:
