@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from html import escape
 from itertools import cycle
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from muster.flood.page import COLOURS, Legend, html_of, table_of
 from muster.mix.summary import MixSummary, SizeFigures
@@ -23,8 +23,8 @@ TITLES = (
     "lost GPU hours by class",
     "pods lost by class: evicted, and with their nodes",
 )
-HEIGHT = 2_000
-TABLE_SHARE, PLOT_SHARE = 0.28, 0.18
+HEIGHT = 1_800
+TABLE_SHARE, PLOT_SHARE = 0.2, 0.2
 DASHES = ("solid", "dash", "dot", "dashdot", "longdash")
 PERCENT = 100
 HOUR_S = 3_600
@@ -83,9 +83,9 @@ class _Lines:
     ) -> None:
         hours = [place * self._mix.series.interval_s / HOUR_S for place in range(len(values))]
         line = {"color": self._colour, "width": 1.5, "dash": dash}
-        more = {"text": escape(name), "hovertemplate": "%{y} %{text}"} if name else {}
+        more = _named(escape(name), values) if name else {"mode": "lines"}
         self._plots.add_scatter(
-            x=hours, y=values, row=row, col=col, mode="lines", line=line, **more, **self._legend()
+            x=hours, y=values, row=row, col=col, line=line, **more, **self._legend()
         )
 
     def _bars(self, row: int, col: int, values: dict[str, float | None]) -> None:
@@ -97,6 +97,15 @@ class _Lines:
             marker_color=self._colour,
             **self._legend(),
         )
+
+
+def _named(name: str, values: Sequence[float]) -> dict[str, Any]:
+    """Return what shows a line's name at its peak, and with each value."""
+    texts = [""] * len(values)
+    if any(values):
+        texts[values.index(max(values))] = name
+    hover = {"hovertext": name, "hovertemplate": "%{y} %{hovertext}"}
+    return {"mode": "lines+text", "text": texts, "textposition": "top center", **hover}
 
 
 def _mean(size: SizeFigures, name: str) -> float | None:
