@@ -53,19 +53,29 @@ class Place(Struct, frozen=True):
     term: SelectorTerm | None = None
 
 
+class CounterSet(Struct, frozen=True):
+    """Counters by name, in billionths: those of a pool, or what a device consumes of them."""
+
+    name: str
+    counters: tuple[tuple[str, int], ...] = ()
+
+
 class Device(Struct, frozen=True):
-    """One device; `place` counts only in slices whose devices have places each."""
+    """One device; `place` counts only in slices whose devices have places each. `consumes`: what it
+    takes from its pool's counters, which other devices need as well.
+    """
 
     name: str
     attributes: tuple[tuple[str, Attribute], ...] = ()
     capacity: tuple[tuple[str, int], ...] = ()
     taints: tuple[DeviceTaint, ...] = ()
     place: Place = Place()
+    consumes: tuple[CounterSet, ...] = ()
 
 
 class ResourceSlice(Struct, frozen=True):
-    """Some of a pool's devices. The pool is complete with `slice_count` slices of the newest
-    `generation`; without a `place` each device has one.
+    """Some of a pool's devices, or `counters` that they share. The pool is complete with
+    `slice_count` slices of the newest `generation`; without a `place` each device has one.
     """
 
     name: str
@@ -75,6 +85,7 @@ class ResourceSlice(Struct, frozen=True):
     slice_count: int
     place: Place | None
     devices: tuple[Device, ...]
+    counters: tuple[CounterSet, ...] = ()
 
 
 class DeviceConfig(Struct, frozen=True):

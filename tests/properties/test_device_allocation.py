@@ -1,7 +1,8 @@
 """Random small clusters of devices beside an exhaustive search with rules of its own.
 
-No device is in two allocations, each result meets its request and the claim's constraints, and a
-claim is refused only if no choice of devices would do.
+No device is in two allocations, each result meets its request and the claim's constraints, the
+devices leave what they share at zero or more, and a claim is refused only if no choice of devices
+would do.
 """
 
 from itertools import combinations, product
@@ -10,11 +11,14 @@ from random import Random
 import pytest
 
 from shared.model.claims import (
+    Allocation,
     Attribute,
     ClaimSpec,
     Constraint,
+    CounterSet,
     Device,
     DeviceClass,
+    DeviceResult,
     Place,
     Request,
     ResourceClaim,
@@ -26,7 +30,8 @@ from shared.scheduling.claims.pod_claims import NO_ALLOCATION, ClaimFacts
 
 SEEDS = 400
 D = "d.com"
-NUMA, MODEL = f"{D}/numa", f"{D}/model"
+NUMA, MODEL, SHARE = f"{D}/numa", f"{D}/model", "share"
+SHARED = 2
 NODE = NodeView("n", {})
 SELECTORS = {
     (): lambda _: True,
@@ -39,18 +44,35 @@ VALUES = {"numa": (0, 1), "model": ("a", "b")}
 def drawn(draw: Random) -> tuple[ClaimFacts, dict, list[ResourceClaim]]:
     """Facts, the attributes of each device by its identity, and the claims of a pod."""
     devices, attributes = [], {}
+    shares = draw.random() < 0.5
     for number in range(draw.randint(1, 5)):
         numa, model = draw.choice(VALUES["numa"]), draw.choice(VALUES["model"])
         given = (("model", Attribute("string", model)), ("numa", Attribute("int", numa)))
-        devices.append(Device(f"d{number}", given))
-        attributes[D, "p", f"d{number}"] = {NUMA: numa, MODEL: model}
+        share = draw.choice((0, 1, 1, 2)) if shares else 0
+        consumed = (CounterSet("g", (("m", share),)),) if share else ()
+        devices.append(Device(f"d{number}", given, consumes=consumed))
+        attributes[D, "p", f"d{number}"] = {NUMA: numa, MODEL: model, SHARE: share}
     half = len(devices) // 2
+    counters = (CounterSet("g", (("m", SHARED),)),)
     slices = [
-        ResourceSlice(f"s{at}", D, "p", 1, 2, Place(all_nodes=True), tuple(part))
+        ResourceSlice(f"s{at}", D, "p", 1, 3, Place(all_nodes=True), tuple(part))
         for at, part in enumerate((devices[:half], devices[half:]))
     ]
+    slices.append(ResourceSlice("s9", D, "p", 1, 3, Place(all_nodes=True), (), counters))
     claims = [claim(draw, number) for number in range(draw.randint(1, 2))]
-    return ClaimFacts([DeviceClass("c")], slices), attributes, claims
+    return ClaimFacts([DeviceClass("c")], slices, held(draw, attributes)), attributes, claims
+
+
+def held(draw: Random, attributes: dict) -> list[ResourceClaim]:
+    """Claims that have a device."""
+    some = draw.sample(sorted(attributes), draw.choice((0, 0, 1)))
+    results = tuple(DeviceResult("r", *one) for one in some)
+    return [ResourceClaim("default", "h", "uh", ClaimSpec(), allocation=Allocation(results))]
+
+
+def is_shared_fairly(devices: frozenset, attributes: dict) -> bool:
+    """Whether the counters bear these devices. They are only asked about for one that needs any."""
+    return sum(attributes[one][SHARE] for one in devices) <= SHARED
 
 
 def claim(draw: Random, number: int) -> ResourceClaim:
@@ -84,6 +106,8 @@ def holds(claim: ResourceClaim, chosen: list[tuple[str, dict]]) -> bool:
 
 def exists(claims: list[ResourceClaim], attributes: dict, taken: frozenset = frozenset()) -> bool:
     """Whether any choice of devices serves all claims."""
+    if not is_shared_fairly(taken, attributes):
+        return False
     if not claims:
         return True
     first, rest = claims[0], claims[1:]
@@ -121,10 +145,12 @@ def test_safety_no_device_twice_and_no_refusal_where_a_choice_exists(part):
     for seed in range(part, SEEDS, 2):
         facts, attributes, claims = drawn(Random(f"devices {seed}"))
         fit = facts.fit(claims, NODE)
-        assert (fit.reason == "") is exists(claims, attributes), f"seed {seed}: {fit}"
+        before = frozenset(facts.in_use)
+        assert (fit.reason == "") is exists(claims, attributes, before), f"seed {seed}: {fit}"
         assert fit.reason in ("", NO_ALLOCATION)
         used = [one.id for _, has in fit.allocations for one in has.results]
-        assert len(set(used)) == len(used), f"seed {seed}"
+        assert len({*used, *before}) == len(used) + len(before), f"seed {seed}"
+        assert is_shared_fairly(before | set(used), attributes), f"seed {seed}"
         for one, has in fit.allocations:
             served += 1
             named = [

@@ -27,6 +27,7 @@ from shared.model.release import V1_36, V1_37
 from shared.scheduling.claims.cel.compiler import Selector
 from shared.scheduling.claims.cel.errors import EvaluationError
 from shared.scheduling.claims.constraints import Bound, BoundByRequest
+from shared.scheduling.claims.counters import Consumed, Counters
 from shared.scheduling.claims.device_table import EXPRESSIONS_MAX, Candidate, DeviceTable
 from shared.scheduling.claims.places import NodeView, reaches
 from shared.scheduling.claims.results import Chosen, allocation_of
@@ -124,6 +125,7 @@ class _Search:
         self._selected: dict[tuple[int, int], int] = {}  # the alternative, by claim and request
         self._taken: dict[DeviceId, set[int]] = {}  # the claims that a device is chosen for
         self._possible: dict[Key, tuple[Sequence[Candidate], bool]] = {}
+        self._counters = Counters(self._reached.counters, allocator.in_use)
         self._steps = 0
 
     def run(self) -> tuple[Allocation, ...] | None:
@@ -366,6 +368,9 @@ class _Search:
             return False
         if self._version >= V1_36 and _is_tainted(device.taints, plan.wanted.tolerations):
             return False
+        consumed = candidate.held.consumed[candidate.at]
+        if consumed and not self._has_counters(candidate.id, consumed):
+            return False
         names = plan.request.name, plan.wanted.name
         attributes = candidate.held.attributes[candidate.at]
         added = []
@@ -375,6 +380,8 @@ class _Search:
                 added.append(one)
                 continue
             _remove(added, names)
+            if consumed:
+                self._counters.give_back(candidate.id, consumed)
             if must:
                 raise AllocationError(
                     f"claim {self._claims[claim].shown}, request {plan.short_name}: cannot add"
@@ -394,7 +401,13 @@ class _Search:
                 self._results[claim].pop()
                 self._taken[candidate.id].discard(claim)
                 _remove(added, names)
+                if consumed:
+                    self._counters.give_back(candidate.id, consumed)
         return done
+
+    def _has_counters(self, device: DeviceId, consumed: Consumed) -> bool:
+        """Return whether a partition's counters are free, and charge them then. 1.35 knows none."""
+        return self._version >= V1_36 and self._counters.take(device, consumed)
 
 
 def _result(plan: _Plan, device: DeviceId) -> DeviceResult:

@@ -12,6 +12,13 @@ from shared.model.claims import Attribute, Device, DeviceId, ResourceSlice
 from shared.model.release import V1_36, V1_37
 from shared.scheduling.claims.cel.compiler import DeviceView, Domains, Selector
 from shared.scheduling.claims.cel.values import Quantity, semver
+from shared.scheduling.claims.counters import (
+    NO_COUNTERS,
+    Consumed,
+    Faulty,
+    PoolCounters,
+    counters_of,
+)
 from shared.scheduling.claims.places import NodeView, reaches
 
 PoolId = tuple[str, str]
@@ -24,13 +31,15 @@ EXPRESSIONS_MAX = 256
 
 
 class SliceDevices:
-    """A slice's devices as columns; `ids` and `attributes` are by the place of the device."""
+    """A slice's devices as columns; `ids`, `attributes` and `consumed` are by their place."""
 
     def __init__(self, given: ResourceSlice) -> None:
         self.slice = given
         self.devices = given.devices
         self.ids: list[DeviceId] = [(given.driver, given.pool, one.name) for one in given.devices]
         self.attributes = [_qualified(one, given.driver) for one in given.devices]
+        self.consumed = [_consumed(one) for one in given.devices]
+        self.is_counted = bool(given.counters) or any(self.consumed)
         self._views: list[DeviceView | None] = [None] * len(given.devices)
         self._answers: dict[str, bytearray] = {}
 
@@ -50,6 +59,12 @@ class SliceDevices:
         if found is None:
             found = self._views[at] = _view(self.devices[at], self.slice.driver)
         return found
+
+
+def _consumed(device: Device) -> Consumed:
+    return tuple(
+        ((each.name, name), amount) for each in device.consumes for name, amount in each.counters
+    )
 
 
 def _qualified(device: Device, driver: str) -> dict[str, Attribute]:
@@ -85,11 +100,13 @@ class Candidate(Struct, frozen=True, gc=False):
 
 class Pool(Struct, frozen=True):
     """A pool as one node sees it: the devices of the slices that the node reaches, in the order of
-    the slices' names. None of an incomplete or invalid pool counts.
+    the slices' names. None of an incomplete or invalid pool counts. The counters are those of all
+    its slices.
     """
 
     id: PoolId
     devices: tuple[Candidate, ...] = ()
+    counters: PoolCounters = NO_COUNTERS
     is_incomplete: bool = False
     is_invalid: bool = False
 
@@ -101,13 +118,15 @@ class Pool(Struct, frozen=True):
 
 class Reached(Struct, frozen=True):
     """The pools that a node reaches, by driver and name, and their devices. `selected` are those
-    that selectors of class and request select, None where one fails for a device.
+    that selectors of class and request select, None where one fails for a device; `counters` those
+    of pools that have any.
     """
 
     node: NodeView
     pools: tuple[Pool, ...]
     devices: tuple[Candidate, ...]
     selected: dict[Selectors, Sequence[Candidate] | None]
+    counters: dict[PoolId, PoolCounters]
 
 
 class DeviceTable:
@@ -125,7 +144,7 @@ class DeviceTable:
 
     def _add(self, one: SliceDevices) -> None:
         place = one.slice.place
-        if place is not None and place.node:
+        if place is not None and place.node and not self._is_everywhere(one.slice):
             self._on_node.setdefault(place.node, []).append(one)
         else:
             self._shared.append(one)
@@ -143,10 +162,17 @@ class DeviceTable:
         gathered = (self._pool(key, found[key]) for key in sorted(found))
         pools = tuple(one for one in gathered if one is not None)
         devices = tuple(one for pool in pools for one in pool.devices)
-        self._reached[node.name] = held = Reached(node, pools, devices, {})
+        counters = {one.id: one.counters for one in pools if one.counters.held}
+        self._reached[node.name] = held = Reached(node, pools, devices, {}, counters)
         return held
 
+    def _is_everywhere(self, one: ResourceSlice) -> bool:
+        """Return whether all nodes see a slice, as those with counters in 1.36."""
+        return self._version == V1_36 and bool(one.counters)
+
     def _is_reached(self, one: ResourceSlice, node: NodeView) -> bool:
+        if one.counters and self._version <= V1_36:
+            return self._is_everywhere(one)
         if one.place is not None:
             return reaches(one.place, node)
         # 1.35 passes over devices with places of their own.
@@ -156,18 +182,31 @@ class DeviceTable:
         """Return a pool; None if another node has slices of a newer generation."""
         reached.sort(key=lambda one: one.slice.name)
         newest, wanted = reached[0].slice.generation, reached[0].slice.slice_count
+        whole = reached
         if len(reached) != wanted:
             others = self._of_pool[key]
             if any(one.slice.generation > newest for one in others):
                 return None
-            if sum(one.slice.generation == newest for one in others) != wanted:
+            whole = [one for one in others if one.slice.generation == newest]
+            if len(whole) != wanted:
                 return Pool(key, is_incomplete=True)
-        if _has_duplicates(reached):
+        counters = self._counters(whole)
+        if counters is None or _has_duplicates(reached):
             return Pool(key, is_invalid=True)
         devices = (
             Candidate(held, at, name) for held in reached for at, name in enumerate(held.ids)
         )
-        return Pool(key, tuple(devices))
+        return Pool(key, tuple(devices), counters)
+
+    def _counters(self, slices: Sequence[SliceDevices]) -> PoolCounters | None:
+        """Return the counters of a pool's slices, None if they are contradictory. 1.35 has none."""
+        if self._version < V1_36 or not any(one.is_counted for one in slices):
+            return NO_COUNTERS
+        consumed = [pair for one in slices for pair in zip(one.ids, one.consumed, strict=True)]
+        try:
+            return counters_of((one.slice for one in slices), consumed)
+        except Faulty:
+            return None
 
 
 def _keep_newest(found: dict[PoolId, list[SliceDevices]], one: SliceDevices) -> None:

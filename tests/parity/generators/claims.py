@@ -52,7 +52,39 @@ def case(seed: int, version: str = V1_37) -> Object:
     if version == V1_35:
         slices = _in_one_order(slices)
         _without_lapses(claims)
+    slices += _counters(Random(f"counters {seed}"), slices)
     return {"objects": [*nodes, *classes, *slices, *claims], "pods": pods}
+
+
+def _counters(draw: Random, slices: list[Object]) -> list[Object]:
+    """Slices with counters for some of the pools, whose devices consume them then."""
+    found = []
+    pools = dict.fromkeys(one["spec"]["pool"]["name"] for one in slices)
+    for name in pools if draw.random() < 0.35 else ():
+        here = [one["spec"] for one in slices if one["spec"]["pool"]["name"] == name]
+        spec: Object = {"driver": here[0]["driver"], "pool": dict(here[0]["pool"])}
+        place = draw.choice(here)
+        places = [key for key in ("nodeName", "allNodes", "nodeSelector") if key in place]
+        spec |= {key: place[key] for key in places} or {"allNodes": True}
+        sets = ["g0", "g1"] if draw.random() < 0.95 else ["g0", "g0"]
+        spec["sharedCounters"] = [{"name": one, "counters": _amounts(draw, (3, 4))} for one in sets]
+        more = draw.random() < 0.97
+        for one in [spec, *here]:
+            one["pool"]["resourceSliceCount"] += more
+        for device in (device for one in here for device in one["devices"]):
+            names = draw.sample(sets, draw.choice((0, 1, 1, 1, 2)))
+            if draw.random() < 0.01:
+                names = ["g2"]
+            device["consumesCounters"] = [
+                {"counterSet": one, "counters": _amounts(draw, (1, 2))} for one in names
+            ]
+        found.append(_object("ResourceSlice", f"s{draw.randint(0, 99)}-{name}", spec=spec))
+    return found
+
+
+def _amounts(draw: Random, among: tuple[int, ...]) -> Object:
+    memory, cores = draw.choice(among), draw.choice(among)
+    return {"memory": {"value": f"{memory * 10}Gi"}, "cores": {"value": f"{cores * 500}m"}}
 
 
 def _in_one_order(slices: list[Object]) -> list[Object]:

@@ -5,6 +5,7 @@ from tests.simulation.planted import Bug
 
 ROOM = "shared.scheduling.claims"
 ALLOCATOR, TABLE = f"{ROOM}.allocator", f"{ROOM}.device_table"
+COUNTERS = f"{ROOM}.counters"
 CONSTRAINTS, RESULTS, PODS = f"{ROOM}.constraints", f"{ROOM}.results", f"{ROOM}.pod_claims"
 
 
@@ -51,11 +52,21 @@ V1_37_BUGS = (
         "return True",
     ),
     _bug("score-counts-back", RESULTS, "most - number", "number"),
+    _bug("counters-forgotten", COUNTERS, "if min(left.values()) >= 0:", "if True:"),
+    _bug("counters-kept", COUNTERS, "left[counter] += amount", "pass"),
+    _bug("counters-of-used-devices", COUNTERS, "if device in in_use:", "if False:"),
+    _bug("counter-sets-of-one-name", COUNTERS, "if one.name in sets:", "if False:"),
 )
 V1_36_BUGS = (
     _bug("distinct-from-all", ALLOCATOR, "one.distinct and self._version < V1_37", "False"),
     _bug("parameters-once", RESULTS, '[AllocatedConfig("FromClaim", one)] * times', "[]"),
     _bug("device-named", ALLOCATOR, 'at_device = hint = ""', "pass"),
+    _bug(
+        "counters-on-their-nodes",
+        TABLE,
+        "return self._version == V1_36 and bool(one.counters)",
+        "return False",
+    ),
     _bug("limit-by-request", ALLOCATOR, "and self._version >= V1_37", ""),
 )
 V1_35_BUGS = (

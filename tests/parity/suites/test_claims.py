@@ -17,7 +17,7 @@ from tests.parity.planted.claims import BUGS
 from tests.parity.planted.patching import planted
 from tests.support.required_tools import require_tool
 
-CASES = {V1_35: 120, V1_36: 290, V1_37: 400}
+CASES = {V1_35: 120, V1_36: 290, V1_37: 440}
 SELECTOR_CASES = 60
 EACH_REASON_MIN, ALLOCATED_MIN = 5, 40
 REASONS = (

@@ -14,12 +14,17 @@ from shared.kubernetes.objects.claims.devices import resource_slice
 from shared.kubernetes.objects.claims.written import allocation_object
 from shared.kubernetes.objects.errors import WorldError
 from shared.kubernetes.objects.fields import Fields
-from shared.model.claims import Attribute, Place, PodClaim
+from shared.model.claims import Attribute, CounterSet, Place, PodClaim
 
 Object = dict[str, Any]
 
 META = {"name": "x"}
 POOL = {"name": "p", "resourceSliceCount": 1}
+
+COUNTERS = {"memory": {"value": "40Gi"}, "cores": {"value": "500m"}}
+MEMORY = {"name": "c", "counters": COUNTERS}
+CONSUMED = {"counterSet": "c", "counters": COUNTERS}
+GROUPS = {"compatibilityGroups": ["g"]}
 
 
 def slice_with(**changes):
@@ -51,13 +56,32 @@ def test_a_slice_is_read():
     assert dict(found.devices[0].capacity) == {"memory": 1_500_000_000}
 
 
+def test_counters_are_read():
+    amounts = (("cores", 500_000_000), ("memory", (40 << 30) * 10**9))
+    found = slice_with(devices=[], sharedCounters=[MEMORY])
+    assert found.counters == (CounterSet("c", amounts),)
+    found = slice_with(devices=[{"name": "a", "consumesCounters": [CONSUMED]}])
+    assert found.devices[0].consumes == (CounterSet("c", amounts),)
+
+
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
         ({"allNodes": True}, "spec: exactly one of nodeName"),
+        ({"sharedCounters": [{"name": "c"}]}, "spec.sharedCounters[0].counters: must be 1 to 32"),
+        ({"sharedCounters": [MEMORY]}, "spec.sharedCounters: must not be in a slice with devices"),
+        ({"sharedCounters": [MEMORY] * 9, "devices": []}, "spec.sharedCounters: must be at most 8"),
         (
-            {"sharedCounters": [{"name": "c"}]},
-            "spec.sharedCounters: is not supported by muster yet",
+            {"devices": [{"name": "a", "consumesCounters": [CONSUMED | {"counters": {}}]}]},
+            "spec.devices[0].consumesCounters[0].counters: must be 1 to 32",
+        ),
+        (
+            {"devices": [{"name": "a", "consumesCounters": [CONSUMED] * 3}]},
+            "spec.devices[0].consumesCounters: must be at most 2",
+        ),
+        (
+            {"devices": [{"name": "a", "consumesCounters": [CONSUMED | GROUPS]}]},
+            "consumesCounters[0].compatibilityGroups: is not supported by muster yet",
         ),
         ({"surprise": 1}, "spec.surprise: is an unknown field"),
         ({"driver": ""}, "spec.driver: is required"),

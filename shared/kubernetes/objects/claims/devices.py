@@ -9,6 +9,7 @@ from shared.kubernetes.objects.fields import Fields
 from shared.model.claims import (
     Attribute,
     AttributeKind,
+    CounterSet,
     Device,
     DeviceTaint,
     Place,
@@ -17,6 +18,7 @@ from shared.model.claims import (
 from shared.scheduling.claims.cel.values import semver
 
 DEVICES_MAX, NAMED_MAX, TAINTS_MAX = 128, 32, 16
+SETS_MAX, CONSUMED_MAX, COUNTERS_MAX = 8, 2, 32
 INT64_MIN, INT64_MAX = -(1 << 63), (1 << 63) - 1
 
 SLICE_FIELDS = ("driver", "pool", "devices", "perDeviceNodeSelection", "nodeName", "allNodes")
@@ -26,7 +28,7 @@ PLACE_FIELDS = ("nodeName", "allNodes", "nodeSelector")
 def resource_slice(document: Fields) -> ResourceSlice:
     """Return a ResourceSlice. Raises WorldError."""
     spec = document.child("spec")
-    only(spec, (*SLICE_FIELDS, "nodeSelector"), ("sharedCounters", "partitionTypeAttribute"))
+    only(spec, (*SLICE_FIELDS, "nodeSelector", "sharedCounters"), ("partitionTypeAttribute",))
     pool = spec.child("pool")
     pool.only(("name", "generation", "resourceSliceCount"))
     each = spec.flag("perDeviceNodeSelection")
@@ -37,6 +39,9 @@ def resource_slice(document: Fields) -> ResourceSlice:
     devices = tuple(_device(one, each) for one in spec.children("devices"))
     if len(devices) > DEVICES_MAX:
         raise spec.error("devices", f"must be at most {DEVICES_MAX}")
+    counters = _counter_sets(spec, "sharedCounters", "name", SETS_MAX)
+    if counters and devices:
+        raise spec.error("sharedCounters", "must not be in a slice with devices")
     return ResourceSlice(
         document.child("metadata").required_text("name"),
         spec.required_text("driver"),
@@ -45,7 +50,23 @@ def resource_slice(document: Fields) -> ResourceSlice:
         pool.integer("resourceSliceCount", 0, 1, INT64_MAX),
         None if each else place(spec),
         devices,
+        counters,
     )
+
+
+def _counter_sets(fields: Fields, key: str, name: str, most: int) -> tuple[CounterSet, ...]:
+    """Return counter sets, or what is consumed of them. Raises WorldError."""
+    found = []
+    for one in fields.children(key):
+        only(one, (name, "counters"), ("compatibilityGroups",))
+        counters = one.child("counters")
+        if not 0 < len(counters.values) <= COUNTERS_MAX:
+            raise one.error("counters", f"must be 1 to {COUNTERS_MAX}")
+        amounts = ((each, _capacity(counters.child(each))) for each in sorted(counters.values))
+        found.append(CounterSet(one.required_text(name), tuple(amounts)))
+    if len(found) > most:
+        raise fields.error(key, f"must be at most {most}")
+    return tuple(found)
 
 
 def _is_set(fields: Fields, name: str) -> bool:
@@ -67,11 +88,12 @@ def place(fields: Fields) -> Place:
 
 def _device(fields: Fields, has_place: bool) -> Device:
     later = (
-        *("consumesCounters", "allowMultipleAllocations", "bindsToNode", "bindingConditions"),
+        *("allowMultipleAllocations", "bindsToNode", "bindingConditions"),
         *("bindingFailureConditions", "nodeAllocatableResources"),
     )
     places = PLACE_FIELDS if has_place else ()
-    only(fields, ("name", "attributes", "capacity", "taints", *places), later)
+    known = ("name", "attributes", "capacity", "taints", "consumesCounters", *places)
+    only(fields, known, later)
     if has_place and sum(_is_set(fields, name) for name in PLACE_FIELDS) != 1:
         raise fields.error("", "exactly one of nodeName, nodeSelector, allNodes is required")
     attributes, capacity = fields.child("attributes"), fields.child("capacity")
@@ -92,6 +114,7 @@ def _device(fields: Fields, has_place: bool) -> Device:
         ),
         taints,
         place(fields) if has_place else Place(),
+        _counter_sets(fields, "consumesCounters", "counterSet", CONSUMED_MAX),
     )
 
 
