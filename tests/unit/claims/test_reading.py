@@ -101,6 +101,10 @@ def test_counters_are_read():
             {"devices": [{"name": "a", "capacity": {"m": {"value": "x"}}}]},
             "spec.devices[0].capacity.m.value: 'x' is not a quantity",
         ),
+        (
+            {"devices": [{"name": "a", "capacity": {"m": {"value": "-1"}}}]},
+            "spec.devices[0].capacity.m.value: '-1' is negative",
+        ),
     ],
 )
 def test_a_slice_that_is_not_understood(changes, said):
