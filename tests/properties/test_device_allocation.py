@@ -72,7 +72,7 @@ def held(draw: Random, attributes: dict) -> list[ResourceClaim]:
 
 def is_shared_fairly(devices: frozenset, attributes: dict) -> bool:
     """Whether the counters bear these devices. They are only asked about for one that needs any."""
-    return sum(attributes[one][SHARE] for one in devices) <= SHARED
+    return sum(int(attributes[one][SHARE]) for one in devices) <= SHARED
 
 
 def claim(draw: Random, number: int) -> ResourceClaim:
