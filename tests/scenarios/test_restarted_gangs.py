@@ -2,6 +2,8 @@
 
 import pytest
 
+from shared.events.queueing import GangDispatched
+from shared.model.ids import QUEUEING
 from tests.scenarios.scene import Scene, node, play
 
 MESHES = [
@@ -108,3 +110,19 @@ def test_a_member_that_finished_is_not_waited_for(mesh):
         assert scene.running("d") == 1
 
     play(story, *nodes(3), **mesh)
+
+
+def test_a_gang_that_a_gated_member_joined_is_tried_again():
+    async def tries(scene: Scene) -> int:
+        return sum([isinstance(one, GangDispatched) async for one in scene._events(QUEUEING)])
+
+    async def story(scene: Scene):
+        scene.gang("default/g", 2)
+        scene.pods("a", "b", cpu_milli=1_000, gang="default/g")
+        await scene.settle(5)
+        before = await tries(scene)
+        scene.pods("c", cpu_milli=1_000, gang="default/g", gated=True)
+        await scene.settle(60)
+        assert await tries(scene) > before
+
+    play(story, node("n", 1_000))

@@ -293,6 +293,7 @@ def join(state: QueueingState, gang: Gang, ids: I64) -> None:
     root = group_trees.root_of(state, gang)
     if root.failures:
         root.improved = True
+        touch(state, root)
 
 
 def apply_gates(state: QueueingState, ids: I64) -> I64:
