@@ -24,13 +24,16 @@ from shared.model.release import DEFAULT_OPTIONS
 
 @dataclass
 class Nomination:
-    """A node nominated for a preemptor, charged at the preemptor's priority."""
+    """A node nominated for a preemptor, charged at the preemptor's priority; with `until_ms` the
+    place of a lost member, kept for its gang.
+    """
 
     pod: int
     node: int
     spec: PodSpec
     victims: tuple[int, ...]
     gang: int = 0
+    until_ms: int = 0
 
 
 @dataclass
@@ -95,6 +98,11 @@ class Ledger:
     nominations: dict[int, Nomination] = field(default_factory=dict)
     # Nominations of a gang while members are held in those places, by attempt.
     resting: dict[tuple[int, int], list[Nomination]] = field(default_factory=dict)
+    # Of lost members: places to keep in this step, gangs that end theirs, and pods by number.
+    places_due: dict[int, Nomination] = field(default_factory=dict)
+    places_unsure: set[int] = field(default_factory=set)
+    ended_holds: set[int] = field(default_factory=set)
+    kept_pods: dict[int, int] = field(default_factory=dict)
     covered: dict[int, set[int]] = field(default_factory=dict)
     together: Together = field(default_factory=Together)
     asks: dict[int, DryRunAsked] = field(default_factory=dict)

@@ -26,6 +26,7 @@ from muster.checker.gangs import (
     domains,
     growth,
     hyper_nodes,
+    kept_places,
     placed_members,
 )
 from muster.checker.inputs.facts import Facts, gather
@@ -110,6 +111,7 @@ def check(
     problems += domains.check(journals)
     problems += placed_members.check(journals[QUEUEING], facts.gang_of)
     problems += growth.check(journals[QUEUEING], facts.gang_of)
+    problems += kept_places.check(journals[QUEUEING], facts.gang_of)
     problems += composites.check(journals[QUEUEING], journals[PERMIT], facts.gang_of)
     problems += below_minimum.check(journals[QUEUEING], facts.gang_of)
     problems += quotas.check(journals[QUEUEING])

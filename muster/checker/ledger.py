@@ -9,6 +9,7 @@ from types import MappingProxyType
 
 from muster.checker.books import InTurn, Ledger, Nomination, Within, is_within
 from muster.checker.filters.fits import LISTED_MAX, Load, all_fit, device_room, full_for, why_not
+from muster.checker.gangs import kept_places
 from muster.checker.gangs import victims as gang_victims
 from muster.checker.inputs.journals import Journal, Step
 from muster.checker.preemption import victims
@@ -17,6 +18,7 @@ from shared.events.binding import BindFailed
 from shared.events.ingest import (
     BudgetCovers,
     BudgetGone,
+    MembersLost,
     NamespacesSet,
     NodesGone,
     NodesSet,
@@ -36,6 +38,7 @@ from shared.events.placement import (
     GangNominated,
     Nominated,
     NominationLost,
+    PlaceKept,
     PlacesFound,
     Released,
     Reserved,
@@ -46,6 +49,7 @@ from shared.events.placement import (
     VolumesFailed,
 )
 from shared.events.preemption import DryRunAsked, GangDryRunAsked, NominationCleared
+from shared.events.queueing import PlaceGiven
 from shared.model.columns import pack, split, unpack
 from shared.model.ids import service_of
 from shared.model.objects import CPU, MEMORY, Node, PodSpec
@@ -61,10 +65,13 @@ def replay(journal: Journal, placements: int) -> Ledger:
     for step in journal.steps:
         if step.record.claim is not None:
             ledger.version = version_of(step.record.claim.config)
-        for source, _position, event in step.inputs:
+        for source, position, event in step.inputs:
+            if isinstance(event, MembersLost):
+                kept_places.lost(ledger, event, step.time_ms(source, position))
             _consume(ledger, source, event, step)
         for event in step.own:
             _decide(ledger, event, step)
+        kept_places.check_step(ledger, step)
     return ledger
 
 
@@ -106,6 +113,8 @@ def _consume(ledger: Ledger, source: str, event: Event, step: Step) -> None:
             )
         case NominationCleared():
             ledger.drop_nomination(event.pod)
+        case PlaceGiven():
+            kept_places.give(ledger, event)
         case DryRunAsked():
             ledger.asks[event.ask] = event
         case GangDryRunAsked():
@@ -208,8 +217,10 @@ def _decide(ledger: Ledger, event: Event, step: Step) -> None:
             gang_victims.places(ledger, event, step)
         case GangNominated():
             gang_victims.nominate(ledger, event, step)
+        case PlaceKept():
+            kept_places.keep(ledger, event, step)
         case NominationLost():
-            ledger.drop_nomination(event.pod)
+            kept_places.end(ledger, event)
         case ShardDigest():
             ledger.digest = event
         case _:
@@ -256,6 +267,8 @@ def _reserve(
             text = f"pod {pod} on node {node} ({where.name}), not in {within[1]}"
             ledger.blame("gang-domain", step.position, text)
         _check_room(ledger, step, pod, spec, node, where, mask, nominees, within)
+        if not gang:
+            kept_places.check_seat(ledger, step, pod, node)
         _check_devices(ledger, step, pod, spec, node, mask)
         # A pod on a node that is not known yet counts nowhere.
         known = ((one, row) for one, row in ledger.place.items() if row in ledger.nodes)

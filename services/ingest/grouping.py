@@ -60,7 +60,8 @@ def _joins(last: Event, event: Event) -> bool:
     if isinstance(event, PodsSeen):
         return all(getattr(last, name) == getattr(event, name) for name in _SAME)
     if isinstance(event, PodsDeletedSeen):
-        return getattr(last, "finished", None) == event.finished
+        same = getattr(last, "finished", None) == event.finished
+        return same and getattr(last, "lost", None) == event.lost
     joined = PodsBoundSeen | PodsStartedSeen | NodesSeen | ObjectsSeen
     return isinstance(event, joined)
 
@@ -76,7 +77,7 @@ def _parts(run: list[Event]) -> Iterator[Event]:
     elif len(run) > 1 and isinstance(first, PodsStartedSeen):
         yield PodsStartedSeen(_joined(run, "uids"), b"".join(_column(run, "starts_ms")))
     elif len(run) > 1 and isinstance(first, PodsDeletedSeen):
-        yield PodsDeletedSeen(_joined(run, "uids"), first.finished)
+        yield PodsDeletedSeen(_joined(run, "uids"), first.finished, first.lost)
     elif isinstance(first, NodesSeen):
         seen = [event for event in run if isinstance(event, NodesSeen)]
         nodes = tuple(node for event in seen for node in event.nodes)

@@ -453,6 +453,9 @@ SHARD: dict[type[Event], Line] = {
     placement.GangNominationStale: lambda e, v: (
         f"{v.names.gang(e.gang)}: shard {e.shard} has given up these places"
     ),
+    placement.PlaceKept: lambda e, v: (
+        f"{v.names.gang(e.gang)} keeps the place of {v.names.pod(e.pod)} on {v.names.node(e.node)}"
+    ),
     placement.NominationReady: lambda e, v: (
         f"the last victim left {v.names.node(e.node)}: {v.names.pod(e.pod)} is tried there"
     ),

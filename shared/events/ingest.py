@@ -232,6 +232,19 @@ class MinimumRunTime(Event, frozen=True, gc=False):
         return ("placement",)
 
 
+class MembersLost(Event, frozen=True, gc=False):
+    """The places of these pods, which PodsGone names next, are kept for their group for `hold_ms`.
+    0, without pods: no place is kept for the group any more.
+    """
+
+    gang: GangId
+    ids: bytes
+    hold_ms: int
+
+    def to(self) -> tuple[str, ...]:
+        return ("placement",)
+
+
 class GangSet(Event, frozen=True, gc=False):
     """A pod group exists; `version` rises with each change of it. `minimums` are those of parts of
     it, `priority` is that of a PodGroup of scheduling.k8s.io, and `provisioning` the class with

@@ -76,11 +76,13 @@ class PodsStartedSeen(Event, frozen=True, gc=False):
 
 class PodsDeletedSeen(Event, frozen=True, gc=False):
     """Pods that were deleted, or that finished and use nothing. `finished`: none of them is known
-    to have been deleted.
+    to have been deleted. `lost`: others may come in their place, as they failed or were deleted,
+    and no scheduler evicted them.
     """
 
     uids: str
     finished: bool = False
+    lost: bool = False
 
 
 class NodesSeen(Event, frozen=True, gc=False):

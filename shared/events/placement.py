@@ -390,6 +390,23 @@ class GangNominationStale(Event, frozen=True, gc=False):
         return ("preemption",)
 
 
+class PlaceKept(Event, frozen=True, gc=False):
+    """The place of a lost member (`pod`) is kept for its group until `until_ms`, as a nomination
+    with the number `ask`.
+    """
+
+    shard: int
+    ask: AskId
+    gang: GangId
+    pod: PodId
+    sig: SignatureId
+    node: NodeId
+    until_ms: int
+
+    def to(self) -> tuple[str, ...]:
+        return ("queueing",)
+
+
 class NominationReady(Event, frozen=True, gc=False):
     """The last victim left: the preemptor should be tried on this shard now."""
 

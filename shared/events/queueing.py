@@ -6,7 +6,16 @@ from shared.events.base import Event
 from shared.model.groups.provisioning import ProvisioningWrite
 from shared.model.groups.topology import Path, Topology
 from shared.model.groups.trees import GroupTree
-from shared.model.ids import NO_GANG, NO_SIGNATURE, AttemptId, GangId, PodId, SignatureId, placement
+from shared.model.ids import (
+    NO_GANG,
+    NO_SIGNATURE,
+    AskId,
+    AttemptId,
+    GangId,
+    PodId,
+    SignatureId,
+    placement,
+)
 
 
 class Members(Struct, frozen=True, gc=False, array_like=True):
@@ -110,6 +119,19 @@ class GangPreemptRecalled(Event, frozen=True, gc=False):
 
     def to(self) -> tuple[str, ...]:
         return ("preemption",)
+
+
+class PlaceGiven(Event, frozen=True, gc=False):
+    """The place that a gang keeps at this shard under the number `ask` is for this member, which is
+    dispatched next.
+    """
+
+    shard: int
+    ask: AskId
+    pod: PodId
+
+    def to(self) -> tuple[str, ...]:
+        return (placement(self.shard),)
 
 
 class Parked(Event, frozen=True, gc=False):

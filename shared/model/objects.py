@@ -253,7 +253,8 @@ class Gang(Struct, frozen=True, kw_only=True, omit_defaults=True):
     how many groups in it must start (0: it is none). `created`: the creationTimestamp of a group in
     a tree, which orders the groups of a parent.
     `below_minimum`: what becomes of it when fewer run. `minimum_run_ms`: its pods are no victims
-    before they have run for so long.
+    before they have run for so long. `replacement_hold_ms`: for how long it keeps the place of a
+    lost member; 0: not at all.
     """
 
     key: str
@@ -273,6 +274,7 @@ class Gang(Struct, frozen=True, kw_only=True, omit_defaults=True):
     created: str = ""
     below_minimum: BelowMinimum | None = None
     minimum_run_ms: int = 0
+    replacement_hold_ms: int = 0
 
     @property
     def is_in_tree(self) -> bool:

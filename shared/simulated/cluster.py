@@ -189,15 +189,15 @@ class SimCluster:
                     self._after(delay_ms, "foreign", uid)
 
     def delete(self, uids: Iterable[str], why: str = "deleted") -> None:
-        """Delete pods at once."""
-        gone = []
+        """Delete pods at once; they `finished` or `failed` by themselves, or were deleted."""
+        gone: dict[bool, list[str]] = {}  # lost -> pods
         for uid in uids:
             pod = self.pods.pop(uid, None)
             if pod is not None:
-                gone.append(uid)
+                gone.setdefault(why != "finished" and not pod.deleting, []).append(uid)
                 self._happens("delete", uid, pod.node, why)
-        if gone:
-            self._publish(PodsDeletedSeen(join(gone), finished=why == "finished"))
+        for lost, those in gone.items():
+            self._publish(PodsDeletedSeen(join(those), why in ("finished", "failed"), lost))
 
     def ungate(self, uids: Iterable[str]) -> None:
         """Lift the pods' scheduling gates."""

@@ -14,6 +14,7 @@ from shared.kubernetes.objects.groups.pod_groups import (
     BELOW_MINIMUM_GRACE,
     GANG_TIMEOUT,
     MINIMUM_RUN_TIME,
+    REPLACEMENT_HOLD,
 )
 from shared.kubernetes.objects.groups.provisioning import CLASS_NAME
 from shared.kubernetes.objects.labels import is_label_name
@@ -26,7 +27,10 @@ ARRIVES_AFTER = "muster.io/arrives-after"
 RUNS_FOR = "muster.io/runs-for"
 PREFIX = "muster.io/"
 GROUPS = ("Workload", "PodGroup")
-OF_GROUPS = (GANG_TIMEOUT, CLASS_NAME, BELOW_MINIMUM, BELOW_MINIMUM_GRACE, MINIMUM_RUN_TIME)
+OF_GROUPS = (
+    *(GANG_TIMEOUT, CLASS_NAME, BELOW_MINIMUM, BELOW_MINIMUM_GRACE),
+    *(MINIMUM_RUN_TIME, REPLACEMENT_HOLD),
+)
 OF_PODS = (ARRIVES_AFTER, RUNS_FOR)
 ANNOTATIONS = (*OF_PODS, *OF_GROUPS)
 

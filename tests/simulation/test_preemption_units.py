@@ -1,4 +1,4 @@
-"""Worlds of groups: units, minimums kept, growth, falls and protection, with all faults."""
+"""Worlds of groups: units, minimums and places kept, growth, falls, protection, with all faults."""
 
 from collections.abc import Callable
 
@@ -12,6 +12,7 @@ from tests.simulation.bugs.units import (
     ELASTIC_BUGS,
     FALLING_BUGS,
     GROWING_BUGS,
+    HOLDING_BUGS,
     PROTECTED_BUGS,
 )
 from tests.simulation.found_bugs import assert_found
@@ -20,6 +21,7 @@ from tests.simulation.unit_worlds import (
     make_elastic_world,
     make_falling_world,
     make_growing_world,
+    make_holding_scenario,
     make_protected_world,
     make_unit_world,
 )
@@ -54,6 +56,18 @@ FOUND = (
 def test_groups_keep_their_rules_in_every_situation(make_world: MakeWorld, seed: int) -> None:
     result = simulate(make_scenario(seed, make_world(seed)), redecide=seed % 4 == 0)
     assert result.is_good, f"seed {seed}\n" + "\n".join(result.lines)
+
+
+@pytest.mark.parametrize("placements", [1, 3])
+@pytest.mark.parametrize("seed", range(60 if IS_LONG else 1))
+def test_places_of_lost_members_are_kept_in_every_situation(seed: int, placements: int) -> None:
+    result = simulate(make_holding_scenario(seed, placements), redecide=seed % 4 == 0)
+    assert result.is_good, f"seed {seed}\n" + "\n".join(result.lines)
+
+
+@pytest.mark.parametrize("bug", [pytest.param(bug, id=bug.name) for bug in HOLDING_BUGS])
+def test_a_change_in_what_is_kept_is_found_by_its_rule(bug: Bug) -> None:
+    assert_found(bug, make_holding_scenario)
 
 
 @pytest.mark.parametrize("seed", range(40 if IS_LONG else 1))

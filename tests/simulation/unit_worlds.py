@@ -1,16 +1,18 @@
 """Worlds full of groups whose pods leave together, and pods and gangs of higher priority."""
 
+import dataclasses
 import random
 from collections.abc import Iterator
 
 from msgspec.structs import replace
 
+from muster.simulation.scenario import HEAL_S, PLACEMENTS, Mutation, Scenario, make_scenario
 from muster.simulation.worlds import ARRIVALS_MS, GIB, make_spec, make_world
 from shared.events.observed import PodsSeen
 from shared.model.columns import join
 from shared.model.groups.below_minimum import EVICT, SHRINK, WAIT, BelowMinimum
 from shared.model.groups.topology import Topology
-from shared.model.objects import Gang
+from shared.model.objects import Gang, PodSpec
 from shared.model.world import Arrival, World
 from tests.simulation.ruled_worlds import ZONE
 
@@ -82,6 +84,32 @@ def make_protected_world(seed: int) -> World:
         when = range(ARRIVALS_MS)
         arrivals += _pods(rng, f"protected-{number}", count, priority, when, key)
     return _with_preemptors(rng, base, f"protected-{seed}", gangs, arrivals)
+
+
+def make_holding_world(seed: int) -> World:
+    """Return a seed's world in which most pods are in groups that keep the places of lost members,
+    all pods of a spec in one. Later pods come in the place of earlier ones.
+    """
+    base, rng, gangs, arrivals = _begun(seed, "holding")
+    keys: dict[PodSpec, str] = {}
+    for at, one in enumerate(arrivals):
+        if one.pods.gang or rng.random() < 0.2:
+            continue
+        if one.pods.spec not in keys:
+            key = keys[one.pods.spec] = f"default/holding-{len(keys)}"
+            gang = Gang(key=key, min_count=rng.choice((1, 1, 2, 4)))
+            topology = rng.choice((None, None, None, Topology((ZONE,))))
+            hold_ms = rng.choice((500, 3_000, 20_000, 60_000))
+            gangs.append(replace(gang, topology=topology, replacement_hold_ms=hold_ms))
+        arrivals[at] = replace(one, pods=replace(one.pods, gang=keys[one.pods.spec]))
+    return _with_preemptors(rng, base, f"holding-{seed}", gangs, arrivals)
+
+
+def make_holding_scenario(seed: int, placements: int = PLACEMENTS) -> Scenario:
+    """Return a seed's scenario of such a world, with many more pods deleted on nodes."""
+    made, rng = make_scenario(seed, make_holding_world(seed), placements), random.Random(seed)
+    lost = (Mutation(rng.uniform(4, HEAL_S - 1), "delete-bound") for _ in range(12))
+    return dataclasses.replace(made, mutations=(*made.mutations, *lost))
 
 
 def _begun(seed: int, name: str) -> tuple[World, random.Random, list[Gang], list[Arrival]]:

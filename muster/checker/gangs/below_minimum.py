@@ -62,21 +62,13 @@ def check(journal: Journal, gang_of: Mapping[int, int]) -> Iterator[Problem]:
     for step in journal.steps:
         for source, position, event in step.inputs:
             gangs.learn(event)
-            gangs.note(_time_ms(step, source, position))
+            gangs.note(step.time_ms(source, position))
         for event in step.own:
             if isinstance(event, GangDispatched):
                 gangs.tried.add(event.gang)
             if isinstance(event, GangEvictAsked | GangShrunk):
                 yield from _decided(gangs, event, step)
         yield from _late(gangs, step)
-
-
-def _time_ms(step: Step, source: str, position: int) -> int:
-    """Return when a step applied an input, ms."""
-    for part in step.record.consumed:
-        if part.journal == source and part.start <= position < part.stop and part.time_ms >= 0:
-            return part.time_ms
-    return step.record.time_ms
 
 
 def _decided(gangs: Gangs, event: GangEvictAsked | GangShrunk, step: Step) -> Iterator[Problem]:

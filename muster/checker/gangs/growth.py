@@ -14,7 +14,7 @@ from shared.events.base import Event
 from shared.events.binding import Bound
 from shared.events.ingest import PodsPending, SignatureDefined, SignaturesQueued
 from shared.events.permit import GangCommitted, GangReleased, GangTimedOut
-from shared.events.queueing import Dispatched, GangDispatched, GangShrunk
+from shared.events.queueing import Dispatched, GangDispatched, GangShrunk, PlaceGiven
 from shared.model.columns import size, unpack
 
 
@@ -74,7 +74,7 @@ class Growth:
 def check(journal: Journal, gang_of: Mapping[int, int]) -> Iterator[Problem]:
     """Yield the dispatches of members that do not wait for the minimums of other gangs."""
     growth = Growth(PlacedMembers(gang_of))
-    seen: Counter[int] = Counter()  # dispatches of pods
+    seen: Counter[int] = Counter()  # dispatches of pods, and places given to them
     for step in journal.steps:
         for _source, _position, event in step.inputs:
             growth.learn(event)
@@ -88,6 +88,8 @@ def check(journal: Journal, gang_of: Mapping[int, int]) -> Iterator[Problem]:
                         text = f"gang {event.gang} grows while gangs {others} are tried"
                         yield "minimums-first", f"queueing/0 at {step.position}: {text}"
                     growth.begin(event)
+                case PlaceGiven():  # nobody else would get it
+                    seen[event.pod] += 1
                 case Dispatched():
                     for pod in unpack(event.ids).tolist():
                         gang = gang_of.get(pod, 0)

@@ -6,6 +6,7 @@ if the hold is released.
 
 from muster.checker.books import Ledger, Nomination, is_within
 from muster.checker.filters.fits import Load, surely_fits, surely_not
+from muster.checker.gangs import kept_places
 from muster.checker.inputs.journals import Step
 from muster.checker.preemption.victims import check_victims, crowd, others_leaving
 from shared.events.placement import GangHeld, GangNominated, PlacesFound
@@ -40,6 +41,7 @@ def places(ledger: Ledger, event: PlacesFound, step: Step) -> None:
 
 def nominate(ledger: Ledger, event: GangNominated, step: Step) -> None:
     """Check a nomination node by node and add it to the books."""
+    kept_places.end_of_gang(ledger, event.gang)
     for node in sorted({one.node for one in event.nominees}):
         here = [one for one in event.nominees if one.node == node]
         if node not in ledger.nodes:
@@ -128,5 +130,6 @@ def committed(ledger: Ledger, gang: int) -> None:
     """Remove the places of a gang that was committed."""
     for key in [key for key in ledger.resting if key[0] == gang]:
         del ledger.resting[key]
-    for pod in [pod for pod, one in ledger.nominations.items() if one.gang == gang]:
-        del ledger.nominations[pod]
+    for pod, one in list(ledger.nominations.items()):
+        if one.gang == gang and not one.until_ms:
+            del ledger.nominations[pod]

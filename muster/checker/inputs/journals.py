@@ -47,6 +47,13 @@ class Step:
     received: list[Event]
     own: list[Event]
 
+    def time_ms(self, source: str, position: int) -> int:
+        """Return when it applied an input, ms."""
+        for part in self.record.consumed:
+            if part.journal == source and part.start <= position < part.stop and part.time_ms >= 0:
+                return part.time_ms
+        return self.record.time_ms
+
 
 @dataclass
 class Journal:

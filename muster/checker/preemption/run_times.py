@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from muster.checker.inputs.journals import Journal, Problem, Step
+from muster.checker.inputs.journals import Journal, Problem
 from shared.events.base import Event
 from shared.events.ingest import MinimumRunTime, PodsAssigned, PodsStarted
 from shared.events.placement import CandidatesFound, GangHeld, PlacesFound, Reserved
@@ -25,7 +25,7 @@ def check(journal: Journal) -> Iterator[Problem]:
                     starts_ms.update(zip(*columns, strict=True))
                 case PodsAssigned():
                     for pod in unpack(event.ids).tolist():
-                        placed_ms.setdefault(pod, _time_ms(step, source, position))
+                        placed_ms.setdefault(pod, step.time_ms(source, position))
                 case _:
                     pass
         for event in step.own:
@@ -49,11 +49,3 @@ def _victims(event: Event) -> list[int]:
         case _:
             return []
     return [pod for one in found for pod in unpack(one.victims).tolist()]
-
-
-def _time_ms(step: Step, source: str, position: int) -> int:
-    """Return when a step applied an input, ms."""
-    for part in step.record.consumed:
-        if part.journal == source and part.start <= position < part.stop and part.time_ms >= 0:
-            return part.time_ms
-    return step.record.time_ms

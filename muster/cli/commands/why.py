@@ -19,6 +19,7 @@ from muster.explain.why.answers import (
     Answer,
     Eviction,
     GangAnswer,
+    Kept,
     NodeAnswer,
     OneNodeAnswer,
     Pick,
@@ -128,6 +129,7 @@ def _pod_lines(answer: Answer) -> list[str]:
     if answer.pick is not None:
         lines += _pick_lines(answer.pick)
     lines += map(_node_line, answer.nodes)
+    lines += [f"  room on {one.node} is kept for {_for_whom(one)}" for one in answer.kept]
     if answer.evictions:
         lines.append(_evictions_line(answer.evictions))
     return lines
@@ -173,11 +175,16 @@ def _one_node_lines(answer: OneNodeAnswer) -> list[str]:
         amounts = (f"{one.resource} {one.requested} of {one.allocatable}" for one in answer.amounts)
         lines.append(f"  requested: {', '.join(amounts)}")
     lines += _by_state((one.state, f"{one.pod} (priority {one.priority})") for one in answer.pods)
-    for kept in answer.kept:
-        gang = f" of gang {kept.gang}" if kept.gang else ""
-        until = f" until {_names(kept.victims)} left" if kept.victims else ", its victims have left"
-        lines.append(f"  kept for {kept.pod}{gang} (priority {kept.priority}){until}")
+    lines += [f"  kept for {_for_whom(one)}" for one in answer.kept]
     return lines
+
+
+def _for_whom(kept: Kept) -> str:
+    gang = f" of gang {kept.gang}" if kept.gang else ""
+    until = f" until {_names(kept.victims)} left" if kept.victims else ", its victims have left"
+    if kept.until_time is not None:
+        gang, until = f" or its replacement, {gang[1:]}", f" until {utc(kept.until_time)}"
+    return f"{kept.pod}{gang} (priority {kept.priority}){until}"
 
 
 def _state(answer: Answer) -> str:
@@ -213,13 +220,14 @@ def _names(names: Sequence[str]) -> str:
 
 
 def _pick_lines(one: Pick) -> list[str]:
+    kept = ", the place of a lost member" if one.was_kept else ""
     next_best = "no other node was feasible"
     if one.next_best is not None:
         next_best = f"next best {one.next_best}{f' on {one.next_node}' if one.next_node else ''}"
     if one.feasible is not None and one.nodes is not None:
         feasible = f"{one.feasible:,} of {counted(one.nodes, 'node')} feasible"
-        return [f"  score {one.score}, {next_best}; {feasible}"]
-    lines = [f"  score {one.score}"]
+        return [f"  score {one.score}{kept}, {next_best}; {feasible}"]
+    lines = [f"  score {one.score}{kept}"]
     if one.feasible is not None:
         first = f", for the first of {one.batch:,} pods placed together" if one.batch > 1 else ""
         lines[0] += f", {next_best}; nodes feasible: {one.feasible:,}{first}"

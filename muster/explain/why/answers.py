@@ -34,7 +34,8 @@ class Pick(Struct):
     """Why a shard picked a pod's node. `score` is recorded. The rest is of the moment of the pick
     if all nodes' scores could be computed again (`missing` is empty); else as recorded when the
     first of a batch of `batch` pods was picked, with the feasible nodes unknown (null) for members
-    of gangs. `next_best`: the best score among other nodes (null: none).
+    of gangs. `next_best`: the best score among other nodes (null: none). `was_kept`: its gang kept
+    the place of a lost member there.
     """
 
     score: int
@@ -44,6 +45,7 @@ class Pick(Struct):
     next_best: int | None = None
     next_node: str = ""
     missing: str = ""
+    was_kept: bool = False
 
 
 class Eviction(Struct, frozen=True):
@@ -77,11 +79,25 @@ class Reason(Struct, frozen=True):
     nodes: int
 
 
+class Kept(Struct, frozen=True):
+    """Room on a node for a nominated pod, which waits until its victims have left; with
+    `until_time` for the lost member `pod` of a gang, or the one that comes in its place.
+    """
+
+    node: str
+    pod: str
+    priority: int
+    victims: tuple[str, ...]
+    gang: str = ""
+    until_time: Time | None = None
+
+
 class Answer(Struct, kw_only=True):
     """Where a pod stands and why. `decided` is the record that brought it there. `confirmed` are
     the shards' newest checks of its signature; the message is as old as the oldest of them.
     `end_time`: when a deleted or finished pod was seen to be gone (null: it is there). `evictions`:
-    pods that were evicted for it, or for its gang. `read_to`: how far each journal was read.
+    pods that were evicted for it, or for its gang. `kept`: room that others keep for lost members
+    while it waits. `read_to`: how far each journal was read.
     `plugin_failures` are of the whole run, if it has ended.
     """
 
@@ -98,6 +114,7 @@ class Answer(Struct, kw_only=True):
     evicted: Eviction | None = None
     pick: Pick | None = None
     evictions: tuple[Victim, ...] = ()
+    kept: tuple[Kept, ...] = ()
     end_time: Time | None = None
     read_to: dict[str, int] = {}
     plugin_failures: tuple[Failure, ...] = ()
@@ -145,15 +162,6 @@ class OnNode(Struct, frozen=True):
     pod: str
     state: str
     priority: int
-
-
-class Kept(Struct, frozen=True):
-    """Room on a node for a nominated pod, which waits until its victims have left."""
-
-    pod: str
-    priority: int
-    victims: tuple[str, ...]
-    gang: str = ""
 
 
 class OneNodeAnswer(Struct, kw_only=True):

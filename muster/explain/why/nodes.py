@@ -5,10 +5,11 @@ from collections.abc import Sequence
 from typing import cast
 
 from muster.cli.errors import UsageFault
+from muster.cli.output import time_of
 from muster.cli.recorded_run import Recorded
 from muster.explain.why.answers import Amount, Kept, OneNodeAnswer, OnNode, decided_by
 from muster.explain.why.journals import Journals
-from services.placement.core.state import PlacementState
+from services.placement.core.state import Nomination, PlacementState
 from services.placement.core.transitions import State
 from shared.events.base import Event
 from shared.events.describe import View
@@ -107,10 +108,19 @@ async def _add(
     )
     for _ask, one in sorted(shard.nominations.items()):
         if one.node == number:
-            victims = tuple([await journals.pod_name(victim) for victim in sorted(one.victims)])
-            priority = shard.specs[one.sig].priority
-            gang = await journals.gang_name(one.gang) if one.gang else ""
-            answer.kept += (Kept(await journals.pod_name(one.pod), priority, victims, gang),)
+            answer.kept += (await kept_by(journals, shard, one),)
+
+
+async def kept_by(journals: Journals, shard: PlacementState, one: Nomination) -> Kept:
+    """Return what a nomination keeps."""
+    return Kept(
+        node=shard.nodes[one.node].name,
+        pod=await journals.pod_name(one.pod),
+        priority=shard.specs[one.sig].priority,
+        victims=tuple([await journals.pod_name(victim) for victim in sorted(one.victims)]),
+        gang=await journals.gang_name(one.gang) if one.gang else "",
+        until_time=time_of(one.until_ms) if one.until_ms else None,
+    )
 
 
 def state_of(node: Node) -> str:

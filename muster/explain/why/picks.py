@@ -15,14 +15,14 @@ from muster.explain.why.journals import Journals
 from services.placement.core.extenders import questions
 from services.placement.core.gangs.nominated_places import GangPlaces
 from services.placement.core.placing import sampling
-from services.placement.core.preemption.nominations import nominated_pods_for
+from services.placement.core.preemption.nominations import nominated_pods_for, nominations_on
 from services.placement.core.state import PlacementState
 from services.placement.core.volumes import reservations
 from shared.events.names import column_of
 from shared.events.placement import GangHeld, Reserved
 from shared.machine.fold import NeedsReset
 from shared.model.columns import I64, unpack_totals
-from shared.model.ids import NodeId, PodId, SignatureId
+from shared.model.ids import NO_GANG, NodeId, PodId, SignatureId
 from shared.replay.newest_record import Found
 from shared.scheduling.api.custom.plugin import PluginMissing
 from shared.scheduling.cycle.report import explain
@@ -62,6 +62,10 @@ async def pick_of(
     except (NeedsReset, PluginMissing) as error:
         pick.missing = str(error)
         return pick, ()
+    pick.was_kept = any(
+        one.until_ms and (one.pod == pod or one.gang == getattr(event, "gang", NO_GANG))
+        for one in nominations_on(state, node)
+    )
     nodes = _nodes_then(state, picked, pod)
     name = await journals.node_name(node)
     others = [one for one in nodes if not one.refused_by and one.node != name]

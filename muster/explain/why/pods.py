@@ -12,12 +12,13 @@ from muster.cli.recorded_run import Recorded
 from muster.explain.why.answers import Answer, NodeAnswer, Reason, decided_by, node_answer_of
 from muster.explain.why.gone import add_eviction, evictions_for, gone_answer
 from muster.explain.why.journals import Journals
+from muster.explain.why.nodes import kept_by
 from muster.explain.why.picks import pick_of
 from services.binding.core.pod_table import FACT
 from services.binding.core.state import BindingState
 from services.binding.core.transitions import FOR_PERMIT, FOR_VOLUMES, Phase
 from services.placement.core.placing.unsupported import unsupported_reason
-from services.placement.core.preemption.nominations import nominated_pods_for
+from services.placement.core.preemption.nominations import kept, nominated_pods_for
 from services.placement.core.state import PlacementState
 from services.queueing.core.state import QueueingState, Sig
 from services.queueing.core.transitions import Pod
@@ -148,6 +149,8 @@ class _Asking:
             answer.nodes = (await self._node(queue, pod, node),)
         if answer.node == "" and queue.pods.state_of(pod) in (Pod.PREEMPTING, Pod.NOMINATED):
             await self._nominated(answer, pod)
+        if not answer.node and queue.kept_places:
+            await self._kept(answer, queue, pod)
         if answer.node or answer.gang:
             answer.evictions = await evictions_for(journals, pod, _number(queue, pod, "gang"))
         return answer
@@ -251,6 +254,15 @@ class _Asking:
             for one in shard.nominations.values():
                 if one.pod == pod:
                     answer.node = shard.nodes[one.node].name
+
+    async def _kept(self, answer: Answer, queue: QueueingState, pod: PodId) -> None:
+        """Add the room that other gangs keep for lost members and this pod may not take."""
+        sig, gang = queue.sigs.get(_number(queue, pod, "sig")), _number(queue, pod, "gang")
+        for shard in await self._journals.placements():
+            for one in kept(shard):
+                is_above = sig is None or shard.specs[one.sig].priority >= sig.pod_priority
+                if is_above and one.gang != gang:
+                    answer.kept += (await kept_by(self._journals, shard, one),)
 
     async def _node(self, queue: QueueingState, pod: PodId, name: str) -> NodeAnswer:
         """Return Filter's and Score's present answer for a node. Raises UsageFault."""

@@ -18,6 +18,7 @@ from shared.events.ingest import (
     BudgetSet,
     GangGone,
     GangSet,
+    MembersLost,
     MinimumRunTime,
     UnitJoined,
 )
@@ -106,6 +107,7 @@ def update_gangs(state: IngestState, gangs: tuple[Gang, ...]) -> None:
         record.version = max(record.version + 1, gang.version)
         _publish_gang(state, record, gang)
         _publish_run_time(state, record.id, gang, before)
+        _note_hold(state, record.id, before, gang.replacement_hold_ms)
         if _leaves_whole(gang) or (before is not None and _leaves_whole(before)):
             _publish_members(state, record.id, gang)
     publish_trees(state, tops, _publish_gang)
@@ -114,6 +116,7 @@ def update_gangs(state: IngestState, gangs: tuple[Gang, ...]) -> None:
 def _move_in_trees(state: IngestState, record: GangRecord, gang: Gang) -> list[str]:
     """Apply a changed group of a tree; return the topmost groups of the trees that change."""
     before = record.gang
+    _note_hold(state, record.id, before)
     tops = [top_of(state, gang.key)]
     record.gang, record.root = gang, NO_GANG if not gang.min_groups else record.root
     record.version = max(record.version + 1, gang.version)
@@ -131,6 +134,37 @@ def _publish_run_time(state: IngestState, number: GangId, gang: Gang, before: Ga
     ids = state.pods.ids[slots[state.pods.gangs[slots] == number]]
     if len(ids):
         state.outbox.append(MinimumRunTime(pack(np.sort(ids)), gang.minimum_run_ms))
+
+
+def _note_hold(state: IngestState, number: GangId, before: Gang | None, hold_ms: int = 0) -> None:
+    """Note for how long a group keeps the places of lost members. What it keeps ends if it said
+    something else before, or is gone.
+    """
+    if hold_ms:
+        state.holding.add(number)
+    else:
+        state.holding.discard(number)
+    if before is not None and before.replacement_hold_ms not in (0, hold_ms):
+        state.outbox.append(MembersLost(number, b"", 0))
+
+
+def publish_ends(state: IngestState, slots: list[int], are_lost: bool) -> None:
+    """Publish, of groups that keep the places of lost members, the members on nodes that are lost
+    now, and that the last member of a group ended otherwise: nobody replaces any more.
+    """
+    table, rows = state.pods, np.array(slots, np.int64)
+    for number in np.unique(table.gangs[rows]).tolist():
+        if number not in state.holding:
+            continue
+        record = state.gangs[state.gang_keys[number]]
+        assert record.gang is not None
+        part = rows[table.gangs[rows] == number]
+        ids = np.sort(table.ids[part[table.nodes[part] > 0]])
+        if are_lost and len(ids):
+            hold_ms = record.gang.replacement_hold_ms
+            state.outbox.append(MembersLost(GangId(number), pack(ids), hold_ms))
+        elif not are_lost and len(part) == record.pods:
+            state.outbox.append(MembersLost(GangId(number), b"", 0))
 
 
 def _leaves_whole(gang: Gang) -> bool:
@@ -225,6 +259,7 @@ def remove_gangs(state: IngestState, keys: list[str]) -> None:
         if known is None or known.gang is None:
             continue
         before, known.gang = known.gang, None
+        _note_hold(state, known.id, before)
         if before.is_in_tree:
             tops += [top_of(state, before.parent), key]
             leave(state, before)

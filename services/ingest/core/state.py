@@ -170,6 +170,8 @@ class IngestState(MachineState):
     nodes: Derived[dict[str, NodeRecord]] = field(default_factory=dict)
     shard_nodes: Derived[list[int]] = field(default_factory=list)
     gang_keys: Derived[dict[GangId, str]] = field(default_factory=dict)
+    # Groups that keep the places of lost members.
+    holding: Derived[set[GangId]] = field(default_factory=set)
     # CompositePodGroup -> the groups that name it as their parent.
     children: Derived[dict[str, dict[str, None]]] = field(default_factory=dict)
     spreaders: Derived[Spreaders] = field(default_factory=Spreaders)  # of the objects

@@ -12,7 +12,7 @@ from services.placement.core.books.charges import mark_improved
 from services.placement.core.config import Config
 from services.placement.core.derived import check, derive, derive_loaded, held
 from services.placement.core.extenders import retries
-from services.placement.core.gangs import holds, member_volumes
+from services.placement.core.gangs import holds, kept_places, member_volumes
 from services.placement.core.placing import (
     digest,
     dispatches,
@@ -96,6 +96,7 @@ def _on_gang_preemption_answer(
     assert isinstance(asked, GangDryRunAsked | GangNominateAsked), f"{event} answers {asked}"
     assert asked.ask == event.ask, f"{event} answers {asked}"
     if isinstance(event, GangNominated):
+        nominations.end_kept(state, event.gang, nominations.GANG_PLACED)
         for one in event.nominees:
             nominations.nominate(state, one, event.gang)
 
@@ -127,7 +128,7 @@ def _on_volumes_failed(state: PlacementState, event: VolumesFailed) -> None:
 HANDLERS = handlers(
     sys.modules[__name__],
     *(facts, identity, dispatches, turns, wakeups, digest, retries, reservations, other_shards),
-    *(holds, member_volumes),
+    *(holds, kept_places, member_volumes),
 )
 """A handler for every event addressed to a shard, and for the shard's own."""
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from services.placement.core.books.identity import with_latest_sigs
 from services.placement.core.extenders import gang_members, questions
-from services.placement.core.gangs import holds, member_volumes, places
+from services.placement.core.gangs import holds, kept_places, member_volumes, places
 from services.placement.core.placing import digest, turns, wakeups
 from services.placement.core.placing.cycle import decide_cycle
 from services.placement.core.preemption import dry_run, nominations, post_filter
@@ -125,6 +125,10 @@ def due_ms(state: PlacementState) -> int | None:
         over_ms = reservations.due_ms(state)
         if over_ms is not None:
             due_ms = over_ms if due_ms is None else min(due_ms, over_ms)
+    if state.kept_places:
+        end_ms = kept_places.due_ms(state)
+        if end_ms is not None:
+            due_ms = end_ms if due_ms is None else min(due_ms, end_ms)
     if state.extender_retry_ms:
         again_ms = min(state.extender_retry_ms.values())
         due_ms = again_ms if due_ms is None else min(due_ms, again_ms)

@@ -62,6 +62,7 @@ class Nomination(Struct):
 
     `victims` are those still there. `announced`: NominationReady was sent. `lost`: why it must end.
     `gang`: the space belongs to the whole gang; `is_used` while it is held for a member.
+    `until_ms`: the space of a lost member, kept for its group until then; 0 for others.
     """
 
     ask: AskId
@@ -74,6 +75,7 @@ class Nomination(Struct):
     lost: str = ""
     gang: GangId = NO_GANG
     is_used: bool = False
+    until_ms: int = 0
 
     @property
     def counts(self) -> bool:
@@ -238,6 +240,7 @@ class PlacementState(MachineState):
     nominations_on: Derived[dict[NodeId, list[AskId]]] = field(init=False)
     nominations_of: Derived[dict[GangId, list[AskId]]] = field(init=False)
     victims_of: Derived[dict[PodId, list[AskId]]] = field(init=False)
+    kept_places: Derived[set[AskId]] = field(init=False)  # those of lost members
     # Nodes whose nominations changed since the last check.
     changed_nomination_nodes: Derived[set[NodeId]] = field(init=False)
     table_mark: Derived[TableMark] = field(init=False)
@@ -278,6 +281,7 @@ class PlacementState(MachineState):
         self.nominations_on = {}
         self.nominations_of = {}
         self.victims_of = {}
+        self.kept_places = set()
         self.changed_nomination_nodes = set()
         self.table_mark = TableMark()
 

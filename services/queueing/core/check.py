@@ -33,6 +33,7 @@ def check(state: QueueingState) -> None:
     for _number, gang in sorted(state.gangs.items()):
         _check_gang(state, gang)
     assert sorted(state.nominated) == pods.in_state(Pod.NOMINATED).tolist(), "nominated"
+    assert set(state.nominated).issuperset(state.places_given), "kept places of other pods"
     leaving = set(state.leaving)
     assert leaving.issuperset(pods.in_state(Pod.PREEMPTING).tolist()), (
         "pods that wait for unknown victims"

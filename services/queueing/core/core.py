@@ -18,7 +18,14 @@ from services.queueing.core import decisions, scheduling_queue
 from services.queueing.core.check import check
 from services.queueing.core.config import Config
 from services.queueing.core.derived import derive, reindex
-from services.queueing.core.gangs import attempts, below_minimum, members, preemption, provisioning
+from services.queueing.core.gangs import (
+    attempts,
+    below_minimum,
+    kept_places,
+    members,
+    preemption,
+    provisioning,
+)
 from services.queueing.core.inputs import answers, own_events, world
 from services.queueing.core.pods import moves, relabel
 from services.queueing.core.preemption import asks
@@ -91,7 +98,7 @@ def _on_world_listed(state: QueueingState, event: WorldListed) -> None:
 HANDLERS = handlers(
     sys.modules[__name__],
     *(scheduling_queue, answers, own_events, world, attempts, members, preemption),
-    below_minimum,
+    *(below_minimum, kept_places),
     *(relabel, asks, message_refresh, permit_rejections, provisioning, held),
 )
 

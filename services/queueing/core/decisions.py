@@ -52,6 +52,7 @@ from shared.events.queueing import (
     LaneFreed,
     LaneTaken,
     Parked,
+    PlaceGiven,
     TryFailed,
     Woken,
 )
@@ -274,8 +275,8 @@ def is_lane_over(state: QueueingState) -> bool:
 
 
 def _decide_nominated(state: QueueingState) -> Iterator[Event]:
-    """Yield dispatches of preemptors with freed space, before all others: the space is free for any
-    pod.
+    """Yield dispatches of preemptors with freed space, and of members with a kept place, before all
+    others: freed space is free for any pod.
     """
     ready: dict[tuple[int, SignatureId], list[PodId]] = {}
     for pod in sorted(state.nominated):
@@ -283,6 +284,9 @@ def _decide_nominated(state: QueueingState) -> Iterator[Event]:
         ready.setdefault((state.nominated[pod], sig), []).append(pod)
     for (shard, sig), waiting in ready.items():
         pods = held.ready_nominees(state, state.sigs[sig], waiting)
+        for pod in pods:
+            if pod in state.places_given:
+                yield PlaceGiven(shard, state.places_given[pod], pod)
         if pods:
             yield Dispatched(AttemptId(state.next_attempt), shard, sig, pack(pods), urgent=True)
 

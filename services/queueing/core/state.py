@@ -26,7 +26,7 @@ from services.queueing.core.pods.fifo import Fifo
 from services.queueing.core.pods.table import Pods, Rows
 from services.queueing.core.queues.quota import Quota
 from services.queueing.core.transitions import Pod
-from shared.events.placement import Refused
+from shared.events.placement import PlaceKept, Refused
 from shared.machine.core import MachineState
 from shared.machine.saved import Amount, Derived
 from shared.model.cluster_objects import Queue
@@ -384,9 +384,8 @@ class QueueingState(MachineState):
     # Gated signatures -> reason of the PreEnqueue plugin.
     gates: dict[SignatureId, str] = field(default_factory=dict)
     bound_members: dict[PodId, GangId] = field(default_factory=dict)
-    retired: dict[SignatureId, None] = field(
-        default_factory=dict
-    )  # to forget with their last asking pod
+    # To forget with their last asking pod.
+    retired: dict[SignatureId, None] = field(default_factory=dict)
     gang_recalls: dict[GangId, None] = field(default_factory=dict)  # preemption must be recalled
     # (World position, signature, signature made of it).
     relabelled: list[tuple[int, SignatureId, SignatureId]] = field(default_factory=list)
@@ -403,6 +402,8 @@ class QueueingState(MachineState):
     protected_until_ms: dict[SignatureId, int] = field(default_factory=dict)
     looks_from_ms: int = 0  # the next steps that refresh or flush
     flush_from_ms: int = 0
+    kept_places: dict[AskId, PlaceKept] = field(default_factory=dict)  # see gangs/kept_places.py
+    places_given: dict[PodId, AskId] = field(default_factory=dict)
     queues: tuple[Queue, ...] = ()
     charged: dict[PodId, SignatureId] = field(default_factory=dict)  # see queues/charges.py
 
@@ -414,8 +415,7 @@ class QueueingState(MachineState):
     backoff: Derived[dict[int, Bucket]] = field(default_factory=dict)  # see pods.backoff_ends
     backoff_ends: Derived[list[int]] = field(default_factory=list)
     flushes: Derived[list[tuple[int, SignatureId]]] = field(default_factory=list)
-    # (When, signature).
-    refresh_heap: Derived[list[tuple[int, SignatureId]]] = field(default_factory=list)
+    refresh_heap: Derived[list[tuple[int, SignatureId]]] = field(default_factory=list)  # by ms
     # Signatures and gangs with a message to confirm.
     refreshed: Derived[dict[SignatureId, None]] = field(default_factory=dict)
     gangs_refreshed: Derived[dict[GangId, None]] = field(default_factory=dict)

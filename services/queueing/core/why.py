@@ -46,6 +46,8 @@ def why(state: QueueingState, pod: PodId) -> str:
             return f"unschedulable: preemption looks for victims (after attempt {attempt})"
         case Pod.PREEMPTING:
             return "waiting for the preemption for this pod to be finished"
+        case Pod.NOMINATED if pod in state.places_given:
+            return f"takes the place of a lost member at shard {state.nominated[pod]}"
         case Pod.NOMINATED:
             return f"its victims are gone: to be tried at shard {state.nominated[pod]}"
         case Pod.BACKOFF if permit_rejections.is_permit_rejected(state, row):

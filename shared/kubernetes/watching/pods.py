@@ -27,6 +27,8 @@ from shared.model.release import DEFAULT_RELEASE, Release
 from shared.ports.cluster import PodRef
 
 FINISHED = ("Succeeded", "Failed")
+PREEMPTED = b'"PreemptionByScheduler"'
+"""In the conditions of a pod that a scheduler evicts."""
 _Reported = tuple[Template, Labels, str, int]
 NO_GANG = ("", 0, "")
 LEAVES, STARTED = 1, 2
@@ -70,8 +72,8 @@ class Pods:
         self._templates = Templates(release)
         self._columns: dict[tuple[object, ...], _Column] = {}
         self._inside: dict[str, bool] = {}
-        self._gone: list[str] = []
-        self._finished: list[str] = []
+        # (Finished, lost) -> pods, as in PodsDeletedSeen.
+        self._gone: dict[tuple[bool, bool], list[str]] = {}
         self._events: list[Event] = []
         self._reported: dict[str, _Reported] = {}
         self._started: dict[str, int] = {}
@@ -188,7 +190,7 @@ class Pods:
         self._started.pop(uid, None)
         self._refused.pop(uid, None)
         self._refusals.forget(uid)
-        (self._gone if pod.metadata.deletionTimestamp else self._finished).append(uid)
+        self._gone.setdefault(_end_of(pod), []).append(uid)
         self._is_urgent = True
 
     def reject(self, what: str, field: str, rule: str) -> None:
@@ -229,9 +231,15 @@ class Pods:
             starts_ms = pack(self._started.values())
             self._events.append(PodsStartedSeen(join(self._started), starts_ms))
             self._started.clear()
-        for uids, finished in ((self._gone, False), (self._finished, True)):
-            if uids:
-                self._events.append(PodsDeletedSeen(join(uids), finished))
-                uids.clear()
+        for (finished, lost), uids in sorted(self._gone.items()):
+            self._events.append(PodsDeletedSeen(join(uids), finished, lost))
+        self._gone.clear()
         self._columns.clear()
         self._inside.clear()
+
+
+def _end_of(pod: RawPod) -> tuple[bool, bool]:
+    """Return whether a pod finished by itself, and whether another may come in its place."""
+    is_deleted = bool(pod.metadata.deletionTimestamp)
+    is_evicted = PREEMPTED in bytes(pod.status.conditions)
+    return not is_deleted, (is_deleted or pod.status.phase == "Failed") and not is_evicted

@@ -112,7 +112,7 @@ max(1, event.min_count - 1), groups)
         "services.placement.core.gangs.places",
         edit(
             """
-        if _all_fit(state, node, nominees, leave - together):
+        if _all_fit(state, gang, node, nominees, leave - together):
 """,
             """
         if not pod:

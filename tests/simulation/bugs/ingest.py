@@ -51,10 +51,10 @@ BUGS = (
         "services.ingest.core.pods.pods",
         edit(
             """
-    forget(state, [slot for slot in found if slot >= 0], is_finished=event.finished)
+    forget(state, slots, is_finished=event.finished)
 """,
             """
-    forget(state, [slot for slot in found if slot >= 0][:1], is_finished=event.finished)
+    forget(state, slots[:1], is_finished=event.finished)
 """,
         ),
         by=("no uid leads to them", "rows, "),

@@ -113,3 +113,37 @@ GROWING_BUGS = (
         first=(1, 2, 3, 4),
     ),
 )
+
+HOLDING_BUGS = (
+    Bug(
+        "places-of-lost-members-are-free-at-once",
+        "services.placement.core.gangs.kept_places",
+        ("        if not IS_VICTIM[ledger.kind_of(pod)]:", "        if pod:"),
+        by=("kept-places",),
+        first=(0, 1, 2),
+    ),
+    Bug(
+        "a-place-is-kept-for-ever",
+        "services.placement.core.preemption.nominations",
+        (
+            "        if one.until_ms and one.until_ms <= state.now_ms and not reason:",
+            "        if one.until_ms < 0 and not reason:",
+        ),
+        by=("kept-places",),
+        first=(0, 1, 2),
+    ),
+    Bug(
+        "any-pod-takes-a-kept-place",
+        "services.placement.core.preemption.nominations",
+        ("        if gang and one.until_ms and one.gang == gang:", "        if one.until_ms:"),
+        by=("nominated-space",),
+        first=(0, 1, 2, 3, 4, 5),
+    ),
+    Bug(
+        "a-waiting-member-gets-no-place",
+        "services.queueing.core.gangs.kept_places",
+        ("    if not (places and gang.committed):", "    if places:"),
+        by=("kept-places",),
+        first=(20, 48, 51),
+    ),
+)

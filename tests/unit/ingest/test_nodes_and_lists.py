@@ -2,6 +2,7 @@
 
 import pytest
 from msgspec import structs
+from msgspec.structs import replace
 
 from services.ingest.core.state import WrongCluster
 from shared.events.base import Configured
@@ -11,6 +12,7 @@ from shared.events.ingest import (
     ListApplied,
     ListAsked,
     ListDoubted,
+    MembersLost,
     MinimumRunTime,
     NodesSet,
     PodsGone,
@@ -29,10 +31,11 @@ from shared.events.observed import (
     ListEnded,
     NodesDeletedSeen,
     NodesSeen,
+    PodsDeletedSeen,
     WatchAdvanced,
     WorldOpened,
 )
-from shared.model.columns import pack, unpack
+from shared.model.columns import join, pack, unpack
 from shared.model.objects import Budget, Gang, PodSpec, Requirement
 from tests.unit.ingest.inputs import gone, ids, ingest, listed, names, node, nodes, one, pods
 
@@ -146,6 +149,30 @@ def test_the_minimum_run_time_of_a_groups_pods_is_published_when_either_comes():
     ended = steps.when(GangsSeen((Gang(key="default/g", min_count=1),)))
     assert one(ended, MinimumRunTime) == MinimumRunTime(pack([1, 2]), 0)
     assert "MinimumRunTime" not in names(steps.when(pods("c", gang="default/g")))
+
+
+def test_lost_members_are_published_before_they_are_gone():
+    steps, key = ingest(), "default/g"
+    holding = Gang(key=key, min_count=1, replacement_hold_ms=9_000)
+    steps.when(nodes("n"), GangsSeen((holding,)), pods("a", "b", "c", on="n n n", gang=key))
+    steps.when(pods("d", gang=key), pods("x", on="n"))
+    lost = steps.when(PodsDeletedSeen(join(["uid-a", "uid-d", "uid-x"]), lost=True))
+    assert names(lost)[:2] == ["MembersLost", "PodsGone"]
+    assert one(lost, MembersLost) == MembersLost(1, pack([1]), 9_000)
+    assert "MembersLost" not in names(steps.when(PodsDeletedSeen("uid-b", finished=True)))
+    last = steps.when(PodsDeletedSeen("uid-c", finished=True))
+    assert one(last, MembersLost) == MembersLost(1, b"", 0)
+
+
+def test_a_group_that_changes_or_goes_keeps_no_places():
+    steps = ingest()
+    kept = Gang(key="default/g", min_count=1, replacement_hold_ms=9_000)
+    free = Gang(key="default/g", min_count=1)
+    assert "MembersLost" not in names(steps.when(GangsSeen((kept,))))
+    for group in (free, kept, replace(kept, replacement_hold_ms=5)):
+        found = steps.when(GangsSeen((group,)))
+        assert (MembersLost(1, b"", 0) in found) == (group is not kept)
+    assert one(steps.when(GangsDeletedSeen("default/g")), MembersLost) == MembersLost(1, b"", 0)
 
 
 def test_budget_selectors():

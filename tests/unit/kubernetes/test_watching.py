@@ -145,14 +145,26 @@ async def test_only_lists_report_our_own_writes(watch: Watch, cluster: KubeClust
 
 
 async def test_finished_and_terminating_pods_count_as_deleted(watch: Watch, api: FakeApi):
-    api.pod("done", nodeName="node-0")
+    for name in ("done", "failed", "deleted", "evicted"):
+        api.pod(name, nodeName="node-0")
     api.pod("leaving")
-    await watch.until(lambda: len(watch.names()) == 2)
+    await watch.until(lambda: len(watch.names()) == 5)
+    end = {"deletionTimestamp": "2026-01-01T00:00:00Z"}
     api.put("pods", "done", status={"phase": "Succeeded"})
-    api.put("pods", "leaving", metadata={"deletionTimestamp": "2026-01-01T00:00:00Z"})
-    await watch.until(lambda: len(watch.gone()) == 2)
-    found = {event.uids: event.finished for event in watch.of(PodsDeletedSeen)}
-    assert found == {"uid-done": True, "uid-leaving": False}
+    api.put("pods", "failed", status={"phase": "Failed"})
+    api.put("pods", "leaving", metadata=end)
+    api.put("pods", "deleted", metadata=end)
+    api.delete("pods", "deleted")
+    evicted = {"type": "DisruptionTarget", "status": "True", "reason": "PreemptionByScheduler"}
+    api.put("pods", "evicted", status={"phase": "Failed", "conditions": [evicted]}, metadata=end)
+    await watch.until(lambda: len(watch.gone()) == 5)
+    ends: dict[str, tuple[bool, bool]] = {}
+    for event in watch.of(PodsDeletedSeen):
+        ends |= dict.fromkeys(split(event.uids), (event.finished, event.lost))
+    assert ends.pop("uid-done") == (True, False)
+    assert ends.pop("uid-failed") == (True, True)
+    assert ends.pop("uid-evicted") == (False, False)
+    assert ends == dict.fromkeys(("uid-leaving", "uid-deleted"), (False, True))
 
 
 async def test_the_joint_revision_waits_for_the_slowest(watch: Watch, api: FakeApi):

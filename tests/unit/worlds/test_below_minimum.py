@@ -4,14 +4,14 @@ import pytest
 
 from shared.kubernetes.objects.errors import WorldError
 from shared.kubernetes.objects.fields import Fields
-from shared.kubernetes.objects.groups.pod_groups import below_minimum
+from shared.kubernetes.objects.groups.pod_groups import annotated
 from shared.model.groups.below_minimum import BelowMinimum
 
 RULE, GRACE = "muster.io/below-minimum", "muster.io/below-minimum-grace"
 
 
 def read(notes: dict[str, str]) -> BelowMinimum | None:
-    return below_minimum(Fields("PodGroup default/g", "metadata.annotations", notes))
+    return annotated(Fields("PodGroup default/g", "metadata.annotations", notes)).below_minimum
 
 
 @pytest.mark.parametrize(
@@ -32,6 +32,7 @@ def test_a_group_says_what_becomes_of_its_gang(notes, wanted):
     [
         ({RULE: "evicted"}, "below-minimum"),
         ({RULE: "evict", GRACE: "soon"}, "below-minimum-grace: 'soon' is not a duration"),
+        ({"muster.io/replacement-hold": "2"}, "replacement-hold: '2' is not a duration"),
         ({GRACE: "5m"}, "below-minimum-grace: needs muster.io/below-minimum: evict or shrink"),
     ],
 )

@@ -58,10 +58,11 @@ def test_groups_of_other_schedulers_keep_their_minimum(read, version, least):
     one = pod("a")
     one["metadata"]["annotations"] = {"scheduling.k8s.io/group-name": "g"}
     pods = [one if "volcano" in version else member("a"), member("b")]
-    made["metadata"]["annotations"] = {"muster.io/minimum-run-time": "30m"}
+    annotations = {"muster.io/minimum-run-time": "30m", "muster.io/replacement-hold": "2m"}
+    made["metadata"]["annotations"] = annotations
     (gang,) = read(made, NODE, *pods).gangs
     assert gang.keeps_minimum == (least > 1)
-    assert gang.minimum_run_ms == 1_800_000
+    assert (gang.minimum_run_ms, gang.replacement_hold_ms) == (1_800_000, 120_000)
 
 
 def test_groups_of_two_kinds_may_have_one_name(read):

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from services.ingest.core.cluster_events import note
-from services.ingest.core.groups import add_gang_of_pods, publish_unit
+from services.ingest.core.groups import add_gang_of_pods, publish_ends, publish_unit
 from services.ingest.core.nodes import SHARD_BITS
 from services.ingest.core.pods.assigned import (
     UNASSIGNED,
@@ -295,7 +295,10 @@ def _relabel(state: IngestState, event: PodsSeen, slots: I64) -> I32:
 def on_pods_deleted_seen(state: IngestState, event: PodsDeletedSeen) -> None:
     """Delete pods."""
     found = map(state.pods.slots.pop, split(event.uids), repeat(-1))
-    forget(state, [slot for slot in found if slot >= 0], is_finished=event.finished)
+    slots = [slot for slot in found if slot >= 0]
+    if state.holding and slots:
+        publish_ends(state, slots, event.lost)
+    forget(state, slots, is_finished=event.finished)
 
 
 def forget(state: IngestState, slots: list[int], is_finished: bool = True) -> None:

@@ -49,9 +49,10 @@ def decide_question(state: PlacementState, event: OfferAsked) -> ExtendersAsked 
         sig = part.sig
         if sig in answers or not questions.is_interested(state, sig):
             continue
-        nominated_pods = (
-            nominated_pods_for(state, state.specs[sig].priority) if state.nominations else None
-        )
+        nominated_pods = None
+        if state.nominations:
+            priority = state.specs[sig].priority
+            nominated_pods = nominated_pods_for(state, priority, gang=event.gang)
         rows = state.kernel.fitting(state.table, compiled(state, sig), nominated_pods)
         if len(rows):
             pod, effect = PodId(unpack(part.ids).item(0)), EffectId(state.extender_asks + 1)

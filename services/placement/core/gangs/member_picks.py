@@ -30,7 +30,7 @@ def pick_members(
     choices: list[Choices] = []
     judged = questions.is_interested(state, sig)
     if judged or reservations.chooses(state, sig):
-        nominated_pods = gang_places.nominated_pods(sig)
+        nominated_pods = gang_places.nominated_pods(sig, one_by_one=True)
 
         def one() -> Picks:
             if judged:

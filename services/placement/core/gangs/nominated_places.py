@@ -12,7 +12,7 @@ import numpy as np
 from services.placement.core.books.charges import compiled
 from services.placement.core.preemption import nominations
 from services.placement.core.state import Nomination, PlacementState
-from shared.model.ids import AskId, AttemptId, GangId, SignatureId
+from shared.model.ids import NO_GANG, AskId, AttemptId, GangId, SignatureId
 from shared.scheduling.cycle.kernel import as_picks
 from shared.scheduling.table.layout import NominatedPods
 from shared.scheduling.table.picks import Picks
@@ -43,15 +43,17 @@ class GangPlaces:
         self._tried: set[AskId] = set()
         self.is_some = any(one.counts for one in nominations.of_gang(state, gang))
 
-    def nominated_pods(self, sig: SignatureId) -> NominatedPods | None:
+    def nominated_pods(self, sig: SignatureId, one_by_one: bool = False) -> NominatedPods | None:
         """Return the nominations that a member must leave room for: those of other pods, and the
-        gang's own places that no member was tried in yet.
+        gang's own places that no member was tried in yet. Members that are placed `one_by_one` are
+        not tried in places: what the gang keeps for lost members does not keep them off.
         """
         state = self._state
         if not state.nominations:
             return None
-        if not self.is_some:
-            return nominations.nominated_pods_for(state, state.specs[sig].priority)
+        if one_by_one or not self.is_some:
+            gang = self._gang if one_by_one else NO_GANG
+            return nominations.nominated_pods_for(state, state.specs[sig].priority, gang=gang)
         return self._nominated_pods(sig, [one for _ask, one in sorted(state.nominations.items())])
 
     def _nominated_pods(self, sig: SignatureId, known: list[Nomination]) -> NominatedPods:

@@ -37,7 +37,7 @@ from shared.events.placement import (
 )
 from shared.events.preemption import DryRunAsked, GangDryRunAsked, GangNominateAsked
 from shared.model.columns import I64, as_numbers, pack, size
-from shared.model.ids import NO_POD, NodeId, PodId, SignatureId
+from shared.model.ids import NO_POD, GangId, NodeId, PodId, SignatureId
 from shared.model.preemption.victims import Nominee
 from shared.scheduling.cycle.inter_pod_rules import fits
 from shared.scheduling.cycle.score_classes import static_of
@@ -120,7 +120,8 @@ def _free(
     before: Sequence[Seat],
 ) -> list[Seat]:
     """Return nodes on which members fit without victims."""
-    nominated_pods = nominations.nominated_pods_for(state, state.specs[sig].priority)
+    priority = state.specs[sig].priority
+    nominated_pods = nominations.nominated_pods_for(state, priority, gang=event.gang)
     for seat in before:
         nominated_pods.setdefault(seat.candidate.node, []).append((seat.wanted, seat.mask))
     trial = state.table.trial()
@@ -154,7 +155,7 @@ class _Members(DryRun):
             named=event.named,
             spare=event.spare,
         )
-        super().__init__(state, asked, before)
+        super().__init__(state, asked, before, gang=event.gang)
         # Nodes whose pods leave for the gang: the next member may fit there without more victims.
         self.shared = {one.candidate.node for one in before if one.candidate.victims}
         self.fresh: set[int] = set()  # rows searched with the present budgets
@@ -246,7 +247,7 @@ def decide_gang_nomination(
     kept: set[PodId] = set()
     for node in sorted({one.node for one in event.nominees}):
         nominees_here = [one for one in event.nominees if one.node == node]
-        leave = _needed(state, node, nominees_here)
+        leave = _needed(state, event.gang, node, nominees_here)
         if leave is None:
             return stale
         kept |= leave
@@ -271,7 +272,9 @@ def _is_wanting(state: PlacementState, one: Nominee) -> bool:
     return not IS_CHARGED[kind] and kind not in (State.GONE, State.STRAY)
 
 
-def _needed(state: PlacementState, node: NodeId, nominees: Sequence[Nominee]) -> set[PodId] | None:
+def _needed(
+    state: PlacementState, gang: GangId, node: NodeId, nominees: Sequence[Nominee]
+) -> set[PodId] | None:
     """Return the pods that must leave the node so that all of these fit, or None if that is
     impossible.
     """
@@ -289,11 +292,11 @@ def _needed(state: PlacementState, node: NodeId, nominees: Sequence[Nominee]) ->
     if not nominations.leaving_on(state, node).isdisjoint(victims):
         return None
     leave = set(victims)
-    if not _all_fit(state, node, nominees, leave):
+    if not _all_fit(state, gang, node, nominees, leave):
         return None
     for pod in sorted(leave, key=lambda pod: _importance(state, pod, victims[pod])):
         together = leave & {pod, *state.units.mates([pod])}
-        if _all_fit(state, node, nominees, leave - together):
+        if _all_fit(state, gang, node, nominees, leave - together):
             leave -= together
     return leave
 
@@ -305,7 +308,11 @@ def _importance(state: PlacementState, pod: PodId, priority: int) -> tuple[int, 
 
 
 def _all_fit(
-    state: PlacementState, node: NodeId, nominees: Sequence[Nominee], leave: set[PodId]
+    state: PlacementState,
+    gang: GangId,
+    node: NodeId,
+    nominees: Sequence[Nominee],
+    leave: set[PodId],
 ) -> bool:
     """Return whether these fit on the node one by one without the pods in `leave` and all others
     that are leaving, and no pod being tried there now has to wait for that.
@@ -318,7 +325,7 @@ def _all_fit(
         if static is not None and not static[row]:
             return False
         scratch = nominations.node_with_nominated(
-            state, one.pod, one.sig, node, leave | nominations.leaving_on(state, node)
+            state, one.pod, one.sig, node, leave | nominations.leaving_on(state, node), gang
         )
         for sig, mask in before:
             scratch.add_nominated(compiled(state, sig), mask)

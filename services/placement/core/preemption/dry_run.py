@@ -43,7 +43,7 @@ from shared.events.placement import (
 )
 from shared.events.preemption import DryRunAsked, NominateAsked
 from shared.model.columns import I64, pack, size, unpack
-from shared.model.ids import NO_SIGNATURE, GangId, NodeId, PodId, SignatureId
+from shared.model.ids import NO_GANG, NO_SIGNATURE, GangId, NodeId, PodId, SignatureId
 from shared.model.preemption.victims import keys_of
 from shared.model.release import V1_37
 from shared.scheduling.cycle.inter_pod_rules import fits, rules_of
@@ -168,9 +168,10 @@ class DryRun:
         event: DryRunAsked,
         before: Sequence[Seat] = (),
         only: I64 | None = None,
+        gang: GangId = NO_GANG,
     ) -> None:
         """`before`: places of others that are not in the state yet; `only`: search
-        these rows only.
+        these rows only; `gang`: that of the preemptors, if it asks for all of them.
         """
         self.state = state
         self.wanted = compiled(state, event.sig)
@@ -183,7 +184,7 @@ class DryRun:
         self.taken.update(state.victims_of)
         self.protected = protected_pods(state) if state.minimum_run_ms else {}
         self.protections = self._protections()
-        self.nominated_pods = nominations.nominated_pods_for(state, self.priority, event.pod)
+        self.nominated_pods = nominations.nominated_pods_for(state, self.priority, event.pod, gang)
         for one in before:
             self._apply_seat(one)
         self.rows = retries.rows_to_try(state, event.sig, self.nominated_pods)

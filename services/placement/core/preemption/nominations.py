@@ -3,6 +3,9 @@
 Filter counts a nomination against pods of lower or equal priority (kube-scheduler's two passes:
 with and without the nominated pods. Every filter here only gets stricter with more pods, so the
 pass with them implies the other). Score never sees nominations.
+
+The place of a lost member that its group keeps (gangs/kept_places.py) is a nomination without
+victims, which ends at a time.
 """
 
 from bisect import insort
@@ -14,7 +17,7 @@ import numpy as np
 from services.placement.core.books.charges import compiled, forget_if_unused
 from services.placement.core.books.ledger import IS_VICTIM
 from services.placement.core.state import Nomination, PlacementState, TableMark
-from shared.events.placement import NominationLost, NominationReady
+from shared.events.placement import NominationLost, NominationReady, PlaceKept
 from shared.model.columns import I64, unpack
 from shared.model.ids import NO_ASK, NO_GANG, NO_POD, AskId, GangId, NodeId, PodId, SignatureId
 from shared.model.preemption.victims import Nominee
@@ -32,23 +35,32 @@ SPACE_LOST = "the nominated space is taken"
 POD_GONE = "the nominated pod is gone"
 PLACED = "the nominated pod has a place already"
 GANG_PLACED = "the gang has its places"
+TIME_OVER = "no replacement came in time"
 
 
 def nominated_pods_for(
-    state: PlacementState, priority: int, pod: PodId = NO_POD
+    state: PlacementState, priority: int, pod: PodId = NO_POD, gang: GangId = NO_GANG
 ) -> NewNominatedPods:
-    """Return the nominations that a pod of this priority must leave room for, without its own."""
+    """Return the nominations that a pod of this priority must leave room for, without its own and
+    the places that its `gang` keeps.
+    """
     return as_nominated_pods(
-        (one for _ask, one in sorted(state.nominations.items())), state, priority, pod
+        (one for _ask, one in sorted(state.nominations.items())), state, priority, pod, gang
     )
 
 
 def as_nominated_pods(
-    nominations: Iterable[Nomination], state: PlacementState, priority: int, pod: PodId
+    nominations: Iterable[Nomination],
+    state: PlacementState,
+    priority: int,
+    pod: PodId,
+    gang: GangId = NO_GANG,
 ) -> NewNominatedPods:
     """Return these nominations, in the order of their asks, as nominated pods by node."""
     nominated_pods: NewNominatedPods = {}
     for one in nominations:
+        if gang and one.until_ms and one.gang == gang:
+            continue
         if one.pod != pod and one.counts and state.specs[one.sig].priority >= priority:
             nominated_pods.setdefault(one.node, []).append((compiled(state, one.sig), one.mask))
     return nominated_pods
@@ -106,12 +118,19 @@ def room_for(
 
 
 def node_with_nominated(
-    state: PlacementState, pod: PodId, sig: SignatureId, node: NodeId, gone: set[PodId]
+    state: PlacementState,
+    pod: PodId,
+    sig: SignatureId,
+    node: NodeId,
+    gone: set[PodId],
+    gang: GangId = NO_GANG,
 ) -> OneNode:
-    """Return the node as such a pod sees it: with the nominations there, without these pods."""
+    """Return the node as such a pod, or member of `gang`, sees it: with the nominations there,
+    without these pods.
+    """
     scratch = without(state, node, gone)
     nominated_pods = as_nominated_pods(
-        nominations_on(state, node), state, state.specs[sig].priority, pod
+        nominations_on(state, node), state, state.specs[sig].priority, pod, gang
     )
     for other, mask in nominated_pods.get(node, ()):
         scratch.add_nominated(other, mask)
@@ -124,6 +143,8 @@ def is_in_the_way(state: PlacementState, sig: SignatureId, node: NodeId, mask: i
     """
     priority = state.specs[sig].priority
     for one in nominations_on(state, node):
+        if one.until_ms:
+            continue
         if one.announced and one.counts and state.specs[one.sig].priority <= priority:
             scratch = node_with_nominated(state, one.pod, one.sig, node, set())
             scratch.add_nominated(compiled(state, sig), mask)
@@ -149,6 +170,8 @@ def add(state: PlacementState, one: Nomination) -> None:
     insort(state.nominations_on.setdefault(one.node, []), one.ask)
     if one.gang:
         insort(state.nominations_of.setdefault(one.gang, []), one.ask)
+    if one.until_ms:
+        state.kept_places.add(one.ask)
     for victim in one.victims:
         state.victims_of.setdefault(victim, []).append(one.ask)
     if not one.victims or len(state.nominations_on[one.node]) > 1:
@@ -177,6 +200,7 @@ def drop(state: PlacementState, ask: AskId) -> None:
     _forget(state.nominations_on, one.node, ask)
     if one.gang:
         _forget(state.nominations_of, one.gang, ask)
+    state.kept_places.discard(ask)
     for victim in one.victims:
         _forget(state.victims_of, victim, ask)
     state.changed_nomination_nodes.add(one.node)
@@ -226,10 +250,20 @@ def note_gang_released(state: PlacementState, gang: GangId) -> None:
 
 
 def note_gang_committed(state: PlacementState, gang: GangId) -> None:
-    """Drop the places of a committed gang."""
+    """Drop the places of a committed gang, but not what it keeps for members that are missing."""
     for one in of_gang(state, gang):
+        if one.until_ms and not one.is_used:
+            continue
         one.lost = one.lost or GANG_PLACED
         state.changed_nomination_nodes.add(one.node)
+
+
+def end_kept(state: PlacementState, gang: GangId, reason: str) -> None:
+    """End the places that a gang keeps for lost members."""
+    for one in of_gang(state, gang):
+        if one.until_ms:
+            one.lost = one.lost or reason
+            state.changed_nomination_nodes.add(one.node)
 
 
 def of_gang(state: PlacementState, gang: GangId) -> list[Nomination]:
@@ -260,7 +294,7 @@ def note_placed(state: PlacementState, pod: PodId) -> None:
 def note_pods_gone(state: PlacementState, pods: list[PodId]) -> None:
     """Note deleted pods: victims bring their nominations nearer, preemptors lose theirs."""
     for pod in pods:
-        if pod in state.nomination_of_pod:
+        if pod in state.nomination_of_pod and state.nomination_of_pod[pod] != kept_ask(pod):
             one = state.nominations[state.nomination_of_pod[pod]]
             one.lost = POD_GONE
             state.changed_nomination_nodes.add(one.node)
@@ -268,6 +302,13 @@ def note_pods_gone(state: PlacementState, pods: list[PodId]) -> None:
             one = state.nominations[ask]
             one.victims.remove(pod)
             state.changed_nomination_nodes.add(one.node)
+
+
+def kept_ask(pod: PodId) -> AskId:
+    """Return the number of the nomination for the place of a lost member: preemption's are above
+    0.
+    """
+    return AskId(-pod)
 
 
 def note_nodes_gone(state: PlacementState, nodes: set[NodeId]) -> None:
@@ -303,6 +344,8 @@ def _asks_to_check(state: PlacementState) -> list[AskId]:
         changes.restarts, table.static_version, changes.position, counters.moves
     )
     changed_nodes, state.changed_nomination_nodes = state.changed_nomination_nodes, set()
+    if state.kept_places:
+        changed_nodes.update(one.node for one in kept(state) if one.until_ms <= state.now_ms)
     is_known = before.restarts == changes.restarts and before.statics == table.static_version
     changed = changes.since(before.position) if is_known else None
     if changed is None:
@@ -314,11 +357,19 @@ def _asks_to_check(state: PlacementState) -> list[AskId]:
     return sorted(asks)
 
 
+def kept(state: PlacementState) -> list[Nomination]:
+    """Return the places kept for lost members, except while one is held for a replacement."""
+    found = (state.nominations[ask] for ask in sorted(state.kept_places))
+    return [one for one in found if not one.is_used]
+
+
 def _has_rules(state: PlacementState, one: Nomination) -> bool:
     return rules_of(state.table, compiled(state, one.sig)) is not None
 
 
-def decide_nomination_news(state: PlacementState) -> Iterator[NominationReady | NominationLost]:
+def decide_nomination_news(
+    state: PlacementState,
+) -> Iterator[NominationReady | NominationLost | PlaceKept]:
     """Yield the present news about nominations."""
     for ask in _asks_to_check(state):
         one = state.nominations[ask]
@@ -327,7 +378,13 @@ def decide_nomination_news(state: PlacementState) -> Iterator[NominationReady | 
             continue  # until permit ends the gang's attempt
         if not reason and not still_fits(state, one):
             reason = SPACE_LOST
+        if one.until_ms and one.until_ms <= state.now_ms and not reason:
+            reason = TIME_OVER
         if reason:
             yield NominationLost(state.shard, ask, one.pod, reason)
+        elif one.until_ms:
+            if not one.announced:
+                place = one.gang, one.pod, one.sig, one.node, one.until_ms
+                yield PlaceKept(state.shard, ask, *place)
         elif not one.victims and not one.announced and _fits_now(state, one):
             yield NominationReady(state.shard, ask, one.pod, one.node)

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from services.queueing.core.gangs import members
+from services.queueing.core.gangs import kept_places, members
 from services.queueing.core.pods import moves
 from services.queueing.core.pods.relabel import affected_signatures
 from services.queueing.core.pods.table import SMALL
@@ -136,6 +136,8 @@ def _add_leftovers(state: QueueingState, sig: Sig, attempt: Attempt, ids: I64) -
     leftovers.live += len(ids)
     if state.room:
         asks.try_freed_node(state, ids)
+    if state.kept_places:
+        kept_places.give_to(state, ids)
 
 
 def on_improved(state: QueueingState, event: Improved) -> None:

@@ -3,7 +3,7 @@
 import numpy as np
 
 from services.queueing.core.derived import reindex
-from services.queueing.core.gangs import members
+from services.queueing.core.gangs import kept_places, members
 from services.queueing.core.pods import moves
 from services.queueing.core.pods.table import SMALL, backoff_ends
 from services.queueing.core.queues import charges
@@ -123,6 +123,8 @@ def _add_pods(state: QueueingState, event: PodsPending, ids: I64) -> None:
         pods.move("gated", ids, rows)
     elif event.gang:
         moves.requeue(state, ids)
+        if state.kept_places:
+            kept_places.give_to(state, ids)
     else:
         enqueue(state, "queued", state.sigs[event.sig], ids)
 
@@ -160,3 +162,5 @@ def _update_pod(state: QueueingState, event: PodsPending, pod: PodId) -> None:
         moves.rejoin(state, one)
     else:
         moves.requeue(state, one)
+        if state.kept_places:
+            kept_places.give_to(state, one)

@@ -55,6 +55,7 @@ def _leave(state: QueueingState, code: Pod, ids: I64, rows: Rows) -> None:
         case Pod.NOMINATED:
             for pod in ids.tolist():
                 state.nominated.pop(pod, None)
+                state.places_given.pop(pod, None)
         case Pod.BACKOFF:
             for end, part in by_number(backoff_ends(pods, rows)):
                 state.undelay(end, len(part))

@@ -164,6 +164,7 @@ def _end_ask(state: QueueingState, ask: Ask, pod: PodId, number: AskId) -> None:
 
 def on_nomination_lost(state: QueueingState, event: NominationLost) -> None:
     """Note the lost space; the pod is tried again after a backoff."""
+    state.kept_places.pop(event.ask, None)
     if event.refused and lives(state, event.pod):
         _not_at_once(state, event.pod)
     ask = _open_ask(state, event.pod, event.ask)

@@ -25,6 +25,7 @@ GANG_TIMEOUT = "muster.io/gang-timeout"
 BELOW_MINIMUM = "muster.io/below-minimum"
 BELOW_MINIMUM_GRACE = "muster.io/below-minimum-grace"
 MINIMUM_RUN_TIME = "muster.io/minimum-run-time"
+REPLACEMENT_HOLD = "muster.io/replacement-hold"
 GANG_TIMEOUT_MS = 300_000
 POD_GROUPS_MAX = 8
 WORKLOAD_VERSION = "scheduling.k8s.io/v1alpha1"
@@ -88,7 +89,7 @@ def make_group(min_count: int, rules: Gang, parts: tuple[PartRule, ...] = ()) ->
     """
     is_gang = (
         *(min_count, rules.topology, rules.network),
-        *(rules.is_unit, rules.parent, rules.minimum_run_ms),
+        *(rules.is_unit, rules.parent, rules.minimum_run_ms, rules.replacement_hold_ms),
     )
     return Group(replace(rules, min_count=max(1, min_count)), any(is_gang), parts)
 
@@ -102,6 +103,7 @@ def annotated(annotations: Fields) -> Gang:
         provisioning=provisioning_class(annotations),
         below_minimum=below_minimum(annotations),
         minimum_run_ms=duration_ms(annotations, MINIMUM_RUN_TIME, 0),
+        replacement_hold_ms=duration_ms(annotations, REPLACEMENT_HOLD, 0),
     )
 
 
