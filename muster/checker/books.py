@@ -1,6 +1,6 @@
 """The books of one shard: nodes, the pods charged to them, holds and nominations."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from muster.checker.filters.fits import Load
@@ -129,18 +129,15 @@ class Ledger:
     def around(
         self,
         spec: PodSpec,
-        node: int = 0,
-        load: Load | None = None,
+        instead: Mapping[int, Load] = {},
         within: Within | None = None,
     ) -> Around | None:
-        """Return the inter-pod rules for a pod as if one node held `load`; None if no
+        """Return the inter-pod rules for a pod as if nodes held these loads; None if no
         pod has any. `within`: the domain whose nodes alone a spread counts.
         """
         if not any(one.has_rules for one in self.specs.values()):
             return None
-        loads = dict(self.loads)
-        if load is not None:
-            loads[node] = load
+        loads = {**self.loads, **instead}
         standing = [(where, loads[row]) for row, where in self.nodes.items()]
         names = names_within(standing, within)
         others = Neighbours(standing, self.namespaces, self.version, self.is_divided, names)

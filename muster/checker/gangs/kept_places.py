@@ -76,7 +76,7 @@ def check_seat(ledger: Ledger, step: Step, pod: int, node: int) -> None:
     if one is None or not one.until_ms or one.node == node or ledger.is_wide(one.spec):
         return
     where, load = ledger.nodes.get(one.node), crowd(ledger, pod, one.spec, one.node, set())
-    around = ledger.around(one.spec, one.node, load)
+    around = ledger.around(one.spec, {one.node: load})
     if where is None or (around is not None and around.obstacle(where) is not None):
         return
     if surely_fits(one.spec, where, load):

@@ -4,11 +4,13 @@ The places belong to the whole gang. A place rests while it is held for a member
 if the hold is released.
 """
 
+from collections.abc import Iterator
+
 from muster.checker.books import Ledger, Nomination, is_within
 from muster.checker.filters.fits import Load, surely_fits, surely_not
 from muster.checker.gangs import kept_places
 from muster.checker.inputs.journals import Step
-from muster.checker.preemption.victims import check_victims, crowd, others_leaving
+from muster.checker.preemption.victims import check_victims, crowd
 from shared.events.placement import GangHeld, GangNominated, PlacesFound
 from shared.model.columns import unpack
 from shared.model.objects import PodSpec
@@ -25,12 +27,11 @@ def places(ledger: Ledger, event: PlacesFound, step: Step) -> None:
     seen: set[int] = set()
     for place in event.places:
         victims = unpack(place.candidate.victims).tolist()
-        spec = ledger.specs[ask.members[place.group].sig]
+        sig = ask.members[place.group].sig
         if (taken | seen) & set(victims):
             ledger.blame("victims", step.position, f"ask {event.ask}: victims are taken already")
         seen.update(victims)
-        if victims:
-            check_victims(ledger, step, 0, spec, place.candidate.node, victims)
+        _check_victims(ledger, step, 0, sig, place.candidate.node, victims)
         where = ledger.nodes.get(place.candidate.node)
         if ask.levels and where and not is_within(where, ask.levels, ask.domain):
             text = f"ask {event.ask}: a place on node {where.name}, not in {ask.domain}"
@@ -40,71 +41,94 @@ def places(ledger: Ledger, event: PlacesFound, step: Step) -> None:
 
 
 def nominate(ledger: Ledger, event: GangNominated, step: Step) -> None:
-    """Check a nomination node by node and add it to the books."""
+    """Check a nomination and add it to the books."""
     kept_places.end_of_gang(ledger, event.gang)
-    for node in sorted({one.node for one in event.nominees}):
-        here = [one for one in event.nominees if one.node == node]
-        if node not in ledger.nodes:
-            ledger.blame("own-nodes", step.position, f"nomination on node {node}")
-            continue
-        victims = [pod for one in here for pod in unpack(one.victims).tolist()]
-        for one in here:
-            leaving = unpack(one.victims).tolist()
-            if leaving:
-                check_victims(ledger, step, one.pod, ledger.specs[one.sig], node, leaving)
-        reason = _obstacle(ledger, node, here, set(victims))
-        if reason is not None:
-            text = f"gang {event.gang} would not fit node {node}: {reason}"
-            ledger.blame("victims-suffice", step.position, text)
-        for victim in victims:
-            fewer = set(victims) - ledger.together.kept_with(victim, victims)
-            if _surely_fit(ledger, node, here, fewer):
-                text = f"gang {event.gang} fits node {node} with victim {victim} kept"
-                ledger.blame("victims-needed", step.position, text)
+    nominees, gang = list(event.nominees), event.gang
+    victims = {pod for one in nominees for pod in unpack(one.victims).tolist()}
+    for one in nominees:
+        if one.node not in ledger.nodes:
+            ledger.blame("own-nodes", step.position, f"nomination on node {one.node}")
+        _check_victims(ledger, step, one.pod, one.sig, one.node, unpack(one.victims).tolist())
+    nominees = [one for one in nominees if one.node in ledger.nodes]
+    reason = _obstacle(ledger, nominees, victims)
+    if reason is not None:
+        ledger.blame("victims-suffice", step.position, f"gang {gang} would not fit: {reason}")
+    for victim in sorted(victims):
+        fewer = victims - ledger.together.kept_with(victim, list(victims))
+        if _surely_fit(ledger, nominees, fewer, ledger.place.get(victim)):
+            text = f"gang {gang} fits with victim {victim} kept"
+            ledger.blame("victims-needed", step.position, text)
     for one in event.nominees:
         spec, leave = ledger.specs[one.sig], tuple(unpack(one.victims).tolist())
         ledger.drop_nomination(one.pod)
-        ledger.nominations[one.pod] = Nomination(one.pod, one.node, spec, leave, event.gang)
+        ledger.nominations[one.pod] = Nomination(one.pod, one.node, spec, leave, gang)
+
+
+def _check_victims(
+    ledger: Ledger, step: Step, pod: int, sig: int, node: int, victims: list[int]
+) -> None:
+    """Check that victims are of lower priority, and on the node of the member. Rules over several
+    nodes may have pods leave other nodes, if the shard knows all nodes.
+    """
+    spec = ledger.specs[sig]
+    for victim in victims:
+        where = node if ledger.is_divided else ledger.place.get(victim, node)
+        check_victims(ledger, step, pod, spec, where, [victim])
 
 
 def _loads(
-    ledger: Ledger, node: int, here: list[Nominee], victims: set[int]
-) -> list[tuple[PodSpec, Load]]:
-    """Return each nominee's spec with the node's load when the nominees before it are placed."""
-    found: list[tuple[PodSpec, Load]] = []
-    for at, one in enumerate(here):
+    ledger: Ledger, nominees: list[Nominee], victims: set[int]
+) -> Iterator[tuple[PodSpec, int, dict[int, Load]]]:
+    """Yield each nominee's spec and node, with the loads of the nodes that differ when the nominees
+    before it are placed.
+    """
+    resting = [one for kept in ledger.resting.values() for one in kept]
+    pods = {one.pod for one in nominees}
+    others = (one for one in (*ledger.nominations.values(), *resting) if one.pod not in pods)
+    gone = victims.union(*(one.victims for one in others))
+    nodes: set[int] = {one.node for one in nominees}
+    nodes |= {ledger.place[pod] for pod in gone if pod in ledger.place}
+    loads: dict[int, Load] = {
+        node: ledger.loads.get(node, Load()).without(gone) for node in sorted(nodes)
+    }
+    for at, one in enumerate(nominees):
         spec = ledger.specs[one.sig]
-        gone = others_leaving(ledger, one.pod, node) | victims
-        load = crowd(ledger, one.pod, spec, node, gone)
-        for before in here[:at]:
-            load.add(-before.pod, ledger.specs[before.sig])
-        found.append((spec, load))
-    return found
+        here = crowd(ledger, one.pod, spec, one.node, gone)
+        for before in nominees[:at]:
+            if before.node == one.node:
+                here.add(-before.pod, ledger.specs[before.sig])
+        yield spec, one.node, {**loads, one.node: here}
+        loads[one.node].add(-one.pod, spec)
 
 
-def _obstacle(ledger: Ledger, node: int, here: list[Nominee], victims: set[int]) -> str | None:
-    where = ledger.nodes[node]
-    for spec, load in _loads(ledger, node, here, victims):
-        reason = surely_not(spec, where, load) or _rule(ledger, node, spec, load)
+def _obstacle(ledger: Ledger, nominees: list[Nominee], victims: set[int]) -> str | None:
+    for spec, node, loads in _loads(ledger, nominees, victims):
+        reason = surely_not(spec, ledger.nodes[node], loads[node])
+        reason = reason or _rule(ledger, node, spec, loads)
         if reason is not None:
-            return reason
+            return f"node {node}: {reason}"
     return None
 
 
-def _rule(ledger: Ledger, node: int, spec: PodSpec, load: Load) -> str | None:
-    """Return which rule between pods keeps the pod off the node with this load."""
-    around = ledger.around(spec, node, load)
+def _rule(ledger: Ledger, node: int, spec: PodSpec, loads: dict[int, Load]) -> str | None:
+    """Return which rule between pods keeps the pod off the node with these loads."""
+    around = ledger.around(spec, loads)
     return around.obstacle(ledger.nodes[node]) if around is not None else None
 
 
-def _surely_fit(ledger: Ledger, node: int, here: list[Nominee], victims: set[int]) -> bool:
-    where = ledger.nodes[node]
-    return all(
-        surely_fits(spec, where, load)
-        and not ledger.is_wide(spec)  # pods of other shards may keep it off
-        and _rule(ledger, node, spec, load) is None
-        for spec, load in _loads(ledger, node, here, victims)
-    )
+def _surely_fit(
+    ledger: Ledger, nominees: list[Nominee], victims: set[int], node: int | None
+) -> bool:
+    """Return whether all nominees fit, those of `node` first: a look at one node is cheap."""
+    here = [one for one in nominees if one.node == node]
+    for part in (here, nominees):
+        for spec, at, loads in _loads(ledger, part, victims):
+            if not surely_fits(spec, ledger.nodes[at], loads[at]):
+                return False
+            if part is nominees and _rule(ledger, at, spec, loads) is not None:
+                return False
+    # Pods of other shards may keep them off.
+    return not any(ledger.is_wide(ledger.specs[one.sig]) for one in nominees)
 
 
 def held(ledger: Ledger, event: GangHeld) -> None:

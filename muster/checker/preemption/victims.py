@@ -106,7 +106,7 @@ def _check_minimal(
         load = crowd(ledger, pod, spec, node, fewer)
         if ledger.is_wide(spec):
             continue  # pods of other shards may keep it off the node
-        around = ledger.around(spec, node, load)
+        around = ledger.around(spec, {node: load})
         obstacle = around.obstacle(where) if around is not None else None
         if obstacle is None and surely_fits(spec, where, load):
             ledger.blame(

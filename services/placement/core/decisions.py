@@ -11,7 +11,7 @@ from services.placement.core.extenders import gang_members, questions
 from services.placement.core.gangs import holds, kept_places, member_volumes, places
 from services.placement.core.placing import digest, turns, wakeups
 from services.placement.core.placing.cycle import decide_cycle
-from services.placement.core.preemption import dry_run, nominations, post_filter
+from services.placement.core.preemption import dry_run, nomination_news, post_filter
 from services.placement.core.state import PlacementState
 from services.placement.core.volumes import reservations
 from shared.events.base import Event
@@ -70,7 +70,7 @@ def decide(state: PlacementState) -> Iterator[Event]:
         yield from reservations.decide_volume_outcomes(state)
     if state.nominations:
         yield from questions.decide_promise_refused(state)
-        yield from nominations.decide_nomination_news(state)
+        yield from nomination_news.decide_nomination_news(state)
     work_queue = state.work_queue
     units = state.config.slice_units
     while units > 0 and work_queue.tasks and _can_do_task(state):
@@ -93,7 +93,7 @@ def decide(state: PlacementState) -> Iterator[Event]:
     if state.counts_changed:
         yield CountsChanged(state.shard)
     if state.nominations:
-        yield from nominations.decide_nomination_news(state)
+        yield from nomination_news.decide_nomination_news(state)
     if wakeups.are_due(state):
         yield wakeups.decide_improved(state)
     for sig in sorted(state.reasons_wanted)[:LOOKS_MAX]:

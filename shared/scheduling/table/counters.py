@@ -6,6 +6,7 @@ themselves (it applies to later pods). A signature decides which counters its po
 costs nothing without rules.
 """
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -322,6 +323,26 @@ class Counters:
         hard = any(one.hard for one in sig.constraints)
         return bool(spec.pod_affinity) or hard or any(key != HOSTNAME for key in keys)
 
+    def read_rows(self, sig: "Signature") -> set[int]:
+        """Return the rows that rules of a pod, or required ones of others about it, read."""
+        opposed = (at for _key, at in self.owned(OPPOSED, sig.spec))
+        return {*(self.index[one] for one in read_by(sig)), *opposed}
+
+    def sought_by(self, sigs: Iterable["Signature"]) -> set[int]:
+        """Return the rows of the pods to which such pods must be near."""
+        return {self.index[affinity_counter(sig)] for sig in sigs if sig.spec.pod_affinity}
+
+    def avoided_by(self, sigs: Iterable["Signature"]) -> set[int]:
+        """Return the rows of the pods from which such pods keep away, or that keep them away."""
+        found: set[int] = set()
+        for sig in sigs:
+            terms = sig.spec.pod_anti_affinity
+            found.update(
+                self.index[Matching((sig.plugins.sought(one, sig.spec),))] for one in terms
+            )
+            found.update(at for _key, at in self.owned(OPPOSED, sig.spec))
+        return found
+
     def is_wide(self, sig: "Signature") -> bool:
         """Return whether a pod's rules read the pods of several nodes, or those of others read it
         so.
@@ -357,12 +378,16 @@ class Counters:
 
     def charge(self, sig: "Signature", rows: I64, sign: int) -> None:
         """Add (+1) or remove (-1) a pod of the signature on each of these rows."""
-        self.moves += 1
-        for at, amount in sig.counted:
-            np.add.at(self.counts[at], rows, amount * sign)
+        self.charge_counts(sig, rows, sign)
         if sig.uses:
             for row in rows.tolist():
                 self.volumes.charge(sig.uses, row, sign)
+
+    def charge_counts(self, sig: "Signature", rows: I64, sign: int) -> None:
+        """Add or remove such pods in the counts, but not the volumes that they use."""
+        self.moves += 1
+        for at, amount in sig.counted:
+            np.add.at(self.counts[at], rows, amount * sign)
 
     def charge_one(self, sig: "Signature", row: int, sign: int) -> None:
         """Do the same as `charge` for one row."""

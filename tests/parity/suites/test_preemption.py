@@ -116,13 +116,15 @@ def _bug(
 
 
 AT_ONCE = "services.placement.core.preemption.reprieve"
+UNITS = "services.placement.core.preemption.unit_parts"
 WHY = "services.placement.core.preemption.refusal_reasons"
 PLANTED = (
     _bug("equals-are-victims", "[sig].priority < self.priority", "[sig].priority <= self.priority"),
     _bug(
         "no-reprieve",
-        "if part.unit not in whole and self._stays(scratch, part):",
+        "if part.unit not in whole and stays(part):",
         "if part.unit in whole:",
+        UNITS,
     ),
     _bug("youngest-first", "one.start_ms, one.pod)", "-one.start_ms, one.pod)"),
     _bug(
@@ -139,8 +141,8 @@ PLANTED = (
         "",
         AT_ONCE,
     ),
-    _bug("budgets-last", "for beyond in (True, False):", "for beyond in (False, True):"),
-    _bug("one-violation-each", "chosen, sum(violations", "chosen, any(violations"),
+    _bug("budgets-last", "for beyond in (True, False):", "for beyond in (False, True):", UNITS),
+    _bug("one-violation-each", "in gone], sum(violations", "in gone], any(violations"),
     _bug("budget-of-one-more", "if left[one] < 0:", "if left[one] < -1:"),
     _bug("amounts-before-ports", "*wanted.plugins.filters,", "*wanted.plugins.filters[::-1],", WHY),
     _bug("first-reason-alone", "            return found\n", "            return found[:1]\n", WHY),

@@ -139,13 +139,13 @@ def _bug(name: str, module: str, old: str, new: str, seed: int, shards: int = 1)
 
 
 DRY_RUN, AT_ONCE = "placement.core.preemption.dry_run", "placement.core.preemption.reprieve"
-CORE = "preemption.core.core"
+UNITS, CORE = "placement.core.preemption.unit_parts", "preemption.core.core"
 VOID = "            ask.found = {}\n"
 PROMISED, CHOICE = "placement.core.preemption.nominations", "preemption.core.candidate_choice"
 PLANTED = (
     _bug("least-important-first", AT_ONCE, "starts_ms, -priorities", "starts_ms, priorities", 10),
-    _bug("beyond-budgets-last", DRY_RUN, "beyond in (True, False):", "beyond in (False, True):", 0),
-    _bug("violations-uncounted", DRY_RUN, "return chosen, sum(", "return chosen, 0 * sum(", 1),
+    _bug("beyond-budgets-last", UNITS, "beyond in (True, False):", "beyond in (False, True):", 0),
+    _bug("violations-uncounted", DRY_RUN, "in gone], sum(", "in gone], 0 * sum(", 1),
     _bug("budget-of-one-more", DRY_RUN, "if left[one] < 0:", "if left[one] < -1:", 0),
     _bug("series-keeps-budgets", DRY_RUN, "self.left.get(budget, 0) - 1)", "9)", 1),
     _bug("equals-are-victims", DRY_RUN, "priority < self.priority", "priority <= self.priority", 1),

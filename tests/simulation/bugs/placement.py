@@ -54,13 +54,13 @@ BUGS = (
     ),
     Bug(
         "no-victim-reprieved",
-        "services.placement.core.preemption.dry_run",
+        "services.placement.core.preemption.unit_parts",
         edit(
             """
-                if part.unit not in whole and self._stays(scratch, part):
+            if part.unit not in whole and stays(part):
 """,
             """
-                if part.unit in whole:
+            if part.unit in whole:
 """,
         ),
         by=("victims-needed",),

@@ -124,7 +124,7 @@ HOLDING_BUGS = (
     ),
     Bug(
         "a-place-is-kept-for-ever",
-        "services.placement.core.preemption.nominations",
+        "services.placement.core.preemption.nomination_news",
         (
             "        if one.until_ms and one.until_ms <= state.now_ms and not reason:",
             "        if one.until_ms < 0 and not reason:",

@@ -66,9 +66,11 @@ def members(*groups: tuple[int, list[int]]) -> tuple[Members, ...]:
     return tuple(Members(sig, pack(ids)) for sig, ids in groups)
 
 
-def dry_run(shard: Shard, *groups: tuple[int, list[int]], needed: int = 0, **more) -> PlacesFound:
+def dry_run(
+    shard: Shard, *groups: tuple[int, list[int]], needed: int = 0, gang: int = GANG, **more
+) -> PlacesFound:
     needed = needed or sum(len(ids) for _sig, ids in groups)
-    (found,) = shard.given(GangDryRunAsked(ASK, GANG, needed, members(*groups), **more)).run()
+    (found,) = shard.given(GangDryRunAsked(ASK, gang, needed, members(*groups), **more)).run()
     assert isinstance(found, PlacesFound)
     return found
 
@@ -186,23 +188,6 @@ def test_without_possible_victims_a_gang_is_hopeless(sig, more):
 
 
 WEB_POD: dict[str, Any] = {"namespace": "default", "labels": (("app", "web"),)}
-BY_ZONE = PodTerm("topology.kubernetes.io/zone", APART.selector)
-
-
-@pytest.mark.parametrize(
-    "rules",
-    [
-        {"pod_affinity": (APART,)},
-        {"pod_anti_affinity": (BY_ZONE,)},
-        {"spread": (SpreadConstraint("kubernetes.io/hostname", 1, True, APART.selector),)},
-    ],
-    ids=["affinity", "anti-affinity by zone", "DoNotSchedule"],
-)
-def test_members_whose_rules_read_other_nodes_evict_no_pod(rules: dict[str, Any]):
-    shard = full().sig(WEB, spec(priority=10, **WEB_POD, **rules))
-    assert dry_run(shard, (WEB, [91])).places == ()
-    (offer,) = said(shard.given(OfferAsked(GANG, 1, members((WEB, [91])), True)))
-    assert not offer.preemptible
 
 
 def test_members_that_avoid_each_other_get_a_node_each():

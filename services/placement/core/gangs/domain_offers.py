@@ -56,7 +56,7 @@ def decide_offer(state: PlacementState, event: OfferAsked, topology: Topology) -
 
 
 def _may_help(state: PlacementState, sig: SignatureId) -> bool:
-    return places.may_help(state, state.table, sig)
+    return places.may_help(state, state.table, sig, is_in_domain=True)
 
 
 def _scored(state: PlacementState, sig: SignatureId) -> list[Part]:

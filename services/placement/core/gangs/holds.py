@@ -21,8 +21,9 @@ from services.placement.core.extenders import gang_members
 from services.placement.core.gangs import domain_offers, member_volumes, places, tree_offers
 from services.placement.core.gangs.member_picks import Reasons, pick_members, reasons
 from services.placement.core.gangs.member_volumes import Choices
-from services.placement.core.gangs.nominated_places import GangPlaces, with_nominated_pods
+from services.placement.core.gangs.nominated_places import GangPlaces
 from services.placement.core.gangs.tree_trials import TreeTrial
+from services.placement.core.gangs.trial_picks import with_nominated_pods
 from services.placement.core.placing.cycle import spec_for_bind_plugins
 from services.placement.core.placing.dispatches import (
     assert_not_over,

@@ -4,8 +4,8 @@ from services.placement.core.books.charges import compiled
 from services.placement.core.extenders import gang_members, questions
 from services.placement.core.gangs import member_volumes
 from services.placement.core.gangs.member_volumes import Assumed, Choices
-from services.placement.core.gangs.nominated_places import GangPlaces, with_nominated_pods
-from services.placement.core.gangs.trial_picks import NOTHING, joined, place
+from services.placement.core.gangs.nominated_places import GangPlaces
+from services.placement.core.gangs.trial_picks import NOTHING, joined, place, with_nominated_pods
 from services.placement.core.placing.unsupported import unsupported_reason
 from services.placement.core.state import PlacementState
 from services.placement.core.volumes import reservations

@@ -4,31 +4,14 @@ Any member may use a place of the gang. Members are tried first in places made f
 each place once. The other places of the gang do not block its members, but block all other pods.
 """
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-
-import numpy as np
-
 from services.placement.core.books.charges import compiled
-from services.placement.core.preemption import nominations
+from services.placement.core.preemption import in_order, nominations
 from services.placement.core.state import Nomination, PlacementState
-from shared.model.ids import NO_GANG, AskId, AttemptId, GangId, SignatureId
+from shared.model.ids import NO_GANG, AskId, AttemptId, GangId, NodeId, SignatureId
 from shared.scheduling.cycle.kernel import as_picks
 from shared.scheduling.table.layout import NominatedPods
 from shared.scheduling.table.picks import Picks
 from shared.scheduling.table.table import NodeTable
-
-
-@contextmanager
-def with_nominated_pods(trial: NodeTable, nominated_pods: NominatedPods) -> Iterator[None]:
-    """Charge nominations on the trial for a while: a trial cannot have trials of its own."""
-    known = [node for node in sorted(nominated_pods) if trial.row_of(node) is not None]
-    pods = [(trial.rows_of([node]), *one) for node in known for one in nominated_pods[node]]
-    for row, other, mask in pods:
-        trial.charge(other, row, np.array([mask], np.int64))
-    yield
-    for row, other, mask in pods:
-        trial.charge(other, row, np.array([mask], np.int64), -1)
 
 
 class GangPlaces:
@@ -41,7 +24,9 @@ class GangPlaces:
         self.key = (gang, attempt)
         self._state, self._gang = state, gang
         self._tried: set[AskId] = set()
-        self.is_some = any(one.counts for one in nominations.of_gang(state, gang))
+        known = nominations.of_gang(state, gang)
+        self.is_some = any(one.counts for one in known)
+        self._are_joint = in_order.are_joint(state, (one.sig for one in known))
 
     def nominated_pods(self, sig: SignatureId, one_by_one: bool = False) -> NominatedPods | None:
         """Return the nominations that a member must leave room for: those of other pods, and the
@@ -85,10 +70,17 @@ class GangPlaces:
             self._tried.add(one.ask)
             if row is None:
                 continue
-            nominated_pods = self._nominated_pods(sig, nominations.nominations_on(state, one.node))
+            nominated_pods = self._nominated_pods(sig, self._beside(one.node))
             wanted = compiled(state, sig)
             pick = as_picks(wanted, state.kernel.place_on(trial, wanted, row, nominated_pods))
             if len(pick.rows):
                 trial.charge(wanted, pick.rows, pick.masks)
                 picks.append(pick)
         return picks
+
+    def _beside(self, node: NodeId) -> list[Nomination]:
+        """Return the nominations on a node that a member in a place of the gang must leave room
+        for: joint places were found one after the other.
+        """
+        known = nominations.nominations_on(self._state, node)
+        return [one for one in known if one.gang != self._gang] if self._are_joint else known

@@ -9,7 +9,7 @@ A member may fit where room is made for another. So the chosen places are valida
 pod that could stay with all of them placed is no victim.
 """
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from heapq import heappop, heappush
 
 import numpy as np
@@ -18,10 +18,12 @@ from services.placement.core.books.charges import compiled
 from services.placement.core.books.ledger import IS_CHARGED, IS_VICTIM
 from services.placement.core.books.wide_rules import claims_for_one_pod
 from services.placement.core.extenders import questions
+from services.placement.core.gangs import joint_places
 from services.placement.core.gangs.trial_picks import place
 from services.placement.core.placing.unsupported import unsupported_reason
-from services.placement.core.preemption import nominations
+from services.placement.core.preemption import in_order, nominations
 from services.placement.core.preemption.dry_run import NO_VICTIMS, DryRun
+from services.placement.core.preemption.in_order import Reprieve, Spot, Trial
 from services.placement.core.preemption.pre_check import has_lower_priority_pod
 from services.placement.core.preemption.reprieve import Seat
 from services.placement.core.preemption.unit_parts import Victim
@@ -47,16 +49,24 @@ from shared.scheduling.table.table import NodeTable
 Reasons = tuple[tuple[str, int], ...]
 
 
-def may_help(state: PlacementState, table: NodeTable, sig: SignatureId) -> bool:
+def may_help(
+    state: PlacementState, table: NodeTable, sig: SignatureId, is_in_domain: bool = False
+) -> bool:
     """Return whether pods of lower priority could leave for members of this signature, on the nodes
-    of `table`.
+    of `table`. `is_in_domain`: the gang has a topology.
     """
-    return is_preempting(state, sig) and has_lower_priority_pod(state, table, sig, None)
+    if not is_preempting(state, sig, is_in_domain):
+        return False
+    if in_order.are_joint(state, (sig,)):  # room on any node may help a member on another one
+        lower = (level for level in state.levels if level < state.specs[sig].priority)
+        return any(state.levels[level].any() for level in lower)
+    return has_lower_priority_pod(state, table, sig, None)
 
 
-def is_preempting(state: PlacementState, sig: SignatureId) -> bool:
-    """Return whether preemption serves such members: not if a required rule reads other nodes, or
-    if extenders or plugins choose victims.
+def is_preempting(state: PlacementState, sig: SignatureId, is_in_domain: bool = False) -> bool:
+    """Return whether preemption serves such members: not if extenders or plugins choose victims,
+    nor with rules that read other nodes if other shards have some of them, or a spread must count
+    the nodes of a topology domain alone.
     """
     spec, wanted = state.specs[sig], compiled(state, sig)
     if spec.never_preempts or not wanted.plugins.profile.preempts or wanted.plugins.post_filters:
@@ -69,13 +79,21 @@ def is_preempting(state: PlacementState, sig: SignatureId) -> bool:
         return False
     if any(one.names_victims(spec) for one in state.config.extenders):
         return False
-    is_wide = state.table.counters.are_filters_wide(wanted)
-    return not is_wide and not claims_for_one_pod(state, sig)
+    if in_order.is_joint(state, sig):
+        is_spread = is_in_domain and any(one.hard for one in wanted.constraints)
+        if state.shards > 1 or is_spread:
+            return False
+    return not claims_for_one_pod(state, sig)
 
 
 def decide_places(state: PlacementState, event: GangDryRunAsked) -> PlacesFound:
     """Return places for the needed members, each after those before it, or all there are."""
     nodes = len(state.nodes)
+    sigs = [part.sig for part in event.members if part.sig in state.specs]
+    if in_order.are_joint(state, sigs):
+        if all(is_preempting(state, sig, bool(event.levels)) for sig in sigs):
+            return joint_places.decide_places(state, event, _within(state, event))
+        return PlacesFound(state.shard, event.ask, event.gang, (), (), nodes)
     places: list[Place] = []
     seats: list[Seat] = []
     reasons: Reasons = ()
@@ -130,13 +148,9 @@ def _free(
     nodes = state.table.ids[picks.rows].tolist()
     wanted = compiled(state, sig)
     return [
-        Seat(wanted, mask, _without_victims(state, node))
+        Seat(wanted, mask, joint_places.free_place(state, node))
         for node, mask in zip(nodes, picks.masks.tolist(), strict=True)
     ]
-
-
-def _without_victims(state: PlacementState, node: NodeId) -> Candidate:
-    return Candidate(node, b"", 0, 0, 0, 0, state.world)
 
 
 class _Members(DryRun):
@@ -231,7 +245,7 @@ class _Members(DryRun):
         self, row: int, node: NodeId, victims: list[Victim], leaving: list[Victim]
     ) -> None:
         if node in self.shared and self._fits(self._without(row, node, leaving)):
-            heappush(self.found, ((-1,), row, _without_victims(self.state, node)))
+            heappush(self.found, ((-1,), row, joint_places.free_place(self.state, node)))
             self.clean += 1
         else:
             super()._try_node(row, node, victims, leaving)
@@ -244,6 +258,9 @@ def decide_gang_nomination(
     stale = GangNominationStale(state.shard, event.ask, event.gang)
     if void or not all(_is_wanting(state, one) for one in event.nominees):
         return stale
+    if in_order.are_joint(state, (one.sig for one in event.nominees)):
+        leave = _needed_jointly(state, event.gang, event.nominees)
+        return stale if leave is None else _nominated(state, event, leave)
     kept: set[PodId] = set()
     for node in sorted({one.node for one in event.nominees}):
         nominees_here = [one for one in event.nominees if one.node == node]
@@ -251,6 +268,13 @@ def decide_gang_nomination(
         if leave is None:
             return stale
         kept |= leave
+    return _nominated(state, event, kept)
+
+
+def _nominated(
+    state: PlacementState, event: GangNominateAsked, kept: Container[PodId]
+) -> GangNominated:
+    """Return the nominations with those of their victims that must leave."""
     nominees = tuple(
         Nominee(
             one.ask,
@@ -299,6 +323,50 @@ def _needed(
         if _all_fit(state, gang, node, nominees, leave - together):
             leave -= together
     return leave
+
+
+def _needed_jointly(
+    state: PlacementState, gang: GangId, nominees: Sequence[Nominee]
+) -> set[PodId] | None:
+    """Return the pods that must leave so that all of these fit, each beside those before it, or
+    None if that is impossible. Pods may leave other nodes than those of the nominees.
+    """
+    ledger = state.ledger
+    lowest = min(state.specs[one.sig].priority for one in nominees)
+    named = {pod for one in nominees for pod in as_numbers(one.victims)}
+    leave = {pod for pod in named if IS_VICTIM[ledger.kind_of(pod)]}
+    sigs = {pod: ledger.sig_at(ledger.row(pod)) for pod in leave}
+    priorities = {pod: state.specs[sig].priority for pod, sig in sigs.items()}
+    if any(priority >= lowest for priority in priorities.values()):
+        return None
+    if not leave.isdisjoint(state.victims_of):
+        return None
+    trial, rows = Trial(state, gang), [state.table.row_of(one.node) for one in nominees]
+    spots = [Spot(one.sig, row) for one, row in zip(nominees, rows, strict=True) if row is not None]
+    trial.move(sorted(leave), -1)
+    reprieve = Reprieve(trial, spots)
+    stay: list[list[PodId]] = []
+    gone: list[list[PodId]] = []
+    for pod in sorted(leave, key=lambda pod: _importance(state, pod, priorities[pod])):
+        together = sorted(leave.intersection((pod, *state.units.mates([pod]))))
+        if together and together[0] == pod:
+            (stay if reprieve.stay(together) else gone).append(together)
+    refused = reprieve.settle(stay)
+    if refused is None or _are_in_the_way(state, nominees):
+        return None
+    gone += [stay[at] for at in refused]
+    back = reprieve.retry(gone) if refused else []
+    return {pod for at, pods in enumerate(gone) if at not in back for pod in pods}
+
+
+def _are_in_the_way(state: PlacementState, nominees: Sequence[Nominee]) -> bool:
+    """Return whether a pod being tried on one of these nodes would have to wait for the victims."""
+    pairs = (
+        (one, nominations.room_for(state, one.pod, one.sig, one.node, set())) for one in nominees
+    )
+    return any(
+        nominations.is_in_the_way(state, one.sig, one.node, mask) for one, (_, mask) in pairs
+    )
 
 
 def _importance(state: PlacementState, pod: PodId, priority: int) -> tuple[int, int, int, int]:

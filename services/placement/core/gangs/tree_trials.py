@@ -16,7 +16,8 @@ from services.placement.core.books.ledger import IS_CHARGED
 from services.placement.core.gangs import member_volumes, places
 from services.placement.core.gangs.member_picks import Reasons, pick_members, reasons
 from services.placement.core.gangs.member_volumes import Assumed, Choices
-from services.placement.core.gangs.nominated_places import GangPlaces, with_nominated_pods
+from services.placement.core.gangs.nominated_places import GangPlaces
+from services.placement.core.gangs.trial_picks import with_nominated_pods
 from services.placement.core.state import PlacementState
 from shared.events.permit import HoldAsked, OfferAsked
 from shared.model.columns import size, unpack

@@ -1,5 +1,8 @@
 """Picks for several members of a gang on a trial table, where each is charged before the next."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 import numpy as np
 
 from services.placement.core.state import PlacementState
@@ -46,3 +49,15 @@ def joined(found: list[Picks]) -> Picks:
         found[0].feasible,
         found[0].runner_up,
     )
+
+
+@contextmanager
+def with_nominated_pods(trial: NodeTable, nominated_pods: NominatedPods) -> Iterator[None]:
+    """Charge nominations on the trial for a while: a trial cannot have trials of its own."""
+    known = [node for node in sorted(nominated_pods) if trial.row_of(node) is not None]
+    pods = [(trial.rows_of([node]), *one) for node in known for one in nominated_pods[node]]
+    for row, other, mask in pods:
+        trial.charge(other, row, np.array([mask], np.int64))
+    yield
+    for row, other, mask in pods:
+        trial.charge(other, row, np.array([mask], np.int64), -1)

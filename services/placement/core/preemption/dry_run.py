@@ -30,6 +30,7 @@ from services.placement.core.preemption.unit_parts import (
     Victim,
     on_node,
     parts_of,
+    reprieved,
     victim_at,
 )
 from services.placement.core.state import PlacementState
@@ -421,22 +422,8 @@ class DryRun:
         """
         parts = self._parts(victims)
         violations = self._violations(parts)
-        gone: set[int] = set()
-        whole: set[GangId] = set()  # groups that leave with all of their pods
-        # Pods that leave alone come after the part that they would leave with.
-        clear = {at for at, count in enumerate(violations) if not count and parts[at].is_whole}
-        later = {parts[at].unit for at in clear}
-        for beyond in (True, False):
-            for number, part in enumerate(parts):
-                if (violations[number] > 0 and part.unit not in later) is not beyond:
-                    continue
-                if part.unit not in whole and self._stays(scratch, part):
-                    continue
-                gone.add(number)
-                if part.is_whole:
-                    whole.add(part.unit)
-        chosen = [part for number, part in enumerate(parts) if number in gone]
-        return chosen, sum(violations[number] for number in sorted(gone))
+        gone = reprieved(parts, violations, partial(self._stays, scratch))
+        return [parts[number] for number in gone], sum(violations[number] for number in gone)
 
     def _stays(self, scratch: OneNode, part: Part) -> bool:
         """Put a part back if the pod fits beside it; return whether it does."""

@@ -9,19 +9,18 @@ victims, which ends at a time.
 """
 
 from bisect import insort
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable
 from typing import TypeVar
 
 import numpy as np
 
 from services.placement.core.books.charges import compiled, forget_if_unused
 from services.placement.core.books.ledger import IS_VICTIM
-from services.placement.core.state import Nomination, PlacementState, TableMark
-from shared.events.placement import NominationLost, NominationReady, PlaceKept
+from services.placement.core.state import Nomination, PlacementState
 from shared.model.columns import I64, unpack
 from shared.model.ids import NO_ASK, NO_GANG, NO_POD, AskId, GangId, NodeId, PodId, SignatureId
 from shared.model.preemption.victims import Nominee
-from shared.scheduling.cycle.inter_pod_rules import fits, rules_of
+from shared.scheduling.cycle.inter_pod_rules import fits
 from shared.scheduling.cycle.one_node import OneNode
 from shared.scheduling.cycle.score_classes import static_of
 from shared.scheduling.cycle.signature import Signature
@@ -319,72 +318,7 @@ def note_nodes_gone(state: PlacementState, nodes: set[NodeId]) -> None:
             state.changed_nomination_nodes.add(node)
 
 
-def still_fits(state: PlacementState, one: Nomination) -> bool:
-    """Return whether the space still suffices once the victims are gone."""
-    return room_for(state, one.pod, one.sig, one.node, set(one.victims))[0]
-
-
-def _fits_now(state: PlacementState, one: Nomination) -> bool:
-    """Return whether the pod need not wait for other victims there. Tried too early it would be
-    refused and cause needless evictions (kube-scheduler: PodEligibleToPreemptOthers).
-    """
-    if not leaving_on(state, one.node):
-        return True
-    scratch = node_with_nominated(state, one.pod, one.sig, one.node, set())
-    return fits(state.table, compiled(state, one.sig), scratch)
-
-
-def _asks_to_check(state: PlacementState) -> list[AskId]:
-    """Return the asks, ascending, that may have changed since the last call: on their node, or
-    anywhere if inter-pod rules apply.
-    """
-    table, before = state.table, state.table_mark
-    changes, counters = table.changes, table.counters
-    state.table_mark = TableMark(
-        changes.restarts, table.static_version, changes.position, counters.moves
-    )
-    changed_nodes, state.changed_nomination_nodes = state.changed_nomination_nodes, set()
-    if state.kept_places:
-        changed_nodes.update(one.node for one in kept(state) if one.until_ms <= state.now_ms)
-    is_known = before.restarts == changes.restarts and before.statics == table.static_version
-    changed = changes.since(before.position) if is_known else None
-    if changed is None:
-        return sorted(state.nominations)
-    changed_nodes.update(table.ids[np.unique(changed)].tolist())
-    asks = {ask for node in changed_nodes for ask in state.nominations_on.get(node, ())}
-    if before.moves != counters.moves:
-        asks.update(ask for ask, one in state.nominations.items() if _has_rules(state, one))
-    return sorted(asks)
-
-
 def kept(state: PlacementState) -> list[Nomination]:
     """Return the places kept for lost members, except while one is held for a replacement."""
     found = (state.nominations[ask] for ask in sorted(state.kept_places))
     return [one for one in found if not one.is_used]
-
-
-def _has_rules(state: PlacementState, one: Nomination) -> bool:
-    return rules_of(state.table, compiled(state, one.sig)) is not None
-
-
-def decide_nomination_news(
-    state: PlacementState,
-) -> Iterator[NominationReady | NominationLost | PlaceKept]:
-    """Yield the present news about nominations."""
-    for ask in _asks_to_check(state):
-        one = state.nominations[ask]
-        reason = one.lost
-        if one.is_used and not reason:
-            continue  # until permit ends the gang's attempt
-        if not reason and not still_fits(state, one):
-            reason = SPACE_LOST
-        if one.until_ms and one.until_ms <= state.now_ms and not reason:
-            reason = TIME_OVER
-        if reason:
-            yield NominationLost(state.shard, ask, one.pod, reason)
-        elif one.until_ms:
-            if not one.announced:
-                place = one.gang, one.pod, one.sig, one.node, one.until_ms
-                yield PlaceKept(state.shard, ask, *place)
-        elif not one.victims and not one.announced and _fits_now(state, one):
-            yield NominationReady(state.shard, ask, one.pod, one.node)

@@ -7,7 +7,7 @@ Of a group that keeps its minimum, the least important pods on the node leave on
 it can spare. The others there are a part that leaves with all of its pods.
 """
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from services.placement.core.books.ledger import IS_VICTIM
@@ -85,6 +85,29 @@ def _singles(state: PlacementState, gang: GangId, spare: Spare, pods: int) -> in
     group.
     """
     return spare.get(gang, pods) if state.units.keeps_minimum(gang) else 0
+
+
+def reprieved(
+    parts: Sequence[Part], violations: Sequence[int], stays: Callable[[Part], bool]
+) -> list[int]:
+    """Return which parts leave, ascending: those that do not stay. Parts with violations are tried
+    first.
+    """
+    gone: set[int] = set()
+    whole: set[GangId] = set()  # groups that leave with all of their pods
+    # Pods that leave alone come after the part that they would leave with.
+    clear = {at for at, count in enumerate(violations) if not count and parts[at].is_whole}
+    later = {parts[at].unit for at in clear}
+    for beyond in (True, False):
+        for number, part in enumerate(parts):
+            if (violations[number] > 0 and part.unit not in later) is not beyond:
+                continue
+            if part.unit not in whole and stays(part):
+                continue
+            gone.add(number)
+            if part.is_whole:
+                whole.add(part.unit)
+    return sorted(gone)
 
 
 def on_node(
