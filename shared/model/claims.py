@@ -17,6 +17,8 @@ ALTERNATIVES_MAX = 8
 AttributeKind = Literal["bool", "int", "string", "version"]
 DeviceId = tuple[str, str, str]
 """Driver, pool and name of a device."""
+Amounts = tuple[tuple[str, str], ...]
+"""Names with amounts."""
 ClaimName = tuple[str, str]
 """Namespace and name of a claim."""
 
@@ -53,16 +55,33 @@ class Place(Struct, frozen=True):
     term: SelectorTerm | None = None
 
 
-class CounterSet(Struct, frozen=True):
-    """Counters by name, in billionths: those of a pool, or what a device consumes of them."""
+class CounterSet(Struct, frozen=True, omit_defaults=True):
+    """Counters by name: those of a pool, or what a device consumes of them. Amounts are billionths
+    in decimal, as text: they exceed 64 bits.
+    """
 
     name: str
-    counters: tuple[tuple[str, int], ...] = ()
+    counters: Amounts = ()
+
+
+class CapacityPolicy(Struct, frozen=True, omit_defaults=True):
+    """What shares may consume of a capacity: `default` if they ask for none, one of `values`, or
+    `least` and whole steps above it up to `most`. Amounts are as in CounterSet, empty for none.
+    """
+
+    name: str
+    default: str = ""
+    values: tuple[str, ...] = ()
+    has_range: bool = False
+    least: str = ""
+    most: str = ""
+    step: str = ""
 
 
 class Device(Struct, frozen=True):
     """One device; `place` counts only in slices whose devices have places each. `consumes`: what it
-    takes from its pool's counters, which other devices need as well.
+    takes from its pool's counters, which other devices need as well. `is_shared`: several claims
+    may have shares of its capacity, within `policies`.
     """
 
     name: str
@@ -71,6 +90,8 @@ class Device(Struct, frozen=True):
     taints: tuple[DeviceTaint, ...] = ()
     place: Place = Place()
     consumes: tuple[CounterSet, ...] = ()
+    is_shared: bool = False
+    policies: tuple[CapacityPolicy, ...] = ()
 
 
 class ResourceSlice(Struct, frozen=True):
@@ -105,7 +126,9 @@ class DeviceClass(Struct, frozen=True):
 
 
 class Wanted(Struct, frozen=True):
-    """Devices of a class that meet selectors: `count` of them, or all if it is None."""
+    """Devices of a class that meet selectors: `count` of them, or all if it is None. `capacity`:
+    what is asked of each.
+    """
 
     device_class: str
     name: str = ""
@@ -113,6 +136,7 @@ class Wanted(Struct, frozen=True):
     selectors: tuple[str, ...] = ()
     admin_access: bool = False
     tolerations: tuple[DeviceToleration, ...] = ()
+    capacity: Amounts = ()
 
 
 class Request(Struct, frozen=True):
@@ -134,7 +158,9 @@ class Constraint(Struct, frozen=True):
 
 
 class DeviceResult(Struct, frozen=True):
-    """A device for a request (`REQUEST`, or `REQUEST/ALTERNATIVE`)."""
+    """A device for a request (`REQUEST`, or `REQUEST/ALTERNATIVE`), or a share of it that consumes
+    some of its capacity.
+    """
 
     request: str
     driver: str
@@ -142,6 +168,8 @@ class DeviceResult(Struct, frozen=True):
     device: str
     admin_access: bool = False
     tolerations: tuple[DeviceToleration, ...] = ()
+    share_id: str = ""
+    consumed: Amounts = ()
 
     @property
     def id(self) -> DeviceId:

@@ -10,6 +10,7 @@ dynamic-resource-allocation/structured/internal/incubating/allocator_incubating.
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from shared.model.claims import (
     RESULTS_MAX,
@@ -24,6 +25,7 @@ from shared.model.claims import (
     Wanted,
 )
 from shared.model.release import V1_36, V1_37
+from shared.scheduling.claims.capacity import NONE, Consumption, Shares, share_id
 from shared.scheduling.claims.cel.compiler import Selector
 from shared.scheduling.claims.cel.errors import EvaluationError
 from shared.scheduling.claims.constraints import Bound, BoundByRequest
@@ -51,6 +53,10 @@ class AllocationError(ValueError):
 
 class NodeRejected(ValueError):
     """No choice was found on this node, for a reason of its own."""
+
+
+class InvalidPools(NodeRejected):
+    """No choice was found, and some pools of the node are invalid."""
 
 
 class _TooMany(Exception):
@@ -93,11 +99,13 @@ class Allocator:
         in_use: Set[DeviceId],
         compiled: Callable[[str], Selector],
         version: str = V1_37,
+        shares: Shares | None = None,
     ) -> None:
         """`compiled` returns the selector of an expression, the same object each time; `version` is
-        the release of kube-scheduler.
+        the release of kube-scheduler. Without `shares` no claim has any.
         """
         self.table, self.classes, self.in_use, self.compiled = table, classes, in_use, compiled
+        self.shares = shares or Shares()
         self.version = version
 
     def allocate(
@@ -125,7 +133,9 @@ class _Search:
         self._selected: dict[tuple[int, int], int] = {}  # the alternative, by claim and request
         self._taken: dict[DeviceId, set[int]] = {}  # the claims that a device is chosen for
         self._possible: dict[Key, tuple[Sequence[Candidate], bool]] = {}
-        self._counters = Counters(self._reached.counters, allocator.in_use)
+        self._shares = allocator.shares
+        self._counters = Counters(self._reached.counters, (allocator.in_use, self._shares))
+        self._new_shares: dict[DeviceId, list[Consumption]] = {}
         self._steps = 0
 
     def run(self) -> tuple[Allocation, ...] | None:
@@ -140,7 +150,7 @@ class _Search:
             raise AllocationError("the pod asks for too many devices") from error
         if not done:
             if any(one.is_invalid for one in self._reached.pools):
-                raise NodeRejected("invalid resource pools were encountered")
+                raise InvalidPools("invalid resource pools were encountered")
             return None
         return tuple(
             allocation_of(
@@ -217,8 +227,17 @@ class _Search:
                     f" resource pool {pool.shown} is currently {why}"
                 )
             for one in pool.devices:
-                if self._is_selectable(claim, plan, one):
+                if self._is_selectable(claim, plan, one) and self._may_bear(plan, one):
                     yield one
+
+    def _may_bear(self, plan: _Plan, one: Candidate) -> bool:
+        """Return whether a device has the capacity for a request: since 1.37 if it were free."""
+        if self._version < V1_36:
+            return True
+        capacity = one.held.capacity[one.at]
+        consumed = capacity.consumed(plan.wanted.capacity)
+        used = self._shares.of(one.id) if self._version < V1_37 else NONE
+        return consumed is not None and capacity.bears(consumed, used)
 
     def _next_request(self, claim: int, request: int) -> bool:
         """Allocate from this request on; return whether everything has devices."""
@@ -368,8 +387,10 @@ class _Search:
             return False
         if self._version >= V1_36 and _is_tainted(device.taints, plan.wanted.tolerations):
             return False
-        consumed = candidate.held.consumed[candidate.at]
-        if consumed and not self._has_counters(candidate.id, consumed):
+        charged = candidate.held.consumed[candidate.at]
+        if charged and device.is_shared and self._has_shares(candidate.id):
+            charged = ()  # the first share did
+        if charged and not self._has_counters(candidate.id, charged):
             return False
         names = plan.request.name, plan.wanted.name
         attributes = candidate.held.attributes[candidate.at]
@@ -380,8 +401,8 @@ class _Search:
                 added.append(one)
                 continue
             _remove(added, names)
-            if consumed:
-                self._counters.give_back(candidate.id, consumed)
+            if charged:
+                self._counters.give_back(candidate.id, charged)
             if must:
                 raise AllocationError(
                     f"claim {self._claims[claim].shown}, request {plan.short_name}: cannot add"
@@ -389,21 +410,59 @@ class _Search:
                     " satisfied"
                 )
             return False
-        self._taken.setdefault(candidate.id, set()).add(claim)
-        self._results[claim].append(
-            Chosen(_result(plan, candidate.id), candidate.held.slice, device)
-        )
-        done = False
+        consumed, done = self._consumed(plan, candidate), False
+        if consumed is not None:
+            self._choose(claim, plan, candidate, consumed)
         try:
-            done = self._next_device(claim, request, plan, number + 1, after)
+            done = consumed is not None and self._next_device(
+                claim, request, plan, number + 1, after
+            )
         finally:
             if not done:
-                self._results[claim].pop()
-                self._taken[candidate.id].discard(claim)
+                if consumed is not None:
+                    self._give_back(claim, candidate)
                 _remove(added, names)
-                if consumed:
-                    self._counters.give_back(candidate.id, consumed)
+                if charged:
+                    self._counters.give_back(candidate.id, charged)
         return done
+
+    def _consumed(self, plan: _Plan, candidate: Candidate) -> Consumption | None:
+        """Return what a request would consume of a device, None if that is not free."""
+        if self._version < V1_36:
+            return NONE
+        capacity = candidate.held.capacity[candidate.at]
+        found = capacity.consumed(plan.wanted.capacity)
+        if found is None:
+            return None
+        new = self._new_shares.get(candidate.id, ())
+        return found if capacity.bears(found, self._shares.of(candidate.id), *new) else None
+
+    def _has_shares(self, device: DeviceId) -> bool:
+        """Return whether claims have shares of a device. 1.36 overlooks those without capacity."""
+        if self._new_shares.get(device) or self._shares.of(device):
+            return True
+        return self._version >= V1_37 and device in self._shares
+
+    def _choose(self, claim: int, plan: _Plan, candidate: Candidate, consumed: Consumption) -> None:
+        """Give a device, or a share of it, to a request."""
+        result = _result(plan, candidate.id)
+        if candidate.held.devices[candidate.at].is_shared:
+            self._new_shares.setdefault(candidate.id, []).append(consumed)
+            amounts = tuple((name, str(nano)) for name, nano in sorted(consumed.items()))
+            identity = share_id(self._claims[claim], result, len(self._results[claim]))
+            result = replace(result, share_id=identity, consumed=amounts)
+        else:
+            self._taken.setdefault(candidate.id, set()).add(claim)
+        device = candidate.held.devices[candidate.at]
+        self._results[claim].append(Chosen(result, candidate.held.slice, device))
+
+    def _give_back(self, claim: int, candidate: Candidate) -> None:
+        """Undo the last choice of a claim."""
+        self._results[claim].pop()
+        if candidate.held.devices[candidate.at].is_shared:
+            self._new_shares[candidate.id].pop()
+        else:
+            self._taken[candidate.id].discard(claim)
 
     def _has_counters(self, device: DeviceId, consumed: Consumed) -> bool:
         """Return whether a partition's counters are free, and charge them then. 1.35 knows none."""

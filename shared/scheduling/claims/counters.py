@@ -2,7 +2,7 @@
 (KEP-4815, partitionable devices).
 """
 
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Container, Iterable, Mapping, Sequence
 
 from msgspec import Struct
 
@@ -24,11 +24,11 @@ class PoolCounters(Struct, frozen=True):
     held: dict[CounterId, int] = {}
     consumers: tuple[tuple[DeviceId, Consumed], ...] = ()
 
-    def left(self, in_use: Set[DeviceId]) -> dict[CounterId, int]:
+    def left(self, in_use: Sequence[Container[DeviceId]]) -> dict[CounterId, int]:
         """Return what devices in use leave; it may be negative."""
         found = dict(self.held)
         for device, consumed in self.consumers:
-            if device in in_use:
+            if any(device in some for some in in_use):
                 for counter, amount in consumed:
                     found[counter] -= amount
         return found
@@ -47,7 +47,7 @@ def counters_of(
     for one in (one for each in slices for one in each.counters):
         if one.name in sets:
             raise Faulty(f"duplicate counter set name {one.name}")
-        sets[one.name] = {(one.name, name): amount for name, amount in one.counters}
+        sets[one.name] = {(one.name, name): int(nano) for name, nano in one.counters}
     held = {counter: amount for each in sets.values() for counter, amount in each.items()}
     for _, consumed in consumers:
         for counter, _ in consumed:
@@ -60,7 +60,9 @@ class Counters:
     """What is left of the counters of a node's pools during a search."""
 
     def __init__(
-        self, pools: Mapping[tuple[str, str], PoolCounters], in_use: Set[DeviceId]
+        self,
+        pools: Mapping[tuple[str, str], PoolCounters],
+        in_use: Sequence[Container[DeviceId]],
     ) -> None:
         """`pools` are by driver and name."""
         self._pools, self._in_use = pools, in_use

@@ -7,9 +7,11 @@ then, as in kube-scheduler. Equal selectors of all pods and nodes share these an
 from collections.abc import Iterable, Sequence
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from shared.model.claims import Attribute, Device, DeviceId, ResourceSlice
 from shared.model.release import V1_36, V1_37
+from shared.scheduling.claims.capacity import DeviceCapacity
 from shared.scheduling.claims.cel.compiler import DeviceView, Domains, Selector
 from shared.scheduling.claims.cel.values import Quantity, semver
 from shared.scheduling.claims.counters import (
@@ -31,7 +33,7 @@ EXPRESSIONS_MAX = 256
 
 
 class SliceDevices:
-    """A slice's devices as columns; `ids`, `attributes` and `consumed` are by their place."""
+    """A slice's devices as columns; `ids` and the lists are by their place."""
 
     def __init__(self, given: ResourceSlice) -> None:
         self.slice = given
@@ -39,6 +41,7 @@ class SliceDevices:
         self.ids: list[DeviceId] = [(given.driver, given.pool, one.name) for one in given.devices]
         self.attributes = [_qualified(one, given.driver) for one in given.devices]
         self.consumed = [_consumed(one) for one in given.devices]
+        self.capacity = [DeviceCapacity(one) for one in given.devices]
         self.is_counted = bool(given.counters) or any(self.consumed)
         self._views: list[DeviceView | None] = [None] * len(given.devices)
         self._answers: dict[str, bytearray] = {}
@@ -63,7 +66,7 @@ class SliceDevices:
 
 def _consumed(device: Device) -> Consumed:
     return tuple(
-        ((each.name, name), amount) for each in device.consumes for name, amount in each.counters
+        ((each.name, name), int(nano)) for each in device.consumes for name, nano in each.counters
     )
 
 
@@ -82,7 +85,7 @@ def _view(device: Device, driver: str) -> DeviceView:
     for name, nano in device.capacity:
         domain, key = _split(name, driver)
         capacity[domain] = {**capacity.get(domain, {}), key: Quantity(nano)}
-    return DeviceView(driver, attributes, capacity)
+    return DeviceView(driver, attributes, capacity, device.is_shared)
 
 
 def _split(name: str, driver: str) -> tuple[str, str]:
@@ -140,7 +143,7 @@ class DeviceTable:
         self._of_pool: dict[PoolId, list[SliceDevices]] = {}
         self._reached: dict[str, Reached] = {}
         for one in sorted(slices, key=lambda one: one.name):
-            self._add(SliceDevices(one))
+            self._add(SliceDevices(one if version >= V1_36 else _without_shares(one)))
 
     def _add(self, one: SliceDevices) -> None:
         place = one.slice.place
@@ -217,6 +220,12 @@ def _keep_newest(found: dict[PoolId, list[SliceDevices]], one: SliceDevices) -> 
         found[key] = [one]
     elif one.slice.generation == held[0].slice.generation:
         held.append(one)
+
+
+def _without_shares(one: ResourceSlice) -> ResourceSlice:
+    """Return a slice as 1.35 sees it."""
+    devices = (replace(each, is_shared=False, policies=()) for each in one.devices)
+    return replace(one, devices=tuple(devices))
 
 
 def _has_duplicates(slices: Sequence[SliceDevices]) -> bool:

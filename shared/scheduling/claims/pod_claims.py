@@ -18,6 +18,7 @@ from shared.model.claims import (
 )
 from shared.model.release import V1_36, V1_37
 from shared.scheduling.claims.allocator import Allocator, NodeRejected
+from shared.scheduling.claims.capacity import Shares
 from shared.scheduling.claims.cel.compiler import Selector
 from shared.scheduling.claims.device_table import EXPRESSIONS_MAX, DeviceTable
 from shared.scheduling.claims.places import NodeView, among
@@ -68,8 +69,12 @@ class ClaimFacts:
         for one in self.claims.values():
             if one.allocation is not None:
                 self.in_use |= {
-                    result.id for result in one.allocation.results if not result.admin_access
+                    result.id
+                    for result in one.allocation.results
+                    if not (result.admin_access or (result.share_id and version >= V1_36))
                 }
+        held = (one.allocation for one in self.claims.values() if one.allocation is not None)
+        self.shares = Shares(held if version >= V1_36 else ())
         self._compiled: dict[str, Selector] = {}
 
     def compiled(self, expression: str) -> Selector:
@@ -142,7 +147,9 @@ class ClaimFacts:
     ) -> tuple[Allocation, ...] | None:
         if not new:
             return ()
-        allocator = Allocator(self.table, self.classes, self.in_use, self.compiled, self._version)
+        allocator = Allocator(
+            self.table, self.classes, self.in_use, self.compiled, self._version, self.shares
+        )
         return allocator.allocate(node, new)
 
 

@@ -9,6 +9,7 @@ from muster.explain.scoring import score_case
 from shared.kubernetes.objects.errors import WorldError
 from shared.model.profile import DYNAMIC_RESOURCES, WEIGHTS
 from shared.model.release import ReleaseOptions
+from shared.scheduling.claims.cel.values import quantity
 from tests.support.server_process import servers_dir
 
 Answer = dict[str, Any]
@@ -87,9 +88,15 @@ def _compared(theirs: Answer) -> tuple[str, ...]:
 
 
 def _sorted(value: Any) -> Any:
-    """Return an allocation with the values of node selectors in order, without empty parts."""
+    """Return an allocation with the values of node selectors in order, without empty parts and
+    without what shares are called.
+    """
     if isinstance(value, dict):
         found = {name: _sorted(one) for name, one in value.items()}
+        if "shareID" in found:
+            found["shareID"] = "share"
+        if amounts := value.get("consumedCapacity"):
+            found["consumedCapacity"] = {name: quantity(one).nano for name, one in amounts.items()}
         if isinstance(found.get("values"), list):
             found["values"].sort()
         return {name: one for name, one in found.items() if one not in ([], {}, None)}

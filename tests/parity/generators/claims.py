@@ -29,6 +29,19 @@ SELECTORS = (
     'device.attributes["gpu.example.com"].model.matches("^[ah]100$")',
 )
 ATTRIBUTES = ("example.com/numa", "gpu.example.com/model", "gpu.example.com/version")
+POLICIES: dict[str, tuple[Object, ...]] = {
+    "memory": (
+        {"default": "10Gi", "validValues": ["5Gi", "10Gi", "20Gi"]},
+        {"default": "5Gi", "validRange": {"min": "5Gi", "step": "5Gi", "max": "30Gi"}},
+        {"default": "1Gi", "validRange": {"min": "1Gi"}},
+        {"default": "2Gi"},
+    ),
+    "cores": (
+        {"default": "500m", "validRange": {"min": "500m", "step": "250m"}},
+        {"default": "1", "validRange": {"min": "1", "step": "1", "max": "3"}},
+        {"default": "250m", "validValues": ["250m", "1", "4"]},
+    ),
+}
 MATCHED = (*ATTRIBUTES, "gpu.example.com/index", "nic.example.com/index", "example.com/healthy")
 
 
@@ -53,6 +66,7 @@ def case(seed: int, version: str = V1_37) -> Object:
         slices = _in_one_order(slices)
         _without_lapses(claims)
     slices += _counters(Random(f"counters {seed}"), slices)
+    _share(Random(f"shares {seed}"), slices, claims)
     return {"objects": [*nodes, *classes, *slices, *claims], "pods": pods}
 
 
@@ -80,6 +94,44 @@ def _counters(draw: Random, slices: list[Object]) -> list[Object]:
             ]
         found.append(_object("ResourceSlice", f"s{draw.randint(0, 99)}-{name}", spec=spec))
     return found
+
+
+def _share(draw: Random, slices: list[Object], claims: list[Object]) -> None:
+    """Let claims share devices, in some of the cases."""
+    if draw.random() < 0.65:
+        return
+    shared = set()
+    for spec in (one["spec"] for one in slices):
+        for device in spec.get("devices", ()):
+            if draw.random() < 0.8:
+                device["allowMultipleAllocations"] = draw.random() < 0.9
+                shared.add((spec["driver"], spec["pool"]["name"], device["name"]))
+            capacity = device.setdefault("capacity", {}) if draw.random() < 0.8 else {}
+            if draw.random() < 0.5:
+                capacity["cores"] = {"value": draw.choice(("2", "4", "8500m"))}
+            for name in [one for one in capacity if draw.random() < 0.7]:
+                capacity[name] |= {"requestPolicy": draw.choice(POLICIES[name])}
+    for claim in claims:
+        for request in claim["spec"]["devices"]["requests"]:
+            for one in request.get("firstAvailable") or [request["exactly"]]:
+                if draw.random() < 0.4:
+                    one["capacity"] = {"requests": _asked(draw)}
+        allocation = claim.get("status", {}).get("allocation", {"devices": {"results": []}})
+        for number, one in enumerate(allocation["devices"]["results"]):
+            if (one["driver"], one["pool"], one["device"]) in shared and draw.random() < 0.9:
+                one["shareID"] = f"{claim['metadata']['name']}-{number}"
+                if draw.random() < 0.8:
+                    one["consumedCapacity"] = _asked(draw)
+
+
+def _asked(draw: Random) -> Object:
+    found = {
+        "memory": draw.choice(("1Gi", "10Gi", "12Gi", "20G", "50Gi", "1500m")),
+        "cores": draw.choice(("100m", "500m", "600m", "1", "3")),
+        "other": "1",
+    }
+    names = draw.choice((("memory",), ("memory",), ("memory",), ("cores",), ("memory", "cores")))
+    return {name: found[name] for name in (*names, *(["other"] if draw.random() < 0.03 else ()))}
 
 
 def _amounts(draw: Random, among: tuple[int, ...]) -> Object:

@@ -5,7 +5,7 @@ from tests.simulation.planted import Bug
 
 ROOM = "shared.scheduling.claims"
 ALLOCATOR, TABLE = f"{ROOM}.allocator", f"{ROOM}.device_table"
-COUNTERS = f"{ROOM}.counters"
+COUNTERS, CAPACITY = f"{ROOM}.counters", f"{ROOM}.capacity"
 CONSTRAINTS, RESULTS, PODS = f"{ROOM}.constraints", f"{ROOM}.results", f"{ROOM}.pod_claims"
 
 
@@ -20,7 +20,9 @@ V1_37_BUGS = (
         "return device not in self._in_use and not self._taken.get(device)",
         "return True",
     ),
-    _bug("device-kept-when-given-back", ALLOCATOR, "self._taken[candidate.id].discard(claim)", ""),
+    _bug(
+        "device-kept-when-given-back", ALLOCATOR, "self._taken[candidate.id].discard(claim)", "pass"
+    ),
     _bug("taints-forgotten", ALLOCATOR, "taint.effect in REJECTING and", "False and"),
     _bug(
         "first-alternative-only",
@@ -54,7 +56,16 @@ V1_37_BUGS = (
     _bug("score-counts-back", RESULTS, "most - number", "number"),
     _bug("counters-forgotten", COUNTERS, "if min(left.values()) >= 0:", "if True:"),
     _bug("counters-kept", COUNTERS, "left[counter] += amount", "pass"),
-    _bug("counters-of-used-devices", COUNTERS, "if device in in_use:", "if False:"),
+    _bug(
+        "counters-of-used-devices",
+        COUNTERS,
+        "if any(device in some for some in in_use):",
+        "if False:",
+    ),
+    _bug("shares-without-end", CAPACITY, "<= self._has[name]", "<= 2**90"),
+    _bug("shares-forgotten", CAPACITY, "return self._consumed.get(device, NONE)", "return NONE"),
+    _bug("default-forgotten", CAPACITY, "if self._default is None else self._default", ""),
+    _bug("counters-of-each-share", ALLOCATOR, "charged and device.is_shared and", "False and"),
     _bug("counter-sets-of-one-name", COUNTERS, "if one.name in sets:", "if False:"),
 )
 V1_36_BUGS = (

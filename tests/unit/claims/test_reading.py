@@ -14,7 +14,7 @@ from shared.kubernetes.objects.claims.devices import resource_slice
 from shared.kubernetes.objects.claims.written import allocation_object
 from shared.kubernetes.objects.errors import WorldError
 from shared.kubernetes.objects.fields import Fields
-from shared.model.claims import Attribute, CounterSet, Place, PodClaim
+from shared.model.claims import Attribute, CapacityPolicy, CounterSet, Place, PodClaim
 
 Object = dict[str, Any]
 
@@ -43,6 +43,21 @@ def wanted(**changes):
     return [{"name": "r", "exactly": {"deviceClassName": "gpu"} | changes}]
 
 
+def with_policy(**fields):
+    return {"name": "a", "capacity": {"m": {"value": "1", "requestPolicy": fields}}}
+
+
+def test_policies_are_read():
+    limits = {"min": "1", "max": "3", "step": "1"}
+    found = slice_with(devices=[with_policy(default="2", validRange=limits)])
+    nano = [f"{one}000000000" for one in (2, 1, 3, 1)]
+    policy = CapacityPolicy("m", nano[0], (), True, *nano[1:])
+    assert found.devices[0].policies == (policy,)
+    found = slice_with(devices=[with_policy(default="2", validValues=["2", "3"])])
+    policy = CapacityPolicy("m", nano[0], (nano[0], nano[2]))
+    assert found.devices[0].policies == (policy,)
+
+
 def test_a_slice_is_read():
     device = {
         "name": "a",
@@ -57,7 +72,7 @@ def test_a_slice_is_read():
 
 
 def test_counters_are_read():
-    amounts = (("cores", 500_000_000), ("memory", (40 << 30) * 10**9))
+    amounts = (("cores", "500000000"), ("memory", str((40 << 30) * 10**9)))
     found = slice_with(devices=[], sharedCounters=[MEMORY])
     assert found.counters == (CounterSet("c", amounts),)
     found = slice_with(devices=[{"name": "a", "consumesCounters": [CONSUMED]}])
@@ -86,8 +101,24 @@ def test_counters_are_read():
         ({"surprise": 1}, "spec.surprise: is an unknown field"),
         ({"driver": ""}, "spec.driver: is required"),
         (
-            {"devices": [{"name": "a", "allowMultipleAllocations": True}]},
-            "spec.devices[0].allowMultipleAllocations: is not supported by muster yet",
+            {"devices": [{"name": "a", "bindingConditions": ["ready"]}]},
+            "spec.devices[0].bindingConditions: is not supported by muster yet",
+        ),
+        (
+            {"devices": [with_policy(validRange={"step": "1"})]},
+            "requestPolicy.validRange.step: must be more than 0, and have a min",
+        ),
+        (
+            {"devices": [with_policy(validRange={"min": "0", "step": "0"})]},
+            "requestPolicy.validRange.step: must be more than 0, and have a min",
+        ),
+        (
+            {"devices": [with_policy(validValues=["1"] * 11)]},
+            "requestPolicy.validValues: must be at most 10",
+        ),
+        (
+            {"devices": [with_policy(validValues=["x"])]},
+            "requestPolicy.validValues: 'x' is not a quantity",
         ),
         (
             {"devices": [{"name": "a", "attributes": {"m": {"version": "1"}}}]},
@@ -117,7 +148,9 @@ def test_a_slice_that_is_not_understood(changes, said):
 @pytest.mark.parametrize(
     ("devices", "said"),
     [
-        ({"requests": wanted(capacity={"requests": {"m": "1"}})}, "exactly.capacity: is not supp"),
+        ({"requests": wanted(capacity={"m": "1"})}, "exactly.capacity.m: is an unknown field"),
+        ({"requests": wanted(capacity={"requests": {"m": "-1"}})}, "requests.m: is negative"),
+        ({"requests": wanted(capacity={"requests": {"m": "x"}})}, "requests.m: 'x' is not a qua"),
         ({"requests": [{"name": "r"}]}, "requests[0]: exactly one of exactly, firstAvailable"),
         ({"requests": wanted() * 2}, "devices.requests: must have names of their own"),
         ({"requests": wanted(allocationMode="Some")}, "allocationMode: 'Some' is not one of"),
@@ -155,10 +188,13 @@ def test_an_allocation_is_written_as_it_was_read():
     assert allocation_object(found.allocation) == allocation
 
 
-def test_a_shared_device_of_an_allocation_is_refused():
-    result = {"request": "r", "driver": "d.com", "pool": "p", "device": "a", "shareID": "s"}
-    with pytest.raises(WorldError, match="shareID: is not supported by muster yet"):
-        claim_with({"allocation": {"devices": {"results": [result]}}})
+def test_a_share_is_written_as_it_was_read():
+    result: Object = {"request": "r", "driver": "d.com", "pool": "p", "device": "a"}
+    result |= {"shareID": "s", "consumedCapacity": {"cores": "500m", "memory": "10", "n": "1n"}}
+    allocation: Object = {"devices": {"results": [result]}}
+    found = claim_with({"allocation": allocation}, requests=wanted())
+    assert found.allocation is not None
+    assert allocation_object(found.allocation) == allocation
 
 
 def test_classes_templates_and_the_claims_of_a_pod():

@@ -7,13 +7,14 @@ from collections.abc import Iterator
 from typing import Literal, cast
 
 from shared.kubernetes.objects import affinity
-from shared.kubernetes.objects.claims.names import full_name, only
+from shared.kubernetes.objects.claims.names import amount, full_name, only
 from shared.kubernetes.objects.fields import Fields
 from shared.model.claims import (
     ALTERNATIVES_MAX,
     RESULTS_MAX,
     AllocatedConfig,
     Allocation,
+    Amounts,
     ClaimSpec,
     ClaimTemplate,
     Constraint,
@@ -32,9 +33,12 @@ from shared.scheduling.claims.cel.errors import SelectorError
 LIST_MAX, TOLERATIONS_MAX = 32, 16
 COUNT_MAX = (1 << 63) - 1
 SECONDS_MIN, SECONDS_MAX = -(1 << 63), (1 << 63) - 1
-WANTED_FIELDS = ("deviceClassName", "selectors", "allocationMode", "count", "tolerations")
-LATER = ("capacity", "derivedAttributes")
-BOUND_LATER = ("shareID", "consumedCapacity", "bindingConditions", "bindingFailureConditions")
+WANTED_FIELDS = (
+    *("deviceClassName", "selectors", "allocationMode", "count", "tolerations"),
+    "capacity",
+)
+LATER = ("derivedAttributes",)
+BOUND_LATER = ("bindingConditions", "bindingFailureConditions")
 
 
 def device_class(document: Fields) -> DeviceClass:
@@ -128,7 +132,22 @@ def _wanted(fields: Fields, name: str) -> Wanted:
         selectors(fields),
         admin_access=fields.flag("adminAccess"),
         tolerations=tolerations,
+        capacity=_capacity(fields.child("capacity")),
     )
+
+
+def _capacity(fields: Fields) -> Amounts:
+    fields.only(("requests",))
+    return _amounts(fields.child("requests"))
+
+
+def _amounts(fields: Fields) -> Amounts:
+    """Return amounts by name. Raises WorldError."""
+    found = tuple((name, amount(fields, name)) for name in sorted(fields.values))
+    for name, nano in found:
+        if nano < 0:
+            raise fields.error(name, "is negative")
+    return tuple((full_name(fields, name), str(nano)) for name, nano in found)
 
 
 def selectors(fields: Fields) -> tuple[str, ...]:
@@ -209,7 +228,7 @@ def _allocation(fields: Fields) -> Allocation:
 
 def _result(fields: Fields) -> DeviceResult:
     known = ("request", "driver", "pool", "device", "adminAccess", "tolerations")
-    only(fields, known, BOUND_LATER)
+    only(fields, (*known, "shareID", "consumedCapacity"), BOUND_LATER)
     return DeviceResult(
         fields.required_text("request"),
         fields.required_text("driver"),
@@ -217,6 +236,8 @@ def _result(fields: Fields) -> DeviceResult:
         fields.required_text("device"),
         fields.flag("adminAccess"),
         tuple(map(_toleration, fields.children("tolerations"))),
+        fields.text("shareID"),
+        _amounts(fields.child("consumedCapacity")),
     )
 
 

@@ -9,6 +9,7 @@ from shared.kubernetes.objects.fields import Fields
 from shared.model.claims import (
     Attribute,
     AttributeKind,
+    CapacityPolicy,
     CounterSet,
     Device,
     DeviceTaint,
@@ -18,7 +19,7 @@ from shared.model.claims import (
 from shared.scheduling.claims.cel.values import semver
 
 DEVICES_MAX, NAMED_MAX, TAINTS_MAX = 128, 32, 16
-SETS_MAX, CONSUMED_MAX, COUNTERS_MAX = 8, 2, 32
+SETS_MAX, CONSUMED_MAX, COUNTERS_MAX, VALUES_MAX = 8, 2, 32, 10
 INT64_MIN, INT64_MAX = -(1 << 63), (1 << 63) - 1
 
 SLICE_FIELDS = ("driver", "pool", "devices", "perDeviceNodeSelection", "nodeName", "allNodes")
@@ -62,7 +63,7 @@ def _counter_sets(fields: Fields, key: str, name: str, most: int) -> tuple[Count
         counters = one.child("counters")
         if not 0 < len(counters.values) <= COUNTERS_MAX:
             raise one.error("counters", f"must be 1 to {COUNTERS_MAX}")
-        amounts = ((each, _capacity(counters.child(each))) for each in sorted(counters.values))
+        amounts = ((each, str(_capacity(counters.child(each)))) for each in sorted(counters.values))
         found.append(CounterSet(one.required_text(name), tuple(amounts)))
     if len(found) > most:
         raise fields.error(key, f"must be at most {most}")
@@ -88,12 +89,12 @@ def place(fields: Fields) -> Place:
 
 def _device(fields: Fields, has_place: bool) -> Device:
     later = (
-        *("allowMultipleAllocations", "bindsToNode", "bindingConditions"),
-        *("bindingFailureConditions", "nodeAllocatableResources"),
+        *("bindsToNode", "bindingConditions", "bindingFailureConditions"),
+        "nodeAllocatableResources",
     )
     places = PLACE_FIELDS if has_place else ()
-    known = ("name", "attributes", "capacity", "taints", "consumesCounters", *places)
-    only(fields, known, later)
+    known = ("name", "attributes", "capacity", "taints", "consumesCounters")
+    only(fields, (*known, "allowMultipleAllocations", *places), later)
     if has_place and sum(_is_set(fields, name) for name in PLACE_FIELDS) != 1:
         raise fields.error("", "exactly one of nodeName, nodeSelector, allNodes is required")
     attributes, capacity = fields.child("attributes"), fields.child("capacity")
@@ -115,7 +116,40 @@ def _device(fields: Fields, has_place: bool) -> Device:
         taints,
         place(fields) if has_place else Place(),
         _counter_sets(fields, "consumesCounters", "counterSet", CONSUMED_MAX),
+        fields.flag("allowMultipleAllocations"),
+        tuple(
+            _policy(one, capacity.child(one).child("requestPolicy"))
+            for one in sorted(capacity.values)
+            if capacity.child(one).has("requestPolicy")
+        ),
     )
+
+
+def _policy(name: str, fields: Fields) -> CapacityPolicy:
+    fields.only(("default", "validValues", "validRange"))
+    limits = fields.child("validRange")
+    limits.only(("min", "max", "step"))
+    if limits.has("step") and not (limits.has("min") and amount(limits, "step") > 0):
+        raise limits.error("step", "must be more than 0, and have a min")
+    values = fields.values.get("validValues") or ()
+    if len(values) > VALUES_MAX:
+        raise fields.error("validValues", f"must be at most {VALUES_MAX}")
+    return CapacityPolicy(
+        name,
+        _optional(fields, "default"),
+        tuple(
+            str(amount(Fields(fields.what, fields.path, {"validValues": one}), "validValues"))
+            for one in values
+        ),
+        fields.has("validRange"),
+        _optional(limits, "min"),
+        _optional(limits, "max"),
+        _optional(limits, "step"),
+    )
+
+
+def _optional(fields: Fields, key: str) -> str:
+    return str(amount(fields, key)) if fields.has(key) else ""
 
 
 def _attribute(fields: Fields) -> Attribute:
@@ -141,7 +175,7 @@ def _attribute(fields: Fields) -> Attribute:
 
 
 def _capacity(fields: Fields) -> int:
-    only(fields, ("value",), ("requestPolicy",))
+    fields.only(("value", "requestPolicy"))
     found = amount(fields, "value")
     if found < 0:
         raise fields.error("value", f"{shown(fields.values['value'])} is negative")

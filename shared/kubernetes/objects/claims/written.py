@@ -36,7 +36,19 @@ def _result(one: DeviceResult) -> dict[str, Any]:
             )
             for has in one.tolerations
         ]
+    if one.share_id:
+        found["shareID"] = one.share_id
+    if one.consumed:
+        found["consumedCapacity"] = {name: _quantity(int(nano)) for name, nano in one.consumed}
     return found
+
+
+def _quantity(nano: int) -> str:
+    """Return an amount of billionths as a quantity."""
+    for suffix, unit in (("", 10**9), ("m", 10**6), ("u", 10**3)):
+        if nano % unit == 0:
+            return f"{nano // unit}{suffix}"
+    return f"{nano}n"
 
 
 def _config(one: AllocatedConfig) -> dict[str, Any]:
