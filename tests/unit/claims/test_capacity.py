@@ -42,11 +42,13 @@ HALVES = policy(default=amount(0.5), has_range=True, least=amount(0.5), step=amo
         (None, 7, 7),
         (policy(default=amount(2)), None, 2),
         (policy(default=amount(2)), 7, 7),
+        (policy(default=amount(3), values=(amount(5),)), None, 3),
         (VALUES, None, 10),
         (VALUES, 6, 10),
         (VALUES, 20, 20),
         (VALUES, 21, None),
         (RANGE, 1, 5),
+        (RANGE, 5.5, 10),
         (RANGE, 6, 10),
         (RANGE, 10, 10),
         (RANGE, 30, 30),
@@ -69,14 +71,15 @@ def test_a_capacity_that_the_device_lacks_cannot_be_asked_for():
     assert DeviceCapacity(Device("d")).consumed((("m", "1"),)) is None
 
 
-def fit(*amounts: int) -> Fit:
-    """Ask for shares of one device that has 40."""
+def fit(*amounts: int | tuple[int, ...]) -> Fit:
+    """Ask for shares of one device that has 40; several amounts are alternatives."""
     device = Device("d", capacity=(("m", HAS * UNIT),), is_shared=True)
     one = ResourceSlice("s", "d.com", "p", 1, 1, Place(all_nodes=True), (device,))
-    requests = (
-        Request(f"r{at}", (Wanted("c", capacity=(("m", amount(each)),)),))
-        for at, each in enumerate(amounts)
-    )
+    requests = []
+    for at, each in enumerate(amounts):
+        choice = each if isinstance(each, tuple) else (each,)
+        wanted = tuple(Wanted("c", f"s{one}", capacity=(("m", amount(one)),)) for one in choice)
+        requests.append(Request(f"r{at}", wanted, has_choice=isinstance(each, tuple)))
     claim = ResourceClaim("default", "c", "u", ClaimSpec(tuple(requests)))
     return ClaimFacts([DeviceClass("c")], [one], [claim]).fit([claim], NodeView("n", {}))
 
@@ -88,6 +91,11 @@ def test_shares_fill_a_device_and_no_more():
         (("m", amount(30)),),
     ]
     assert fit(10, 31).reason == NO_ALLOCATION
+
+
+def test_a_share_is_given_back_for_the_next_alternative():
+    ((_, allocation),) = fit((40, 10), 30).allocations
+    assert [one.request for one in allocation.results] == ["r0/s10", "r1"]
 
 
 def test_shares_have_identities_that_are_the_same_each_time():
