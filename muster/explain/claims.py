@@ -16,6 +16,13 @@ from shared.scheduling.claims.pod_claims import ClaimFacts, ClaimingPod, Fit, No
 
 GROUP_VERSION = "resource.k8s.io/v1"
 TAINT_RULE = "DeviceTaintRule"
+CLAIM_KINDS = {
+    "DeviceClass": "deviceclasses",
+    "ResourceSlice": "resourceslices",
+    "ResourceClaim": "resourceclaims",
+    TAINT_RULE: "devicetaintrules",
+}
+"""The kinds that are read, and their resources."""
 
 
 def without_claims(case: Mapping[str, Any]) -> dict[str, Any]:
@@ -23,11 +30,12 @@ def without_claims(case: Mapping[str, Any]) -> dict[str, Any]:
     found = dict(case)
     for key in ("objects", "pods"):
         if isinstance(found.get(key), list):
-            found[key] = [_without_claims(one) if _has_claims(one) else one for one in found[key]]
+            found[key] = [_without_claims(one) if has_claims(one) else one for one in found[key]]
     return found
 
 
-def _has_claims(one: Any) -> bool:
+def has_claims(one: Any) -> bool:
+    """Return whether an object is a pod that uses resource claims."""
     spec = one.get("spec") if isinstance(one, dict) and one.get("kind") == "Pod" else None
     return isinstance(spec, dict) and bool(spec.get("resourceClaims"))
 
@@ -86,7 +94,7 @@ class CaseClaims:
 
     def used_by(self, number: int, pod: Mapping[str, Any]) -> ClaimingPod | None:
         """Return the pod with this number, counted from 0, if it uses claims. Raises WorldError."""
-        if not _has_claims(pod):
+        if not has_claims(pod):
             return None
         read = Fields(f"{self._document.what}: pods[{number}]", "", dict(pod))
         metadata = read.child("metadata")
