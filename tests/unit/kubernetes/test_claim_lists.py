@@ -44,6 +44,13 @@ async def test_without_such_pods_claims_are_not_asked_for(claims_api, cluster):
     assert len(claims_api.requests) == before
 
 
+async def test_what_is_found_already_is_not_read_twice(claims_api, cluster):
+    pod = {"kind": "Pod", "spec": {"resourceClaims": [{"name": "x"}]}}
+    await cluster.client.open()
+    found = await list_claims(cluster.client, [pod, {"kind": "DeviceClass"}])
+    assert [one["kind"] for one in found] == ["ResourceClaim"]
+
+
 async def test_a_list_that_is_not_permitted_is_named(claims_api, cluster):
     claims_api.pod("p", resourceClaims=[{"name": "x", "resourceClaimName": "c"}])
     found = [one for one in await list_objects(cluster.client) if one["kind"] == "Pod"]
