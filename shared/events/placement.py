@@ -173,7 +173,7 @@ class GangOffered(Event, frozen=True, gc=False):
     them, and `homes` are the domains of members that have a node here. With a tree, `whole` counts
     only groups that are feasible on this shard alone, where that differs from `counts`; if it has
     topologies, `homes` are, parallel to the tree, the values of each group's label that its pods
-    have here.
+    have here. `kept`: how many places of lost members it keeps for the gang.
     """
 
     shard: int
@@ -188,6 +188,7 @@ class GangOffered(Event, frozen=True, gc=False):
     homes: tuple[Path, ...] = ()
     scoring: Scoring | None = None
     whole: tuple[int, ...] = ()
+    kept: int = 0
 
     def to(self) -> tuple[str, ...]:
         return ("permit",)

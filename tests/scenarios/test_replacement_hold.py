@@ -1,5 +1,7 @@
 """Groups that keep the place of a lost member for its replacement."""
 
+import pytest
+
 from muster.cli.commands.why import lines_of
 from muster.cli.output import time_of
 from muster.explain.why.nodes import why_node
@@ -168,6 +170,18 @@ def test_a_gang_below_its_minimum_takes_all_its_places(mesh):
         assert sorted(scene.where("b2", "d2")) == sorted(places)
 
     play(story, *nodes(), **mesh)
+
+
+@anywhere
+@pytest.mark.parametrize("topology", [None, RACK], ids=["any", "rack"])
+def test_a_gang_that_is_tried_together_prefers_its_places(mesh, topology):
+    async def story(scene: Scene):
+        await start(scene, *MEMBERS, topology=topology, least=5)
+        for name in MEMBERS:
+            where = await lose(scene, name)
+            assert await replace(scene, f"{name}2") == where
+
+    play(story, *rack("x", cpu_milli=1_000, nodes=9), **mesh)
 
 
 @anywhere

@@ -275,7 +275,8 @@ def _plan_holds(attempt: Attempt) -> dict[int, list[Group]]:
     }
     first = attempt.gang % len(attempt.offers)
     needed = attempt.min_count - len(attempt.held)
-    plan = make_plan(first, needed, attempt.without_hold(), offers, attempt.minimums_rule)
+    rule, kept = attempt.minimums_rule, attempt.kept()
+    plan = make_plan(first, needed, attempt.without_hold(), offers, rule, kept)
     return cut_to(plan, needed, attempt.minimums_rule) if attempt.minimum_only else plan
 
 
@@ -432,6 +433,7 @@ def _on_gang_offered(state: PermitState, event: GangOffered, placements: int) ->
         homes=event.homes,
         scoring=event.scoring,
         whole=event.whole,
+        kept=event.kept,
     )
     attempt.preemptible |= event.preemptible
     if event.wide:

@@ -116,7 +116,8 @@ def plan_holds(attempt: Attempt) -> dict[int, list[tuple[Members, Path]]]:
     first, total = attempt.gang % len(attempt.offers), 0
     asked: dict[int, list[tuple[Members, Path]]] = {}
     for domain, members, least in parts:
-        plan = make_plan(first, least, members, rooms.by_shard(domain), is_enough)
+        offers = rooms.by_shard(domain)
+        plan = make_plan(first, least, members, offers, is_enough, attempt.kept())
         if attempt.minimum_only:
             plan = cut_to(plan, least, is_enough)
         for shard, chosen in plan.items():

@@ -1,8 +1,9 @@
 """Decides which shard holds which members: a pure function of the shards' offers.
 
 One shard is preferred, because then one step decides; a gang is split over shards only if no shard
-alone has room for minCount. Ties rotate over the shards by the gang's number, so that many equal
-gangs do not all choose the first shard.
+alone has room for minCount. A shard that keeps places of lost members for the gang comes first.
+Ties rotate over the shards by the gang's number, so that many equal gangs do not all choose the
+first shard.
 
 Every shard tries the same members in the same order, so if members differ all shards offer room for
 the first ones. If that is too little, a shard is asked for other members in place of those placed
@@ -10,6 +11,7 @@ elsewhere, as many as it offered: it holds all of them or none.
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 
 from shared.events.queueing import Members
 from shared.model.columns import pack
@@ -26,6 +28,7 @@ def as_members(groups: Sequence[Group]) -> tuple[Members, ...]:
 
 Plan = dict[int, list[Group]]
 """shard -> members to hold there"""
+NOTHING_KEPT: Mapping[int, int] = MappingProxyType({})
 
 
 def make_plan(
@@ -34,15 +37,20 @@ def make_plan(
     groups: Sequence[Group],
     offers: Mapping[int, Sequence[int]],
     is_enough: Callable[[Plan], bool] | None = None,
+    kept: Mapping[int, int] = NOTHING_KEPT,
 ) -> Plan:
     """Return a plan for at least `needed` members together, for which `is_enough` holds; empty if
     that is impossible.
 
     `groups` are members without a hold; `offers` has counts parallel to them, by shard. Of equal
-    shards the one at or next after `first` wins.
+    shards the one at or next after `first` wins. `kept`: places of lost members, by shard.
     """
     totals = {shard: _total(groups, counts) for shard, counts in offers.items()}
-    order = sorted(totals, key=lambda shard: (-totals[shard], shard < first, shard))
+
+    def rank(shard: int) -> tuple[int, int, bool, int]:
+        return -kept.get(shard, 0), -totals[shard], shard < first, shard
+
+    order = sorted(totals, key=rank)
     if not order:
         return {}
     tries = [order[:1]] if totals[order[0]] >= needed else []

@@ -52,6 +52,7 @@ class ShardOffer(Struct):
     homes: tuple[Path, ...] = ()
     scoring: Scoring | None = None
     whole: tuple[int, ...] = ()
+    kept: int = 0
 
 
 class Hold(Struct, frozen=True, gc=False):
@@ -124,6 +125,10 @@ class Attempt(Struct):
     def key(self) -> Key:
         """Return the key of this attempt's holds."""
         return (self.gang, self.attempt)
+
+    def kept(self) -> dict[int, int]:
+        """Return how many places of lost members each shard keeps for the gang."""
+        return {shard: offer.kept for shard, offer in self.offers.items() if offer.kept}
 
     @property
     def live(self) -> int:

@@ -48,6 +48,15 @@ LEFT_OUT = (State.GONE, State.ASSIGNED, State.STRAY, State.BOUND)
 
 
 def decide_offer(state: PlacementState, event: OfferAsked, void: bool) -> GangOffered:
+    """Return the offer, with the number of the places that the gang keeps here."""
+    offered = _offer(state, event, void)
+    if not state.kept_places:
+        return offered
+    kept = sum(one.gang == event.gang and one.counts for one in nominations.kept(state))
+    return msgspec.structs.replace(offered, kept=kept)
+
+
+def _offer(state: PlacementState, event: OfferAsked, void: bool) -> GangOffered:
     """Return how many members of each group fit, tried in order on a trial table, with the reasons
     of the first group that is short.
     """
