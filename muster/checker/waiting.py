@@ -329,6 +329,7 @@ def _check_member(
         yield from _check_tree(facts, history, cluster, group, pod)
         return
     needed = group.min_count - sum(1 for p in members if p.node)
+    together = max(1, needed)  # after a reset a gang is tried although enough run
     specs = {p.spec for p in free if not p.node}
     if gang not in committed:
         tries = agree(cluster.version, pod.gang, group.priority, specs)
@@ -349,12 +350,12 @@ def _check_member(
             if room is not None:
                 text = f"member {row} ({pod.name}) of a started gang could preempt on {room}"
                 yield ("preempts", f"{text}: {message}")
-    elif len(specs) == 1 and cluster.copies(pod, needed) >= needed:
+    elif len(specs) == 1 and cluster.copies(pod, together) >= together:
         yield ("no-pod-lost", f"gang {gang} ({pod.gang}) fits, yet waits: {message}")
     elif (
         len(specs) == 1
         and _may_preempt(cluster, pod)
-        and cluster.copies_by_force(pod, needed) >= needed
+        and cluster.copies_by_force(pod, together) >= together
     ):
         yield ("preempts", f"gang {gang} ({pod.gang}) could preempt, yet waits: {message}")
 

@@ -1,5 +1,9 @@
 """Gangs with members above their minCount: these come after the minimums of other gangs."""
 
+from muster.cli.commands.why import lines_of
+from muster.cli.output import time_of
+from muster.explain.why.gangs import why_gang
+from muster.explain.why.pods import why_pod
 from shared.model.groups.topology import Topology
 from tests.scenarios.scene import Scene, node, play
 from tests.scenarios.test_topology import anywhere
@@ -182,3 +186,29 @@ def test_members_that_wait_for_a_minimum_fall_with_their_gang(mesh):
         assert scene.running("c", "d") in (0, 2)
 
     play(story, *nodes(4), **mesh)
+
+
+@anywhere
+def test_members_that_growth_holds_back_say_so(mesh):
+    async def story(scene: Scene):
+        await fill(scene, 4)
+        arrive(scene, ONE, "a", "b")
+        arrive(scene, TWO, *TWOS, least=4)
+        await scene.settle()
+        for name in FULL[:2]:  # each time the gang is tried in vain, and waits for longer
+            scene.delete(name)
+            await scene.settle(2.2)
+        scene.delete(FULL[2])
+        await scene.settle(0.1)
+        scene.pods("c", cpu_milli=1_000, gang=ONE)
+        await scene.settle(1.5)
+        assert scene.running("c", *TWOS) == 0
+        said = "gang default/one: members above minCount wait for gangs that lack theirs"
+        assert await scene.said("c") == said
+        lines = lines_of(await why_pod(scene.recorded(), "c"), time_of(0))
+        assert lines[:2] == ["pod default/c: waiting for its gang", f"  {said}"]
+        assert (await why_gang(scene.recorded(), "one")).message == said
+        await scene.settle()
+        assert scene.running("c") == 1
+
+    play(story, *nodes(6), **mesh)

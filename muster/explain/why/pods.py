@@ -318,7 +318,7 @@ def _standing(queue: QueueingState, pod: PodId, name: str) -> Answer:
         return answer
     sig: Sig | None = queue.sigs.get(_number(queue, pod, "sig"))
     gang = queue.gangs.get(_number(queue, pod, "gang"))
-    if gang is not None and not gang.committed:
+    if gang is not None and (not gang.committed or code is Pod.GANG_PENDING):
         answer.gang = gang.key
         answer.message = gang_message(gang)
     elif sig is not None and sig.refusals:

@@ -9,7 +9,6 @@ from services.queueing.core.transitions import Pod
 from services.queueing.core.waiting import permit_rejections
 from services.queueing.core.waiting.messages import (
     GATED,
-    GROWS_LATER,
     gang_message,
     parked_message,
     sorted_counts,
@@ -130,7 +129,7 @@ def _refusals(sig: Sig) -> str:
 def _gang(state: QueueingState, number: GangId) -> str:
     gang = group_trees.root_of(state, state.gangs[number])
     if gang.committed:
-        return f"gang {_name(state, number)}: {GROWS_LATER}"
+        return gang_message(gang)
     start = f"gang {gang.key or number}: "
     message = gang_message(gang)
     failed = f" (failed {gang.failures} times)" if message and message == gang.outcome else ""

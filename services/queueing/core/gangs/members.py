@@ -194,7 +194,7 @@ def message_due_ms(state: QueueingState, gang: Gang) -> int | None:
     """Return when members get their gang's message again, ms. A try is mostly over before that
     matters; and while a gang can be tried, the outcome of its tries is the message.
     """
-    if gang.committed:
+    if gang.committed and not gang.waiting:
         return None
     look_ms = gang.refresh_ms if state.config.confirm_ms else 0
     if gang.attempt:

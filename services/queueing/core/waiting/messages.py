@@ -119,8 +119,10 @@ def gang_message(gang: Gang) -> str:
     """Return why the gang's members are not tried; empty if none waits. It stays during a try."""
     if gang.attempt:
         return gang.message
-    if gang.committed or gang.root or not gang.waiting:
+    if gang.root or not gang.waiting:
         return ""
+    if gang.committed:
+        return f"gang {gang.key}: {GROWS_LATER}"
     if not gang.exists:
         return no_group(gang)
     if gang.waiting + gang.running < (1 if gang.shrunk else gang.min_count):
