@@ -138,10 +138,11 @@ def check(journal: Journal, gang_of: Mapping[int, int]) -> Iterator[Problem]:
         for _source, _position, event in step.inputs:
             queue.learn(event)
         for event in step.own:
-            if isinstance(event, GangShrunk):
-                queue.placed.shrunk.add(event.gang)
             if isinstance(event, PlaceGiven):
                 queue.places.pop(event.ask, None)
+        for event in step.own:
+            if isinstance(event, GangShrunk):
+                queue.placed.shrunk.add(event.gang)
             if not isinstance(event, Parked):
                 continue
             for pod in unpack(event.ids).tolist():
