@@ -13,6 +13,7 @@ from muster.checker.inputs.journals import Journal, Problem, Step
 from muster.checker.preemption.victims import crowd
 from shared.events.base import Event
 from shared.events.ingest import GangSet, MembersLost
+from shared.events.permit import GangCommitted
 from shared.events.placement import NominationLost, PlaceKept
 from shared.events.queueing import GangShrunk, Parked, PlaceGiven
 from shared.model.columns import unpack
@@ -118,6 +119,12 @@ class _Queue:
                 self.places[event.ask] = event
             case NominationLost():
                 self.places.pop(event.ask, None)
+            case GangCommitted():
+                nodes = unpack(event.nodes).tolist()
+                for ask, one in list(self.places.items()):
+                    if one.gang == event.gang and one.node in nodes:
+                        nodes.remove(one.node)
+                        del self.places[ask]
             case GangSet() if event.topology is not None:
                 self.with_topology.add(event.gang)
             case _:

@@ -123,12 +123,9 @@ HOLDING_BUGS = (
         first=(0, 1, 2),
     ),
     Bug(
-        "a-place-is-kept-for-ever",
-        "services.placement.core.preemption.nomination_news",
-        (
-            "        if one.until_ms and one.until_ms <= state.now_ms and not reason:",
-            "        if one.until_ms < 0 and not reason:",
-        ),
+        "a-place-is-kept-for-twice-as-long",
+        "services.placement.core.gangs.kept_places",
+        ("state.now_ms + event.hold_ms", "state.now_ms + 2 * event.hold_ms"),
         by=("kept-places",),
         first=(0, 1, 2),
     ),
@@ -144,6 +141,6 @@ HOLDING_BUGS = (
         "services.queueing.core.gangs.kept_places",
         ("    if not (places and gang.committed):", "    if places:"),
         by=("kept-places",),
-        first=(20, 48, 51),
+        first=(0, 4, 6),
     ),
 )

@@ -7,7 +7,14 @@ committed. Queueing does not know their nodes.
 import numpy as np
 from msgspec import structs
 
-from services.queueing.core.gangs import group_trees, growth, minimums, preemption, provisioning
+from services.queueing.core.gangs import (
+    group_trees,
+    growth,
+    kept_places,
+    minimums,
+    preemption,
+    provisioning,
+)
 from services.queueing.core.gangs.group_trees import groups_of, missing_of
 from services.queueing.core.gangs.members import (
     drop,
@@ -132,6 +139,8 @@ def on_gang_committed(state: QueueingState, event: GangCommitted) -> None:
             moves.leave(state, rest, pods.rows(rest))
             pods.attempt[pods.rows(rest)] = 0
             moves.requeue(state, rest)
+    if state.kept_places:
+        kept_places.note_committed(state, gang, event)
     touch(state, gang)
 
 

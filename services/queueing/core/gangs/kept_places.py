@@ -13,9 +13,10 @@ from services.queueing.core.preemption.asks import MADE_ROOM_FOR
 from services.queueing.core.scheduling_queue import enqueue
 from services.queueing.core.state import Gang, QueueingState
 from services.queueing.core.transitions import Pod
+from shared.events.permit import GangCommitted
 from shared.events.placement import PlaceKept
 from shared.events.queueing import PlaceGiven
-from shared.model.columns import I64
+from shared.model.columns import I64, unpack
 from shared.model.ids import GangId, PodId, SignatureId
 
 TAKERS = (*MADE_ROOM_FOR, Pod.GANG_PENDING)
@@ -30,6 +31,16 @@ def on_place_kept(state: QueueingState, event: PlaceKept) -> None:
     if not gang.committed:
         gang.improved = True
         members.touch(state, gang)
+    give(state, gang)
+
+
+def note_committed(state: QueueingState, gang: Gang, event: GangCommitted) -> None:
+    """Forget the places that members got together; the others may take the rest."""
+    nodes = unpack(event.nodes).tolist()
+    for ask, place in sorted(state.kept_places.items()):
+        if place.gang == gang.gang and place.node in nodes:
+            nodes.remove(place.node)
+            del state.kept_places[ask]
     give(state, gang)
 
 
