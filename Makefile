@@ -60,6 +60,7 @@ parity: $(DEV_STAMP) ## Compare 10,000 cases with each release of kube-scheduler
 			case "$$each" in *1.35) least=90 ;; *) least=85 ;; esac; \
 			$(BIN)/python -m tests.parity.comparison.go_coverage "$$each" $(if $(ARGS),,--at-least $$least); \
 		done
+	@$(if $(ARGS),,bash deploy/servers/install.sh claims-{1.35,1.36,1.37} && $(BIN)/python -m tests.parity.claims)
 
 seeds: $(DEV_STAMP) ## Simulate 510 seeds of faults (the tests sample 180), 510 with batching on and off, and plant all bugs
 	@MUSTER_SEEDS=510 $(MAKE) test T="tests/simulation tests/parity tests/properties"

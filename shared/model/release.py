@@ -45,7 +45,7 @@ _GATES: dict[str, tuple[str, str]] = {
     "DRADeviceTaintRules": ("off off locked", MISSING),
     "DRADeviceTaints": ("off on locked", MISSING),
     "DRAExtendedResource": ("off on locked", MISSING),
-    "DRAFractionalCapacityRange": ("- - on", MISSING),
+    "DRAFractionalCapacityRange": ("- - off", MISSING),
     "DRAListTypeAttributes": ("- off off", MISSING),
     "DRANodeAllocatableResources": ("- off off", MISSING),
     "DRAOptionalNodeOperations": ("- - off", MISSING),
