@@ -2,15 +2,24 @@
 rules count, or that keep members away, come and go.
 """
 
+import dataclasses
 import random
 
 from msgspec import structs
 
+from muster.simulation.scenario import CONFIG, Scenario, make_scenario
 from muster.simulation.worlds import GIB, make_spec
 from shared.events.observed import PodsSeen
+from shared.model.cluster_objects import ClusterObject
 from shared.model.columns import join
 from shared.model.objects import Gang, PodSpec, PodTerm, Requirement, SpreadConstraint
 from shared.model.world import Arrival, World
+from tests.simulation.volume_worlds import (
+    VOLUMES,
+    members_with_claims,
+    storage_classes,
+    volume,
+)
 from tests.support.builders import model_node
 
 NODES = 6
@@ -84,3 +93,25 @@ def make_full_zone_world(seed: int) -> World:
     )
     world = full_world(*arrivals, g=RULES[first][0], h=RULES[second][0])
     return structs.replace(world, name=f"full zones {seed}")
+
+
+def make_full_zone_volume_scenario(seed: int) -> Scenario:
+    """Return such a world on one shard, with members that have volumes to choose; most of them have
+    no other rules.
+    """
+    world, rng = make_full_zone_world(seed), random.Random(f"{seed}/volumes")
+    objects: list[ClusterObject] = [*storage_classes()]
+    objects += [volume(number, rng) for number in range(VOLUMES)]
+    arrivals: list[Arrival] = []
+    for number, one in enumerate(world.arrivals):
+        if not one.pods.gang:
+            arrivals.append(one)
+            continue
+        spec = one.pods.spec
+        if rng.random() < 0.7:
+            spec = structs.replace(spec, pod_affinity=(), pod_anti_affinity=(), spread=())
+        pods = structs.replace(one.pods, spec=spec)
+        arrivals += members_with_claims(structs.replace(one, pods=pods), number, rng, objects)
+    world = structs.replace(world, arrivals=tuple(arrivals), objects=tuple(objects))
+    config = {**CONFIG, "ingest": {"volumes": True}}
+    return dataclasses.replace(make_scenario(seed, world, 1), config=config)

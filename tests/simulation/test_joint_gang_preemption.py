@@ -1,5 +1,5 @@
-"""Gangs with rules over zones get room in a full cluster of one shard, and no pod is evicted in
-vain: whole meshes in virtual time, checked by the checker.
+"""Gangs with rules over zones, or with volumes to choose, get room in a full cluster of one shard,
+and no pod is evicted in vain: whole meshes in virtual time, checked by the checker.
 """
 
 import pytest
@@ -8,7 +8,13 @@ from muster.simulation.run import simulate
 from muster.simulation.scenario import make_scenario
 from tests.simulation.bugs.joint_places import BUGS
 from tests.simulation.found_bugs import assert_found
-from tests.simulation.full_zone_worlds import RULES, full_world, make_full_zone_world, members
+from tests.simulation.full_zone_worlds import (
+    RULES,
+    full_world,
+    make_full_zone_volume_scenario,
+    make_full_zone_world,
+    members,
+)
 from tests.simulation.planted import IS_LONG, Bug
 from tests.simulation.test_gang_preemption import played
 
@@ -36,6 +42,13 @@ def test_they_get_room_whole_through_faults(seed: int, placements: int) -> None:
     scenario = make_scenario(seed, make_full_zone_world(seed), placements)
     result = simulate(scenario, redecide=seed % 3 == 0)
     assert result.is_good, f"seed {seed}\n" + "\n".join(result.lines)
+
+
+@pytest.mark.parametrize("seed", range(30 if IS_LONG else 5))
+def test_members_with_volumes_to_choose_get_room_whole_through_faults(seed: int) -> None:
+    result = simulate(make_full_zone_volume_scenario(seed), redecide=seed % 3 == 0)
+    assert result.is_good, f"seed {seed}\n" + "\n".join(result.lines)
+    assert result.seen["gang-room-made"]
 
 
 def test_seeds_in_which_they_get_room() -> None:

@@ -44,7 +44,7 @@ def make_volume_world(seed: int, for_gangs: bool = False) -> World:
     arrivals = []
     for number, arrival in enumerate(world.arrivals):
         if for_gangs and arrival.pods.gang:
-            arrivals += _members(arrival, number, rng, objects)
+            arrivals += members_with_claims(arrival, number, rng, objects)
         elif arrival.pods.names.startswith(BALLAST) or rng.random() > WITH_VOLUMES:
             arrivals.append(arrival)
         else:
@@ -78,7 +78,7 @@ def volume(number: int, rng: random.Random) -> PersistentVolume:
     )
 
 
-def _members(
+def members_with_claims(
     arrival: Arrival, number: int, rng: random.Random, objects: list[ClusterObject]
 ) -> list[Arrival]:
     """Give the first few members of a gang that arrived at once an unbound claim each."""

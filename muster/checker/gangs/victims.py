@@ -119,7 +119,11 @@ def _rule(ledger: Ledger, node: int, spec: PodSpec, loads: dict[int, Load]) -> s
 def _surely_fit(
     ledger: Ledger, nominees: list[Nominee], victims: set[int], node: int | None
 ) -> bool:
-    """Return whether all nominees fit, those of `node` first: a look at one node is cheap."""
+    """Return whether all nominees fit, those of `node` first: a look at one node is cheap. Volumes
+    may keep a pod off.
+    """
+    if any(ledger.specs[one.sig].volumes for one in nominees):
+        return False
     here = [one for one in nominees if one.node == node]
     for part in (here, nominees):
         for spec, at, loads in _loads(ledger, part, victims):

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from shared.events.ingest import BudgetCovers
+from shared.events.ingest import BudgetCovers, SignatureRetired
 from shared.events.permit import HoldAsked, OfferAsked
 from shared.events.placement import GangHeld, GangNominated, GangNominationStale, NominationLost
 from shared.events.preemption import BudgetLeft, GangNominateAsked
@@ -80,6 +80,12 @@ def test_a_pod_that_keeps_a_member_off_its_zone_leaves_another_node():
     nominated, *_news = keep(shard, (WEB, [91, 92]))
     assert isinstance(nominated, GangNominated)
     assert sorted(leave(nominated)) == [[], [20]]
+
+
+def test_members_that_are_gone_with_their_signature_get_no_place():
+    shard = full("ab", APART).sig(9, spec(priority=10)).given(SignatureRetired(9))
+    found = dry_run(shard, (9, [90]), (WEB, [91, 92]), needed=2)
+    assert sorted((group, at) for group, at, _own in seats(found)) == [(1, 1), (1, 2)]
 
 
 def test_members_are_spread_over_the_zones():

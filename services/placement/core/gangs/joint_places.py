@@ -11,17 +11,21 @@ priority, and keeps pods that members must be near to.
 """
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 from itertools import product
 
 import numpy as np
 
 from services.placement.core.books.charges import compiled
 from services.placement.core.books.ledger import IS_VICTIM, groups
+from services.placement.core.gangs import member_volumes
+from services.placement.core.gangs.member_volumes import Assumed
 from services.placement.core.gangs.trial_picks import place
 from services.placement.core.preemption.dry_run import NO_VICTIMS, DryRun, candidate_of
 from services.placement.core.preemption.in_order import Reprieve, Spot, Trial
 from services.placement.core.preemption.unit_parts import Part, Victim, reprieved, victim_at
 from services.placement.core.state import PlacementState
+from services.placement.core.volumes import reservations
 from shared.events.placement import Candidate, Place, PlacesFound
 from shared.events.preemption import DryRunAsked, GangDryRunAsked
 from shared.model.columns import I64, size
@@ -29,6 +33,7 @@ from shared.model.ids import NO_GANG, NO_POD, NodeId, PodId, SignatureId
 from shared.scheduling.cycle.one_node import one_node
 from shared.scheduling.cycle.signature import Signature
 from shared.scheduling.table.layout import Mask
+from shared.scheduling.table.picks import Picks
 
 NO_ROWS: I64 = np.zeros(0, np.int64)
 Seated = list[tuple[int, Spot]]
@@ -59,8 +64,10 @@ class _Search(DryRun):
     """
 
     def __init__(self, state: PlacementState, event: GangDryRunAsked, within: Mask | None) -> None:
-        self.sizes = [(part.sig, size(part.ids)) for part in event.members]
-        lowest = min((sig for sig, _size in self.sizes), key=lambda sig: state.specs[sig].priority)
+        parts = enumerate(event.members)
+        self.groups = [(at, one.sig, size(one.ids)) for at, one in parts if one.sig in state.specs]
+        sigs = [sig for _group, sig, _size in self.groups]
+        lowest = min(sigs, key=lambda sig: state.specs[sig].priority)
         asked = DryRunAsked(
             *(event.ask, NO_POD, lowest, event.budgets, event.taken),
             named=event.named,
@@ -72,7 +79,7 @@ class _Search(DryRun):
         self.gang, self.trial = event.gang, Trial(state, event.gang)
         self.trial.table.within = within
         self.lower = self._lower_rows(within)
-        members = [compiled(state, sig) for sig, _size in self.sizes]
+        members = [compiled(state, sig) for sig in sigs]
         counters = state.table.counters
         self.near = self._moving(counters.sought_by(members))
         away = self._moving(counters.avoided_by(members))
@@ -161,24 +168,36 @@ class _Search(DryRun):
         """
         state, table, found = self.state, self.trial.table, Seated()
         done: list[tuple[Signature, I64, I64]] = []
-        for _group, spot in before:
-            wanted = compiled(state, spot.sig)
-            node = one_node(table, spot.row, self.trial.nominated_pods(spot.sig))
-            masks = np.array([node.pick_devices(wanted)], np.int64)
-            done.append((wanted, np.array([spot.row]), masks))
-            table.charge(*done[-1])
-        for group, (sig, members) in enumerate(self.sizes):
-            seated = sum(one == group for one, _spot in before)
-            count = min(self.needed - len(before) - len(found), members - seated)
-            picks = place(state, table, sig, count, self.trial.nominated_pods(sig))
-            done.append((compiled(state, sig), picks.rows, picks.masks))
-            table.charge(*done[-1])
-            found += [(group, Spot(sig, row)) for row in picks.rows.tolist()]
-            if len(picks.rows) < count:
-                self.why = state.kernel.reasons(table, compiled(state, sig)).messages
+        with member_volumes.assumed_on_trial(state) as assumed:
+            for _group, spot in before:
+                wanted = compiled(state, spot.sig)
+                node = one_node(table, spot.row, self.trial.nominated_pods(spot.sig))
+                masks = np.array([node.pick_devices(wanted)], np.int64)
+                done.append((wanted, np.array([spot.row]), masks))
+                table.charge(*done[-1])
+                member_volumes.assume_choices(state, spot.sig, spot.row, assumed)
+            for group, sig, members in self.groups:
+                seated = sum(one == group for one, _spot in before)
+                count = min(self.needed - len(before) - len(found), members - seated)
+                picks = self._picked(sig, count, assumed)
+                done.append((compiled(state, sig), picks.rows, picks.masks))
+                found += [(group, Spot(sig, row)) for row in picks.rows.tolist()]
+                if len(picks.rows) < count:
+                    self.why = state.kernel.reasons(table, compiled(state, sig)).messages
         for wanted, rows, masks in reversed(done):
             table.charge(wanted, rows, masks, -1)
         return found
+
+    def _picked(self, sig: SignatureId, count: int, assumed: Assumed) -> Picks:
+        """Return places for up to `count` members, charged on the trial."""
+        state, table = self.state, self.trial.table
+        nominated_pods = self.trial.nominated_pods(sig)
+        if reservations.chooses(state, sig):
+            one = partial(place, state, table, sig, 1, nominated_pods)
+            return member_volumes.place_each(state, table, sig, count, one, assumed)[0]
+        picks = place(state, table, sig, count, nominated_pods)
+        table.charge(compiled(state, sig), picks.rows, picks.masks)
+        return picks
 
     def _leaving(
         self, lower: I64, away: Sequence[SignatureId], spots: Sequence[Spot]

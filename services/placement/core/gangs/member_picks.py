@@ -30,12 +30,15 @@ def pick_members(
     choices: list[Choices] = []
     judged = questions.is_interested(state, sig)
     if judged or reservations.chooses(state, sig):
-        nominated_pods = gang_places.nominated_pods(sig, one_by_one=True)
 
         def one() -> Picks:
             if judged:
+                nominated_pods = gang_places.nominated_pods(sig, one_by_one=True)
                 return gang_members.place_one(state, trial, gang_places.key, sig, nominated_pods)
-            return place(state, trial, sig, 1, nominated_pods)
+            for in_place in gang_places.place_members(trial, sig, 1):
+                trial.charge(compiled(state, sig), in_place.rows, in_place.masks, -1)
+                return in_place
+            return place(state, trial, sig, 1, gang_places.nominated_pods(sig, one_by_one=True))
 
         picks, choices = member_volumes.place_each(state, trial, sig, count, one, assumed)
     else:

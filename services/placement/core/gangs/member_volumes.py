@@ -61,11 +61,17 @@ def place_each(
         picks.append(pick)
         if not chooses:
             continue
-        choices.append(reservations.choices_on(state, sig, row))
-        for choice in choices[-1]:
-            assumed.append((choice, trial.nodes[row].name))
-            state.storage.assume(*assumed[-1])
+        choices.append(assume_choices(state, sig, row, assumed))
     return joined(picks) if picks else NOTHING, choices
+
+
+def assume_choices(state: PlacementState, sig: SignatureId, row: int, assumed: Assumed) -> Choices:
+    """Assume the choices of a pod placed on the node of this row, and return them."""
+    choices = reservations.choices_on(state, sig, row)
+    for choice in choices:
+        assumed.append((choice, state.table.nodes[row].name))
+        state.storage.assume(*assumed[-1])
+    return choices
 
 
 def hold_choices(state: PlacementState, event: GangHeld) -> None:

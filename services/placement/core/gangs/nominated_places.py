@@ -7,7 +7,7 @@ each place once. The other places of the gang do not block its members, but bloc
 from services.placement.core.books.charges import compiled
 from services.placement.core.preemption import in_order, nominations
 from services.placement.core.state import Nomination, PlacementState
-from shared.model.ids import NO_GANG, AskId, AttemptId, GangId, NodeId, SignatureId
+from shared.model.ids import AskId, AttemptId, GangId, NodeId, SignatureId
 from shared.scheduling.cycle.kernel import as_picks
 from shared.scheduling.table.layout import NominatedPods
 from shared.scheduling.table.picks import Picks
@@ -30,16 +30,18 @@ class GangPlaces:
 
     def nominated_pods(self, sig: SignatureId, one_by_one: bool = False) -> NominatedPods | None:
         """Return the nominations that a member must leave room for: those of other pods, and the
-        gang's own places that no member was tried in yet. Members that are placed `one_by_one` are
-        not tried in places: what the gang keeps for lost members does not keep them off.
+        gang's own places that no member was tried in yet. What the gang keeps for lost members
+        does not keep members off that are placed `one_by_one`: they may be unlike those.
         """
         state = self._state
         if not state.nominations:
             return None
-        if one_by_one or not self.is_some:
-            gang = self._gang if one_by_one else NO_GANG
-            return nominations.nominated_pods_for(state, state.specs[sig].priority, gang=gang)
-        return self._nominated_pods(sig, [one for _ask, one in sorted(state.nominations.items())])
+        if not self.is_some:
+            return nominations.nominated_pods_for(state, state.specs[sig].priority)
+        known = [one for _ask, one in sorted(state.nominations.items())]
+        if one_by_one:
+            known = [one for one in known if not (one.until_ms and one.gang == self._gang)]
+        return self._nominated_pods(sig, known)
 
     def _nominated_pods(self, sig: SignatureId, known: list[Nomination]) -> NominatedPods:
         """Return these nominations; the gang's own count whatever their priority."""

@@ -29,7 +29,6 @@ from services.placement.core.preemption.reprieve import Seat
 from services.placement.core.preemption.unit_parts import Victim
 from services.placement.core.state import PlacementState
 from services.placement.core.transitions import State
-from services.placement.core.volumes import reservations
 from shared.events.placement import (
     Candidate,
     GangNominated,
@@ -65,17 +64,13 @@ def may_help(
 
 def is_preempting(state: PlacementState, sig: SignatureId, is_in_domain: bool = False) -> bool:
     """Return whether preemption serves such members: not if extenders or plugins choose victims,
-    nor with rules that read other nodes if other shards have some of them, or a spread must count
-    the nodes of a topology domain alone.
+    nor with joint places if other shards have some of the nodes, or a spread must count the nodes
+    of a topology domain alone.
     """
     spec, wanted = state.specs[sig], compiled(state, sig)
     if spec.never_preempts or not wanted.plugins.profile.preempts or wanted.plugins.post_filters:
         return False
-    if (
-        unsupported_reason(state, sig)
-        or reservations.chooses(state, sig)
-        or questions.is_interested(state, sig)
-    ):
+    if unsupported_reason(state, sig) or questions.is_interested(state, sig):
         return False
     if any(one.names_victims(spec) for one in state.config.extenders):
         return False

@@ -13,9 +13,11 @@ import numpy as np
 
 from services.placement.core.books.charges import compiled
 from services.placement.core.books.ledger import IS_VICTIM, groups
+from services.placement.core.gangs import member_volumes
 from services.placement.core.gangs.trial_picks import with_nominated_pods
 from services.placement.core.preemption import nominations
 from services.placement.core.state import Nomination, PlacementState
+from services.placement.core.volumes import reservations
 from shared.model.ids import NO_POD, GangId, PodId, SignatureId
 from shared.scheduling.cycle.inter_pod_rules import fits
 from shared.scheduling.cycle.one_node import one_node
@@ -37,8 +39,11 @@ def are_joint(state: PlacementState, sigs: Iterable[SignatureId]) -> bool:
 
 
 def is_joint(state: PlacementState, sig: SignatureId) -> bool:
-    """Return whether a place for such a pod depends on the pods of several nodes."""
-    return state.table.counters.are_filters_wide(compiled(state, sig))
+    """Return whether a place for such a pod depends on the pods of several nodes, or on volumes
+    that other members may get.
+    """
+    is_wide = state.table.counters.are_filters_wide(compiled(state, sig))
+    return is_wide or reservations.chooses(state, sig)
 
 
 class Trial:
@@ -90,13 +95,15 @@ class Trial:
 
     def _fit(self, spots: Sequence[Spot], are_nominated_placed: bool = False) -> bool:
         done: list[tuple[Spot, int]] = []
-        for spot in spots:
-            nominated = {} if are_nominated_placed else self.nominated_pods(spot.sig)
-            mask = self._fitting(spot, nominated)
-            if mask is None:
-                break
-            self.table.charge_one(compiled(self.state, spot.sig), spot.row, mask)
-            done.append((spot, mask))
+        with member_volumes.assumed_on_trial(self.state) as assumed:
+            for spot in spots:
+                nominated = {} if are_nominated_placed else self.nominated_pods(spot.sig)
+                mask = self._fitting(spot, nominated)
+                if mask is None:
+                    break
+                self.table.charge_one(compiled(self.state, spot.sig), spot.row, mask)
+                member_volumes.assume_choices(self.state, spot.sig, spot.row, assumed)
+                done.append((spot, mask))
         for spot, mask in reversed(done):
             self.table.charge_one(compiled(self.state, spot.sig), spot.row, mask, -1)
         return len(done) == len(spots)
