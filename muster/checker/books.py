@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
+from muster.checker.filters.claims import Claims
 from muster.checker.filters.fits import Load
 from muster.checker.filters.inter_pod_rules import (
     Around,
@@ -109,6 +110,7 @@ class Ledger:
     gang_asks: dict[int, GangDryRunAsked] = field(default_factory=dict)
     namespaces: dict[str, Pairs] = field(default_factory=dict)
     volumes: Volumes = field(default_factory=Volumes)
+    claims: Claims = field(default_factory=Claims)
     digest: ShardDigest | None = None
     turn: int = 0  # the present turn of this shard, 0: none
     # The turns in which members of gangs were asked for last, by attempt; 0: in none.

@@ -134,8 +134,8 @@ def confirm(
     changed; this check adds to them. A gang that waits for more room holds some for a while, and
     the messages of other pods count the held room: perhaps they are never all true at once.
 
-    Pods with volumes or that need features, refusals by users' plugins or extenders, and pods that
-    wait for their queue are not checked: their rules are not known here.
+    Pods with volumes or claims or that need features, refusals by users' plugins or extenders, and
+    pods that wait for their queue are not checked: their rules are not known here.
     """
     verdict = Verdict()
     _as_by_default(final, profiles or {})
@@ -165,7 +165,7 @@ def confirm(
 def _is_checked(pod: Waiting, with_filters: Set[str]) -> bool:
     """Return whether all of the pod's rules are known here."""
     is_extended = POD in dict(pod.spec.shown) or any(one.binds(pod.spec) for one in CALLED)
-    is_unknown = bool(pod.spec.volumes or pod.spec.features) or is_extended
+    is_unknown = bool(pod.spec.volumes or pod.spec.claims or pod.spec.features) or is_extended
     is_unknown |= _OF_A_QUEUE.match(pod.message) is not None
     return pod.spec.scheduler not in with_filters and not is_unknown
 

@@ -18,7 +18,7 @@ from muster.checker import (
     waiting,
 )
 from muster.checker.books import Ledger
-from muster.checker.filters import volumes
+from muster.checker.filters import claims, volumes
 from muster.checker.gangs import (
     attempts,
     below_minimum,
@@ -115,6 +115,7 @@ def check(
     problems += composites.check(journals[QUEUEING], journals[PERMIT], facts.gang_of)
     problems += below_minimum.check(journals[QUEUEING], facts.gang_of)
     problems += quotas.check(journals[QUEUEING])
+    problems += claims.check(history)
     problems += report.of_books()
     report.unsafe = len(problems)
     if is_at_rest and not problems:
@@ -159,6 +160,7 @@ def _at_rest(report: Report, history: ClusterHistory, epoch: int) -> list[Proble
     return [
         *report.of_books(),
         *volumes.at_end(history),
+        *claims.at_end(history),
         *identity.check(facts, history),
         *hyper_nodes.check(facts, history),
         *truth.check(report.binds, report.gangs, facts, history, epoch),

@@ -14,10 +14,12 @@ from muster.checker.gangs import victims as gang_victims
 from muster.checker.inputs.journals import Journal, Step
 from muster.checker.preemption import victims
 from shared.events.base import Event
-from shared.events.binding import BindFailed
+from shared.events.binding import BindFailed, ClaimsReturned
 from shared.events.ingest import (
     BudgetCovers,
     BudgetGone,
+    DevicesGone,
+    DevicesSet,
     MembersLost,
     NamespacesSet,
     NodesGone,
@@ -111,6 +113,8 @@ def _consume(ledger: Ledger, source: str, event: Event, step: Step) -> None:
                 for part, path in paths
                 for pod in unpack(part.ids).tolist()
             )
+        case ClaimsReturned():
+            ledger.claims.returned(split(event.uids), (event.pod, event.attempt))
         case NominationCleared():
             ledger.drop_nomination(event.pod)
         case PlaceGiven():
@@ -162,6 +166,10 @@ def _world(ledger: Ledger, event: Event) -> None:
                     ledger.loads[ledger.place[pod]].pods[pod] = ledger.specs[sig]
         case StorageSet():
             ledger.volumes.update(event.objects)
+        case DevicesSet():
+            ledger.claims.update(event.objects)
+        case DevicesGone():
+            ledger.claims.gone(split(event.uids))
         case StorageGone():
             ledger.volumes.gone(split(event.uids))
         case NamespacesSet():
@@ -189,6 +197,10 @@ def _decide(ledger: Ledger, event: Event, step: Step) -> None:
             _reserve(ledger, step, _rows(event, [event.sig] * (len(event.ids) // 8)))
             if event.volumes:
                 _chosen(ledger, step, int.from_bytes(event.ids, "little"), event.volumes)
+            if event.claims:
+                attempt = int.from_bytes(event.ids, "little"), event.attempt
+                for text in ledger.claims.reserved(attempt, event.claims):
+                    ledger.blame("one-claim-per-device", step.position, text)
         case VolumesBound():
             ledger.volumes.over(unpack(event.ids).tolist())
         case VolumesFailed():
@@ -398,6 +410,8 @@ def at_rest(ledger: Ledger) -> None:
             ledger.blame("conservation", -1, f"pod {pod} still reserved on node {node}")
     for pod in sorted(ledger.volumes.waits):
         ledger.blame("conservation", -1, f"pod {pod} waits for volumes for ever")
+    for uid in sorted(ledger.claims.chosen):
+        ledger.blame("conservation", -1, f"claim {uid} is given devices for ever")
     names = {where.name for where in ledger.nodes.values()}
     for pod, late in sorted(ledger.on_the_way.items()):
         if late.name in names:

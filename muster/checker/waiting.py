@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 
 import msgspec
 
+from muster.checker.filters import claims
 from muster.checker.filters.fits import Load, static_obstacle, surely_fits
 from muster.checker.filters.group_members import NO_GROUP, agree
 from muster.checker.filters.inter_pod_rules import (
@@ -112,11 +113,12 @@ class Cluster:
     version: str = DEFAULT_OPTIONS.compatibility
     is_advised: bool = False  # extenders or postFilter plugins decide too: gangs do not preempt
 
-    def room_for(self, pod: PodTruth) -> str | None:
-        """Return the name of a node on which the pod fits, or None."""
+    def room_for(self, pod: PodTruth, within: Container[str] | None = None) -> str | None:
+        """Return the name of a node, among these if given, on which the pod fits, or None."""
         around = self._around(pod.spec, self.loads)
         for node in self.nodes:
-            if _fits(pod.spec, node, self.loads[node.name], around):
+            is_asked = within is None or node.name in within
+            if is_asked and _fits(pod.spec, node, self.loads[node.name], around):
                 return node.name
         return None
 
@@ -265,7 +267,7 @@ def check(
         elif pod.gang:
             yield from _check_member(books, facts, history, cluster, row, pod, committed)
         else:
-            yield from _check_single(books, cluster, row, pod)
+            yield from _check_single(books, history, cluster, row, pod)
 
 
 def _tried_with(facts: Facts, history: ClusterHistory, row: int, pod: PodTruth) -> set[int]:
@@ -276,7 +278,9 @@ def _tried_with(facts: Facts, history: ClusterHistory, row: int, pod: PodTruth) 
     return {facts.id_of.get(p.uid, 0) for p in members if not (p.deleted or p.gated)}
 
 
-def _check_single(books: Waiting, cluster: Cluster, row: int, pod: PodTruth) -> Iterator[Problem]:
+def _check_single(
+    books: Waiting, history: ClusterHistory, cluster: Cluster, row: int, pod: PodTruth
+) -> Iterator[Problem]:
     last, message = books.last.get(row, "unknown"), books.message.get(row, "")
     if last != "parked":
         yield ("no-pod-lost", f"pod {row} ({pod.name}): waits without a reason, last {last}")
@@ -285,10 +289,13 @@ def _check_single(books: Waiting, cluster: Cluster, row: int, pod: PodTruth) -> 
         yield ("message", f"pod {row} ({pod.name}): {message!r} is not kube-scheduler's form")
     if pod.spec.volumes or pod.spec.features:
         return  # this check does not know which volumes would match, nor whether features count
-    room = cluster.room_for(pod)
+    within = claims.reached(history, pod) if pod.spec.claims else None
+    if pod.spec.claims and within is None:
+        return
+    room = cluster.room_for(pod, within)
     if room is not None:
         yield ("no-pod-lost", f"pod {row} ({pod.name}): fits {room}, yet waits: {message}")
-    elif not pod.spec.never_preempts:
+    elif not (pod.spec.never_preempts or pod.spec.claims):
         room = cluster.room_by_force(pod)
         if room is not None:
             yield ("preempts", f"pod {row} ({pod.name}): could preempt on {room}: {message}")
@@ -337,7 +344,7 @@ def _check_member(
             yield ("message", f"gang {gang} ({pod.gang}): {message!r} about members that differ")
         if not tries:
             return
-    if any(spec.volumes for spec in specs):
+    if any(spec.volumes or spec.claims for spec in specs):
         return
     if group.topology is not None:
         yield from _check_in_domains(facts, cluster, group, pod, members, message)
@@ -369,7 +376,7 @@ def _check_tree(
     """
     root = facts.gangs.get(group.root)
     leaves = {one.gang: one for one in facts.gangs.values() if one.root == group.root}
-    if root is None or root.problem or pod.spec.volumes:
+    if root is None or root.problem or pod.spec.volumes or pod.spec.claims:
         return
     keys = {one.key: one for one in leaves.values()}
     members = [p for p in history.pods.values() if p.gang in keys and not p.deleted]
@@ -418,5 +425,5 @@ def _check_in_domains(
 
 def _may_preempt(cluster: Cluster, pod: PodTruth) -> bool:
     """Return whether brute force can predict preemption for a gang of such pods."""
-    has_more = pod.spec.gpu is not None or pod.spec.volumes or pod.spec.host_ports
+    has_more = bool(pod.spec.gpu or pod.spec.volumes or pod.spec.claims or pod.spec.host_ports)
     return not (pod.spec.never_preempts or has_more or cluster.is_ruled or cluster.is_advised)

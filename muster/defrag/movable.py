@@ -72,6 +72,8 @@ def _of_object(document: Object) -> str:
         return f"has {DO_NOT_DISRUPT}: true"
     if safe != "true" and any("emptyDir" in one or "hostPath" in one for one in _volumes(document)):
         return f"has local storage, and not {SAFE_TO_EVICT}: true"
+    if document["spec"].get("resourceClaims"):
+        return "has resource claims"
     if any(_tolerates(one) for one in document["spec"].get("tolerations") or ()):
         return "tolerates all taints"
     return ""

@@ -128,6 +128,9 @@ class ClusterView:
             field, rule = known.refused
             raise UnreadablePod(f"muster cannot judge the pod: {field}: {rule}")
         spec = known.template.spec
+        if spec.claims:
+            rule = "spec.resourceClaims: resource claims are not supported"
+            raise UnreadablePod(f"muster cannot judge the pod: {rule}")
         if has_own_claims(spec.volumes):
             spec = replace(spec, volumes=volumes_of_pod(spec.volumes, meta.name, meta.uid))
         return PodsSeen(

@@ -32,8 +32,10 @@ from shared.kubernetes.objects.pod_templates import duration_ms, template_of
 from shared.kubernetes.objects.volume_objects import READERS, storage_object
 from shared.model.cluster_objects import ClusterObject, Namespace
 from shared.model.objects import Node, PodSpec
+from shared.model.pod_rules.pod_claims import has_templates
 from shared.model.text import did_you_mean
 from shared.worlds.api_rules import check_node, check_requests
+from shared.worlds.device_claims import WATCHED, device_objects
 from shared.worlds.documents import name_of, read_documents
 from shared.worlds.manifests import NAME_LABEL, Object, namespace_of
 
@@ -104,6 +106,10 @@ def _template(name: str, template: Fields) -> Template:
     check_requests(spec)
     found = template_of(metadata, spec, {}, OWN_PRIORITY)
     is_numbered = INDEX in json.dumps(spec.values)
+    if has_templates(found.spec.claims):
+        raise spec.error(
+            "resourceClaims", "must name claims: no controller makes any from templates"
+        )
     own = _without_images(found.spec)
     return Template(name, own, found.labels, found.gated, is_numbered, template.values)
 
@@ -281,7 +287,7 @@ def _create_any(step: Fields, _templates: Mapping[str, Template]) -> Step:
 
 def _object(document: Fields, template: Fields) -> ClusterObject:
     kind = document.required_text("kind")
-    known = ("Namespace", *SPREADING, DEPLOYMENT, *READERS)
+    known = ("Namespace", *SPREADING, DEPLOYMENT, *READERS, *WATCHED)
     if kind not in known:
         rule = f"{shown(kind)} is not one of {', '.join(known)}"
         raise template.error("kind", rule + did_you_mean(kind, known))
@@ -290,6 +296,8 @@ def _object(document: Fields, template: Fields) -> ClusterObject:
         return namespace_of(found)
     if kind in READERS:
         return storage_object(found.document)
+    if kind in WATCHED:
+        return next(device_objects([found], ()))
     return spreader_of(found.document, found.metadata, found.namespace)
 
 

@@ -9,7 +9,12 @@ from muster.simulation.bus import FAILURES
 from muster.simulation.network import Way
 from muster.simulation.scenario import MUTATIONS, NOT_APPLICABLE, PAIRS, REMADE
 from shared.events.base import Event
-from shared.events.binding import VolumesGranted, VolumesTaken
+from shared.events.binding import (
+    ClaimReturnsAsked,
+    ClaimsReturned,
+    VolumesGranted,
+    VolumesTaken,
+)
 from shared.events.ingest import NodesGone
 from shared.events.permit import GangCommitted, GangReleased, GangTimedOut, HoldAsked
 from shared.events.placement import (
@@ -47,8 +52,10 @@ _VOLUMES: tuple[tuple[type[Event], str], ...] = (
     (VolumesFailed, "volumes-failed"),
     (VolumesGranted, "volumes-granted"),
     (VolumesTaken, "volumes-taken"),
+    (ClaimReturnsAsked, "claims-given-back"),
+    (ClaimsReturned, "claims-returned"),
 )
-"""Situations of worlds with volumes only."""
+"""Situations of worlds with volumes or resource claims only."""
 TOPOLOGY = (
     "topology-committed",
     "topology-no-domain",

@@ -17,6 +17,7 @@ from shared.model.api_outcome import Answer
 from shared.ports.cluster import (
     NO_MARKS,
     BindRequest,
+    ClaimsRequest,
     Cluster,
     Gone,
     GroupCondition,
@@ -266,6 +267,15 @@ class SimNetwork:
         return await self._each(
             [self.wire.way() for _ in requests],
             lambda rows: self.wire.cluster.bind_volumes([requests[row] for row in rows]),
+            Answer.UNKNOWN,
+            {Way.BUSY: Answer.BUSY, Way.REFUSED: Answer.REFUSED},
+        )
+
+    async def write_claims(self, requests: Sequence[ClaimsRequest]) -> list[Answer]:
+        """See Cluster.write_claims."""
+        return await self._each(
+            [self.wire.way() for _ in requests],
+            lambda rows: self.wire.cluster.write_claims([requests[row] for row in rows]),
             Answer.UNKNOWN,
             {Way.BUSY: Answer.BUSY, Way.REFUSED: Answer.REFUSED},
         )

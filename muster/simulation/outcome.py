@@ -32,6 +32,7 @@ def history_of(
     history = ClusterHistory(nodes=list(cluster.nodes.values()), posts=list(posts))
     history.undone = list(undone)
     history.objects = list(cluster.objects.values())
+    history.claim_changes = cluster.claim_changes
     arrivals = (*cluster.world.arrivals, *extra)
     is_ruled = any(arrival.pods.spec.has_rules for arrival in arrivals)
     for arrival in arrivals:
@@ -50,6 +51,7 @@ def history_of(
                 pod.node = change.node
                 pod.by_mesh = change.kind != "foreign-bind"
                 history.binds.append((pod.uid, pod.node, pod.by_mesh))
+                history.bound_at[pod.uid] = change.revision
             case "evict":
                 pod.evicted = True
                 history.evicted.append(pod.uid)

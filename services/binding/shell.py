@@ -25,6 +25,7 @@ from services.binding.extender_victims import ref_at
 from shared.events.base import Event
 from shared.events.binding import (
     BindsAsked,
+    ClaimReturnsAsked,
     EvictionsAsked,
     ExtendersPreemptAsked,
     FencesAsked,
@@ -38,6 +39,7 @@ from shared.events.binding import (
 )
 from shared.events.observed import (
     BindAnswers,
+    ClaimReturnAnswers,
     EvictAnswers,
     ExtendersPreempted,
     GroupAnswers,
@@ -58,6 +60,7 @@ from shared.ports.cluster import (
     SCHEDULER_ERROR,
     UNSCHEDULABLE,
     BindRequest,
+    ClaimsRequest,
     Cluster,
     GroupCondition,
     NodesRequest,
@@ -155,6 +158,8 @@ class BindingShell:
                 self._start_chunks(effect_id, effect, self._fence)
             case VolumesAsked():
                 self._start_chunks(effect_id, effect, self._bind_volumes)
+            case ClaimReturnsAsked():
+                self._keep(self._give_back(effect_id, effect))
             case PreBindsAsked():
                 for pod in unpack(effect.ids).tolist():
                     self._keep(self._pre_bind(effect_id, pod))
@@ -358,12 +363,43 @@ class BindingShell:
         ids = state.table.ids[rows].tolist()
         names = [state.node_names[node] for node in state.table.nodes[rows].tolist()]
         asked = [
-            [VolumeRequest(choice, name) for choice in state.volumes[pod]]
+            [VolumeRequest(choice, name) for choice in state.volumes.get(pod, ())]
             for pod, name in zip(ids, names, strict=True)
         ]
-        found = await asyncio.gather(*map(self._volumes_of, asked))
+        claims = [
+            ClaimsRequest(ref_at(state, row), state.claims[pod].choices)
+            if pod in state.claims
+            else None
+            for pod, row in zip(ids, rows.tolist(), strict=True)
+        ]
+        found = await asyncio.gather(*map(self._written, asked, claims))
         if ids:
             self._submit(VolumeAnswers(effect_id, pack(ids), bytes(found)))
+
+    async def _written(self, volumes: list[VolumeRequest], claims: ClaimsRequest | None) -> Answer:
+        """Return one answer for the volumes and resource claims of a pod."""
+        found = await self._volumes_of(volumes) if volumes else Answer.DONE
+        if found is not Answer.DONE or claims is None:
+            return found
+        return await self._claims_of(claims)
+
+    async def _claims_of(self, request: ClaimsRequest) -> Answer:
+        try:
+            (found,) = await self._cluster.write_claims([request])
+        except Exception as error:
+            log.warning("writing resource claims failed: %r", error)
+            return Answer.UNKNOWN
+        return found
+
+    async def _give_back(self, effect_id: EffectId, effect: ClaimReturnsAsked) -> None:
+        state = self._state()
+        returns = [state.claim_returns[number] for number in unpack(effect.numbers).tolist()]
+        requests = [
+            ClaimsRequest(PodRef(one.uid, one.namespace, one.name), one.choices, gives_back=True)
+            for one in returns
+        ]
+        found = await asyncio.gather(*map(self._claims_of, requests))
+        self._submit(ClaimReturnAnswers(effect_id, bytes(found)))
 
     async def _volumes_of(self, requests: list[VolumeRequest]) -> Answer:
         """Return one answer for all volumes of a pod: the first that is not DONE."""

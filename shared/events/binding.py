@@ -2,7 +2,7 @@
 
 from shared.events.base import Event
 from shared.model.groups.provisioning import ProvisioningWrite
-from shared.model.ids import AskId, EffectId, NodeId, PodId
+from shared.model.ids import AskId, AttemptId, EffectId, NodeId, PodId, placement
 from shared.model.preemption.victims import NodeVictims
 from shared.model.volumes import Choice
 
@@ -59,7 +59,7 @@ class ProvisioningRefused(Event, frozen=True, gc=False):
 
 
 class VolumesAsked(Event, frozen=True, gc=False):
-    """Effect: write the chosen volumes for the claims of these pods."""
+    """Effect: write the chosen volumes for the claims of these pods, and their resource claims."""
 
     effect: EffectId
     ids: bytes
@@ -82,8 +82,8 @@ class VolumesGranted(Event, frozen=True, gc=False):
 
 
 class VolumesTaken(Event, frozen=True, gc=False):
-    """The volumes chosen for a reserved pod's claims are promised to another pod: it is given up
-    and tried again after its backoff.
+    """The volumes chosen for a reserved pod's claims are promised to another pod, or its resource
+    claims are still being given back: it is given up and tried again after its backoff.
     """
 
     pod: PodId
@@ -101,6 +101,29 @@ class VolumesOver(Event, frozen=True, gc=False):
 
     def to(self) -> tuple[str, ...]:
         return ("placement",)
+
+
+class ClaimReturnsAsked(Event, frozen=True, gc=False):
+    """Effect: give back what these numbers of returns (int64) name, so that no older write for
+    their claims can land any more.
+    """
+
+    effect: EffectId
+    numbers: bytes
+
+
+class ClaimsReturned(Event, frozen=True, gc=False):
+    """No write for these claims (joined uids), which the shard chose devices for in this attempt,
+    can land any more. The claims may show other devices.
+    """
+
+    shard: int
+    pod: PodId
+    attempt: AttemptId
+    uids: str
+
+    def to(self) -> tuple[str, ...]:
+        return (placement(self.shard),)
 
 
 class PermitsAsked(Event, frozen=True, gc=False):

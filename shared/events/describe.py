@@ -17,6 +17,8 @@ from shared.model.ids import NodeId, PodId
 from shared.model.text import counted, snake_case
 
 NAMED_MAX = 3
+OBJECTS_SET = (ingest.ObjectsSet, ingest.StorageSet, ingest.DevicesSet)
+OBJECTS_GONE = (ingest.ObjectsGone, ingest.StorageGone, ingest.DevicesGone)
 
 
 @dataclass(frozen=True)
@@ -106,13 +108,14 @@ def _one_of(uids: list[str], view: View, noun: str = "object") -> str:
 
 
 def _objects(
-    e: ingest.ObjectsSet | ingest.StorageSet | ingest.ProvisioningSet | observed.ObjectsSeen,
+    e: (ingest.ObjectsSet | ingest.StorageSet | ingest.DevicesSet)
+    | (ingest.ProvisioningSet | observed.ObjectsSeen),
 ) -> str:
     """Return objects by kind and name, many as a number."""
     if len(e.objects) > NAMED_MAX:
         return counted(len(e.objects), "object")
     pairs = (f"{one.namespace}/{one.name}".lstrip("/") for one in e.objects)
-    kinds = (type(one).__name__ for one in e.objects)
+    kinds = (str(one.__struct_config__.tag) for one in e.objects)
     return ", ".join(map(" ".join, zip(kinds, pairs, strict=True)))
 
 
@@ -196,9 +199,7 @@ WORLD: dict[type[Event], Line] = {
         f"{v.pods(column_of(e, 'ids'))} pending"
         f"{f' for {v.names.gang(e.gang)}' if e.gang else ''}{', gated' if e.gated else ''}"
     ),
-    ingest.PodsRelabelled: lambda e, v: (
-        f"{v.pods(column_of(e, 'ids'))} now with namespace and labels"
-    ),
+    ingest.PodsRelabelled: lambda e, v: f"{v.pods(column_of(e, 'ids'))} now with labels",
     ingest.PodsNamed: _ids("known by name and revision"),
     ingest.PodsAssigned: _placed("the cluster shows"),
     ingest.PodsStarted: _ids("started"),
@@ -227,10 +228,8 @@ WORLD: dict[type[Event], Line] = {
         f"version {e.version}"
     ),
     ingest.GangGone: lambda e, v: f"{v.names.gang(e.gang)} deleted",
-    ingest.ObjectsSet: lambda e, v: f"{_objects(e)} set",
-    ingest.ObjectsGone: lambda e, v: f"{_one_of(split(e.uids), v)} deleted",
-    ingest.StorageSet: lambda e, v: f"{_objects(e)} set",
-    ingest.StorageGone: lambda e, v: f"{_one_of(split(e.uids), v)} deleted",
+    **dict.fromkeys(OBJECTS_SET, lambda e, v: f"{_objects(e)} set"),
+    **dict.fromkeys(OBJECTS_GONE, lambda e, v: f"{_one_of(split(e.uids), v)} deleted"),
     ingest.ProvisioningSet: lambda e, v: (
         f"{_objects(e)}: {', '.join(one.phase or 'new' for one in e.objects[:NAMED_MAX])}"
     ),
@@ -244,9 +243,7 @@ WORLD: dict[type[Event], Line] = {
         "the restored cluster is known" if e.listed else "the cluster was restored from a backup"
     ),
     ingest.Happened: lambda e, v: f"in the cluster: {', '.join(e.kinds)}",
-    ingest.ListApplied: lambda e, v: (
-        f"list of {e.kind} applied, {counted(e.derived_deletes, 'object')} gone"
-    ),
+    ingest.ListApplied: lambda e, v: f"list of {e.kind} applied, {e.derived_deletes} objects gone",
     ingest.ListDoubted: lambda e, v: (
         f"list of {e.kind} to be confirmed, {counted(e.derived_deletes, 'object')} gone"
     ),
@@ -270,9 +267,7 @@ WORLD: dict[type[Event], Line] = {
     observed.GangsSeen: lambda e, v: (
         f"cluster: {v.seen([one.key for one in e.gangs], 'pod group')} seen"
     ),
-    observed.GangsDeletedSeen: lambda e, v: (
-        f"cluster: {v.seen(split(e.keys), 'pod group')} deleted"
-    ),
+    observed.GangsDeletedSeen: lambda e, v: f"cluster: {v.seen(split(e.keys), 'group')} deleted",
     observed.ObjectsSeen: lambda e, v: f"cluster: {_objects(e)} seen",
     observed.ObjectsDeletedSeen: _uids("object", "deleted"),
     observed.ListBegan: lambda e, v: f"list of {e.kind} begins at revision {e.revision}",
@@ -284,13 +279,12 @@ WORLD: dict[type[Event], Line] = {
         f"plugins before the bind: {'; '.join(filter(None, e.texts)) or 'done'} "
         f"for {v.pods(column_of(e, 'ids'))}"
     ),
-    observed.PostBindAnswers: lambda e, v: (
-        f"postBind plugins called for {v.pods(column_of(e, 'ids'))}"
-    ),
+    observed.PostBindAnswers: lambda e, v: f"postBind called for {v.pods(column_of(e, 'ids'))}",
     observed.GroupAnswers: lambda e, v: "conditions of PodGroups written",
     observed.RequestAnswers: lambda e, v: (
         "; ".join(filter(None, e.messages)) or "ProvisioningRequests written"
     ),
+    observed.ClaimReturnAnswers: lambda e, v: f"answers to {counted(len(e.codes), 'return')}",
     observed.VolumeAnswers: lambda e, v: (
         f"API server: {Answer(e.codes[v.row(column_of(e, 'ids'))]).name.lower()} for the "
         f"volumes of {v.pods(column_of(e, 'ids'))}"
@@ -522,7 +516,13 @@ BINDS: dict[type[Event], Line] = {
     binding.BindsAsked: lambda e, v: f"bind {v.placed(column_of(e, 'ids'), column_of(e, 'nodes'))}",
     binding.ReadsAsked: lambda e, v: f"read {v.pods(column_of(e, 'ids'))}",
     binding.FencesAsked: lambda e, v: f"patch the status of {v.pods(column_of(e, 'ids'))}",
-    binding.VolumesAsked: lambda e, v: f"bind the volumes of {v.pods(column_of(e, 'ids'))}",
+    binding.VolumesAsked: lambda e, v: (
+        f"bind the volumes and claims of {v.pods(column_of(e, 'ids'))}"
+    ),
+    binding.ClaimReturnsAsked: lambda e, v: (
+        f"give back claims: {counted(len(e.numbers) // 8, 'bind')}"
+    ),
+    binding.ClaimsReturned: lambda e, v: f"claims of {v.names.pod(e.pod)} given back",
     binding.VolumesGranted: lambda e, v: (
         f"{v.names.pod(e.pod)} on {e.node} of shard {e.shard} may have {_chosen(e)}"
     ),

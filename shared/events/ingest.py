@@ -5,6 +5,7 @@ them.
 from shared.events.base import Event
 from shared.model.cluster_objects import (
     ClusterObject,
+    DeviceObject,
     Pairs,
     ProvisioningRequest,
     Queue,
@@ -305,6 +306,24 @@ class StorageSet(Event, frozen=True, gc=False):
 
 class StorageGone(Event, frozen=True, gc=False):
     """Storage objects that no longer exist, by uid."""
+
+    uids: str
+
+    def to(self) -> tuple[str, ...]:
+        return ("placement",)
+
+
+class DevicesSet(Event, frozen=True, gc=False):
+    """Device classes, slices and resource claims, added or changed."""
+
+    objects: tuple[DeviceObject, ...]
+
+    def to(self) -> tuple[str, ...]:
+        return ("placement",)
+
+
+class DevicesGone(Event, frozen=True, gc=False):
+    """Such objects that no longer exist, by uid."""
 
     uids: str
 

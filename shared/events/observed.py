@@ -186,10 +186,17 @@ class BindAnswers(Event, frozen=True, gc=False):
 
 
 class VolumeAnswers(Event, frozen=True, gc=False):
-    """Answers to the writes of volumes, one for all of a pod."""
+    """Answers to the writes of volumes and resource claims, one for all of a pod."""
 
     effect: EffectId
     ids: bytes
+    codes: bytes
+
+
+class ClaimReturnAnswers(Event, frozen=True, gc=False):
+    """Answers to one effect that gives claims back, one for each return, in its order."""
+
+    effect: EffectId
     codes: bytes
 
 

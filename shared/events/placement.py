@@ -3,6 +3,7 @@
 from msgspec import Struct
 
 from shared.events.base import Event
+from shared.model.claims import ClaimChoice
 from shared.model.groups.topology import DomainOffer, Path, Scoring
 from shared.model.ids import (
     START,
@@ -31,7 +32,8 @@ class Reserved(Event, frozen=True, gc=False):
     nodes then (-1: none); `world` is the shard's position in the world journal. `examined`: if
     searches end early, by how many nodes the next one starts later. `volumes` (of a single pod)
     must be bound before it. `spec` is set if users' plugins act when the pods are bound.
-    `extended`: what extenders added to the total.
+    `extended`: what extenders added to the total. `claims` (of a single pod) must be written
+    before it.
     """
 
     shard: int
@@ -48,6 +50,7 @@ class Reserved(Event, frozen=True, gc=False):
     volumes: tuple[Choice, ...] = ()
     spec: PodSpec | None = None
     extended: int = 0
+    claims: tuple[ClaimChoice, ...] = ()
 
     def to(self) -> tuple[str, ...]:
         return ("queueing", "binding")

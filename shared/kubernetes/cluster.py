@@ -66,6 +66,7 @@ from shared.ports.cluster import (
     NO_MARKS,
     OBJECTS,
     BindRequest,
+    ClaimsRequest,
     GroupCondition,
     Marks,
     NodesRequest,
@@ -370,6 +371,10 @@ class KubeCluster:
     async def bind_volumes(self, requests: Sequence[VolumeRequest]) -> list[Answer]:
         """See the port."""
         return await self.writes.bind_volumes(requests)
+
+    async def write_claims(self, requests: Sequence[ClaimsRequest]) -> list[Answer]:
+        """See the port."""
+        return await self.writes.write_claims(requests)
 
     async def read(self, pods: Sequence[PodRef]) -> list[PodRead]:
         """See the port."""

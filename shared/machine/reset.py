@@ -6,6 +6,7 @@ A reset closes the old epoch before it opens the next one:
 are void, and no claim of an older epoch can be in force again, so no old owner starts an effect.
 2. Every unassigned pod's resourceVersion is raised. Effects that old owners sent before step 1
 carry older ones, so the API refuses them however late they arrive: every open bind is definite.
+So is that of every resource claim without devices, for the same reason.
 3. The new epoch opens with empty journals; its ingest lists the world as it is.
 
 Old journals stay, for reading. Nothing is placed in between: services wait while an epoch is
@@ -18,14 +19,16 @@ import msgspec
 from msgspec import Struct
 
 from shared.events.base import Event
-from shared.events.observed import PodsSeen
+from shared.events.observed import ObjectsSeen, PodsSeen
 from shared.machine.record import RECORD_FORMAT_VERSION, Claim
 from shared.machine.runtime import Host, append_claim
 from shared.model.api_outcome import Answer
+from shared.model.claims import Allocation, ClaimChoice
+from shared.model.cluster_objects import ClaimObject
 from shared.model.columns import split, unpack
 from shared.model.ids import JournalName, Position
 from shared.ports.bus import Bus, WrongPosition
-from shared.ports.cluster import Cluster, PodRef
+from shared.ports.cluster import OBJECTS, ClaimsRequest, Cluster, PodRef
 from shared.ports.snapshots import SnapshotMeta, SnapshotStore
 
 EPOCHS = JournalName("epochs/0")
@@ -150,6 +153,7 @@ async def reset(
         for journal in journals:
             await _retire(bus, host, renamed(journal, number - 1), number, reason)
     await fence_unassigned(cluster)
+    await fence_claims(cluster)
     opened = Epoch(number, True, reason, host.clock.now_ms())
     await _announce(bus, opened, Position(len(known)))
     return opened
@@ -196,6 +200,30 @@ async def fence_unassigned(cluster: Cluster) -> int:
             if read.answer not in ASSIGNED_OR_GONE
         ]
     raise ResetFailed(f"{len(left)} pods could not be fenced; is the cluster reachable?")
+
+
+async def fence_claims(cluster: Cluster) -> None:
+    """Raise the resourceVersion of every resource claim without devices, as old owners may still
+    write some. Raises ResetFailed if the cluster does not answer.
+    """
+    if OBJECTS not in cluster.kinds:
+        return
+    listed = await cluster.list_all(OBJECTS)
+    left = [one for event in listed.events for one in _without_devices(event)]
+    for _round in range(FENCE_ROUNDS_MAX):
+        if not left:
+            return
+        answers = await cluster.write_claims(left)
+        both = zip(left, answers, strict=True)
+        left = [one for one, answer in both if answer not in (Answer.DONE, Answer.GONE)]
+    raise ResetFailed(f"{len(left)} resource claims could not be fenced; is the cluster reachable?")
+
+
+def _without_devices(event: Event) -> Iterator[ClaimsRequest]:
+    for one in event.objects if isinstance(event, ObjectsSeen) else ():
+        if isinstance(one, ClaimObject) and one.value.allocation is None:
+            choice = ClaimChoice(one.namespace, one.name, one.uid, one.revision, Allocation())
+            yield ClaimsRequest(PodRef(""), (choice,), gives_back=True)
 
 
 def _unassigned(event: Event) -> Iterator[PodRef]:

@@ -1,6 +1,7 @@
 """Devices that drivers publish, and claims to them (resource.k8s.io/v1).
 
-Amounts are in billionths, names of attributes and capacities as published: `id`, or `domain/id`.
+Names of attributes and capacities are as published: `id`, or `domain/id`. Amounts are billionths in
+decimal, as text: they exceed 64 bits.
 """
 
 from typing import Literal
@@ -23,14 +24,14 @@ ClaimName = tuple[str, str]
 """Namespace and name of a claim."""
 
 
-class Attribute(Struct, frozen=True):
+class Attribute(Struct, frozen=True, omit_defaults=True):
     """The value of an attribute; a version is a text."""
 
     kind: AttributeKind
     value: bool | int | str
 
 
-class DeviceTaint(Struct, frozen=True):
+class DeviceTaint(Struct, frozen=True, omit_defaults=True):
     """A taint of a device; only the effects NoSchedule and NoExecute reject requests."""
 
     key: str
@@ -38,7 +39,7 @@ class DeviceTaint(Struct, frozen=True):
     effect: str
 
 
-class DeviceToleration(Struct, frozen=True):
+class DeviceToleration(Struct, frozen=True, omit_defaults=True):
     """A toleration of a request; an empty key or effect matches all."""
 
     key: str
@@ -47,7 +48,7 @@ class DeviceToleration(Struct, frozen=True):
     effect: str
 
 
-class Place(Struct, frozen=True):
+class Place(Struct, frozen=True, omit_defaults=True):
     """The nodes that reach a slice or device: one by its name, all, or those of a term."""
 
     node: str = ""
@@ -78,7 +79,7 @@ class CapacityPolicy(Struct, frozen=True, omit_defaults=True):
     step: str = ""
 
 
-class Device(Struct, frozen=True):
+class Device(Struct, frozen=True, omit_defaults=True):
     """One device; `place` counts only in slices whose devices have places each. `consumes`: what it
     takes from its pool's counters, which other devices need as well. `is_shared`: several claims
     may have shares of its capacity, within `policies`.
@@ -86,7 +87,7 @@ class Device(Struct, frozen=True):
 
     name: str
     attributes: tuple[tuple[str, Attribute], ...] = ()
-    capacity: tuple[tuple[str, int], ...] = ()
+    capacity: tuple[tuple[str, str], ...] = ()
     taints: tuple[DeviceTaint, ...] = ()
     place: Place = Place()
     consumes: tuple[CounterSet, ...] = ()
@@ -94,7 +95,7 @@ class Device(Struct, frozen=True):
     policies: tuple[CapacityPolicy, ...] = ()
 
 
-class ResourceSlice(Struct, frozen=True):
+class ResourceSlice(Struct, frozen=True, omit_defaults=True):
     """Some of a pool's devices, or `counters` that they share. The pool is complete with
     `slice_count` slices of the newest `generation`; without a `place` each device has one.
     """
@@ -109,7 +110,7 @@ class ResourceSlice(Struct, frozen=True):
     counters: tuple[CounterSet, ...] = ()
 
 
-class DeviceConfig(Struct, frozen=True):
+class DeviceConfig(Struct, frozen=True, omit_defaults=True):
     """Parameters for a driver, as JSON text; without requests they apply to all."""
 
     driver: str
@@ -117,7 +118,7 @@ class DeviceConfig(Struct, frozen=True):
     requests: tuple[str, ...] = ()
 
 
-class DeviceClass(Struct, frozen=True):
+class DeviceClass(Struct, frozen=True, omit_defaults=True):
     """Selectors (CEL) that a device of the class meets, and parameters."""
 
     name: str
@@ -125,7 +126,7 @@ class DeviceClass(Struct, frozen=True):
     config: tuple[DeviceConfig, ...] = ()
 
 
-class Wanted(Struct, frozen=True):
+class Wanted(Struct, frozen=True, omit_defaults=True):
     """Devices of a class that meet selectors: `count` of them, or all if it is None. `capacity`:
     what is asked of each.
     """
@@ -139,7 +140,7 @@ class Wanted(Struct, frozen=True):
     capacity: Amounts = ()
 
 
-class Request(Struct, frozen=True):
+class Request(Struct, frozen=True, omit_defaults=True):
     """What a claim asks for: `wanted`, or the first of several (`has_choice`) that is available."""
 
     name: str
@@ -147,7 +148,7 @@ class Request(Struct, frozen=True):
     has_choice: bool = False
 
 
-class Constraint(Struct, frozen=True):
+class Constraint(Struct, frozen=True, omit_defaults=True):
     """The devices of these requests (of all, if there are none) have the same value of `match`, or
     different ones of `distinct`. Names are `domain/id`.
     """
@@ -177,14 +178,14 @@ class DeviceResult(Struct, frozen=True):
         return self.driver, self.pool, self.device
 
 
-class AllocatedConfig(Struct, frozen=True):
+class AllocatedConfig(Struct, frozen=True, omit_defaults=True):
     """Parameters that apply to an allocation, of the class or of the claim (`source`)."""
 
     source: Literal["FromClass", "FromClaim"]
     config: DeviceConfig
 
 
-class Allocation(Struct, frozen=True):
+class Allocation(Struct, frozen=True, omit_defaults=True):
     """What a claim has. Pods that use it fit the nodes of any of the terms; all without terms."""
 
     results: tuple[DeviceResult, ...] = ()
@@ -192,7 +193,7 @@ class Allocation(Struct, frozen=True):
     nodes: tuple[SelectorTerm, ...] | None = None
 
 
-class ClaimSpec(Struct, frozen=True):
+class ClaimSpec(Struct, frozen=True, omit_defaults=True):
     """What a claim, or each claim of a template, asks for."""
 
     requests: tuple[Request, ...] = ()
@@ -200,7 +201,7 @@ class ClaimSpec(Struct, frozen=True):
     config: tuple[DeviceConfig, ...] = ()
 
 
-class ResourceClaim(Struct, frozen=True):
+class ResourceClaim(Struct, frozen=True, omit_defaults=True):
     """A claim; `owner` is the uid of its controller."""
 
     namespace: str
@@ -222,7 +223,7 @@ class ResourceClaim(Struct, frozen=True):
         return f"{self.namespace}/{self.name}"
 
 
-class ClaimTemplate(Struct, frozen=True):
+class ClaimTemplate(Struct, frozen=True, omit_defaults=True):
     """What the claims are like that pods get by this name."""
 
     namespace: str
@@ -230,12 +231,14 @@ class ClaimTemplate(Struct, frozen=True):
     spec: ClaimSpec
 
 
-class PodClaim(Struct, frozen=True):
-    """A pod's use of a claim: by its name, or by a template from which one is made for the pod.
-    `made` is the claim that was made; empty if none was needed, None if none is made yet.
+class ClaimChoice(Struct, frozen=True, omit_defaults=True):
+    """What is written for a claim before its pod is bound: the devices, or (None) only that the pod
+    uses it, as it has devices already. With the uid, so that no other claim of the name is written,
+    and the resourceVersion: devices are written to no other version of the claim.
     """
 
+    namespace: str
     name: str
-    claim: str = ""
-    template: str = ""
-    made: str | None = None
+    uid: str
+    revision: int = 0
+    allocation: Allocation | None = None

@@ -6,6 +6,7 @@ for one object after another.
 
 from msgspec import Struct
 
+from shared.model.claims import DeviceClass, ResourceClaim, ResourceSlice
 from shared.model.objects import Requirement, SelectorTerm
 
 Pairs = tuple[tuple[str, str], ...]
@@ -205,6 +206,31 @@ class Queue(Known, frozen=True, kw_only=True):
     max: tuple[tuple[str, int], ...] = ()
 
 
+class ClassObject(Known, frozen=True, kw_only=True, tag="DeviceClass"):
+    """A class of devices."""
+
+    value: DeviceClass
+
+
+class SliceObject(Known, frozen=True, kw_only=True, tag="ResourceSlice"):
+    """Devices that a driver publishes."""
+
+    value: ResourceSlice
+
+
+class ClaimObject(Known, frozen=True, kw_only=True, tag="ResourceClaim"):
+    """A claim to devices, at a resourceVersion; `reserved_for`: the uids of the pods that use it.
+    `problem`: FIELD: RULE for which only its devices are known, and no pod may use it.
+    """
+
+    value: ResourceClaim
+    revision: int = 0
+    reserved_for: tuple[str, ...] = ()
+    problem: str = ""
+
+
+DeviceObject = ClassObject | SliceObject | ClaimObject
+"""The objects of dynamic resource allocation that shards read to place pods with claims."""
 StorageObject = (
     PersistentVolume
     | PersistentVolumeClaim
@@ -226,4 +252,5 @@ ClusterObject = (
     | HyperNode
     | Queue
     | StorageObject
+    | DeviceObject
 )

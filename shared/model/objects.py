@@ -10,6 +10,7 @@ from msgspec import Struct, structs
 
 from shared.model.groups.below_minimum import BelowMinimum
 from shared.model.groups.topology import NetworkTopology, Topology
+from shared.model.pod_rules.pod_claims import PodClaim
 from shared.model.volumes import PodVolume
 
 CPU = "cpu"
@@ -145,7 +146,7 @@ class PodSpec(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     the pod's order. `node_name` is the spec.nodeName of a pod that has no node: only cases of
     `muster score` have such pods. `features` are those of a kubelet that the pod needs, sorted.
     `part` is the pod's part of its gang. `queue` is the name of its queue, which ingest
-    sets while there are queues.
+    sets while there are queues. `claims` are its uses of resource claims, in its order.
     """
 
     priority: int = 0
@@ -178,6 +179,7 @@ class PodSpec(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     features: tuple[str, ...] = ()
     part: str = ""
     queue: str = ""
+    claims: tuple[PodClaim, ...] = ()
 
     @property
     def has_rules(self) -> bool:

@@ -180,11 +180,8 @@ class Profile(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unkn
 
     @property
     def is_narrow(self) -> bool:
-        """Return whether 16 bits hold the total of any node; 64 always do. DynamicResources scores
-        only pods with claims, which are refused elsewhere.
-        """
-        weights = (weight for name, weight in self.scores if name != "DynamicResources")
-        return sum(weights) <= NARROW_MAX
+        """Return whether 16 bits hold the total of any node; 64 always do."""
+        return sum(weight for _, weight in self.scores) <= NARROW_MAX
 
     def weight(self, plugin: str) -> int:
         """Return the weight of a score plugin, 0 if it does not run."""

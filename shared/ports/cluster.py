@@ -12,6 +12,7 @@ from msgspec import Struct
 
 from shared.events.base import Event
 from shared.model.api_outcome import Answer
+from shared.model.claims import ClaimChoice
 from shared.model.volumes import Choice
 
 KINDS: tuple[str, ...] = ("nodes", "budgets", "gangs", "pods")
@@ -57,6 +58,16 @@ class VolumeRequest(Struct, frozen=True, gc=False):
 
     choice: Choice
     node: str
+
+
+class ClaimsRequest(Struct, frozen=True, gc=False):
+    """The writes for a pod's resource claims: each gets its devices and the pod as a user; or,
+    `gives_back`, the pod uses none of them any more.
+    """
+
+    pod: PodRef
+    choices: tuple[ClaimChoice, ...]
+    gives_back: bool = False
 
 
 class PastBind(Struct, frozen=True, gc=False):
@@ -161,6 +172,14 @@ class Cluster(Protocol):
     async def bind_volumes(self, requests: Sequence[VolumeRequest]) -> list[Answer]:
         """Bind volumes and return the answers: DONE once the volume names the claim, or the claim
         the node, whoever wrote it; REFUSED if it names another; GONE, BUSY, UNKNOWN.
+        """
+        ...
+
+    async def write_claims(self, requests: Sequence[ClaimsRequest]) -> list[Answer]:
+        """Write resource claims and return one answer for each request: DONE once all its claims
+        have these devices and the pod as a user; REFUSED if one has others, or is not of the
+        choice's revision. When giving back, DONE: no claim names the pod, those that no pod uses
+        have no devices, and no older write of devices can land. GONE, BUSY, UNKNOWN.
         """
         ...
 

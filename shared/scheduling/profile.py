@@ -13,7 +13,7 @@ import numpy as np
 
 from shared.model.objects import CPU, EPHEMERAL_STORAGE, MEMORY, PODS, PodSpec
 from shared.model.preemption.post_filter import place_in
-from shared.model.profile import NARROW_MAX, Profile, Strategy
+from shared.model.profile import DYNAMIC_RESOURCES, NARROW_MAX, Profile, Strategy
 from shared.model.release import (
     DEFAULT_RELEASE,
     STORAGE_CAPACITY_SCORING,
@@ -189,9 +189,8 @@ class Plugins:
             "NodeAffinity": affinity,
             "NodePorts": [PORTS],
             "NodeResourcesFit": [self.fit],
-            "DynamicResources": [],
             "NodeDeclaredFeatures": [NodeDeclaredFeatures(self.release)],
-            **{name: [name] for name in (*VOLUMES, *INTER_POD_PLUGINS)},
+            **{name: [name] for name in (*VOLUMES, *INTER_POD_PLUGINS, DYNAMIC_RESOURCES)},
             **{name: [CustomFilter(plugin)] for name, plugin in self.custom.items()},
         }
         found: list[FilterStep] = [*self.narrowings]

@@ -16,6 +16,7 @@ from shared.ports.cluster import (
     ALL_KINDS,
     NO_MARKS,
     BindRequest,
+    ClaimsRequest,
     GroupCondition,
     Marks,
     NodesRequest,
@@ -89,6 +90,10 @@ class SimClusterClient:
     async def bind_volumes(self, requests: Sequence[VolumeRequest]) -> list[Answer]:
         """Never raises for a lost connection."""
         return await self._each(Answer, wire.ANSWERS, "bind_volumes", requests)
+
+    async def write_claims(self, requests: Sequence[ClaimsRequest]) -> list[Answer]:
+        """Never raises for a lost connection."""
+        return await self._each(Answer, wire.ANSWERS, "write_claims", requests)
 
     async def read(self, pods: Sequence[PodRef]) -> list[PodRead]:
         """Never raises for a lost connection."""

@@ -8,8 +8,8 @@ schedules nothing.
 
 import asyncio
 import random
-from collections.abc import AsyncIterator, Iterable, Sequence
-from typing import Any
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -26,7 +26,7 @@ from shared.events.observed import (
     PodsSeen,
 )
 from shared.model.api_outcome import Answer
-from shared.model.cluster_objects import ClusterObject, ProvisioningRequest
+from shared.model.cluster_objects import ClaimObject, ClusterObject, ProvisioningRequest
 from shared.model.columns import join, pack, split
 from shared.model.objects import Budget, Gang, Node, PodSpec
 from shared.model.world import Arrival, World
@@ -36,6 +36,7 @@ from shared.ports.cluster import (
     NO_MARKS,
     OBJECTS,
     BindRequest,
+    ClaimsRequest,
     GroupCondition,
     Marks,
     NodesRequest,
@@ -46,6 +47,7 @@ from shared.ports.cluster import (
     Watched,
 )
 from shared.simulated.agenda import Agenda
+from shared.simulated.claims import SimClaims
 from shared.simulated.config import SimConfig
 from shared.simulated.history import Happened, Kind
 from shared.simulated.pod import SimPod
@@ -54,6 +56,7 @@ from shared.simulated.volumes import SimVolumes
 from shared.simulated.watch_log import WatchLog
 
 UNASSIGNED = "-"
+Request = TypeVar("Request")
 DONE = Answer.DONE  # Python 3.11 looks up members of an enum slowly
 GONE, BUSY, UNKNOWN = PodRead(Answer.GONE), PodRead(Answer.BUSY), PodRead(Answer.UNKNOWN)
 STALE, ASSIGNED, REFUSED = map(PodRead, (Answer.STALE, Answer.ASSIGNED, Answer.REFUSED))
@@ -77,6 +80,10 @@ class SimCluster:
         self._requests = 0  # to the cluster autoscaler
         self.objects = {one.uid: one for one in world.objects}
         self._volumes = SimVolumes(self.objects, self.set_object, self._settle_later)
+        self._claims = SimClaims(self.objects, self.set_object, self.remove_object)
+        self._has_claims = any(isinstance(one, ClaimObject) for one in world.objects)
+        # Revision and uid of each change of a resource claim; None: it was deleted.
+        self.claim_changes: list[tuple[int, str, ClaimObject | None]] = []
         self._batches: list[Arrival] = []
         self._random = random.Random(self.config.seed)
         self._created, self._starts = 0, Starts()
@@ -144,6 +151,10 @@ class SimCluster:
                 self._bind_all([argument], "late-bind")
             elif what == "volumes":
                 self._volumes.write(argument)
+            elif what == "claims":
+                self._claims.write(argument)
+            elif what == "pods-gone":
+                self._claims.pods_gone(argument)
             elif what == "claim":
                 self._volumes.settle(argument, self._random, self.config.volume_failure)
             elif self.nodes:
@@ -198,6 +209,8 @@ class SimCluster:
                 self._happens("delete", uid, pod.node, why)
         for lost, those in gone.items():
             self._publish(PodsDeletedSeen(join(those), why in ("finished", "failed"), lost))
+            if self._has_claims:
+                self._after(self.config.volume_ms, "pods-gone", those)
 
     def ungate(self, uids: Iterable[str]) -> None:
         """Lift the pods' scheduling gates."""
@@ -261,6 +274,9 @@ class SimCluster:
         self.objects[one.uid] = one
         self._happens("object", one.uid, detail=one.name)
         self._publish(ObjectsSeen((one,)))
+        if isinstance(one, ClaimObject):
+            self._has_claims = True
+            self.claim_changes.append((self.revision, one.uid, one))
         self._volumes.changed(one)
 
     def remove_object(self, uid: str) -> None:
@@ -268,6 +284,8 @@ class SimCluster:
         one = self.objects.pop(uid)
         self._happens("object-gone", uid, detail=one.name)
         self._publish(ObjectsDeletedSeen(uid))
+        if isinstance(one, ClaimObject):
+            self.claim_changes.append((self.revision, uid, None))
 
     def _set_budget(self, budget: Budget) -> None:
         self.budgets[budget.uid] = budget
@@ -335,7 +353,18 @@ class SimCluster:
     async def bind_volumes(self, requests: Sequence[VolumeRequest]) -> list[Answer]:
         """See the port."""
         await self._travel()
-        answers = [self._write_or_fail(request) for request in requests]
+        answers = [
+            self._write_or_fail("volumes", self._volumes.write, request) for request in requests
+        ]
+        await self._travel()
+        return answers
+
+    async def write_claims(self, requests: Sequence[ClaimsRequest]) -> list[Answer]:
+        """See the port."""
+        await self._travel()
+        answers = [
+            self._write_or_fail("claims", self._claims.write, request) for request in requests
+        ]
         await self._travel()
         return answers
 
@@ -460,14 +489,19 @@ class SimCluster:
             return read if fate == "fine" else UNKNOWN
         return UNKNOWN
 
-    def _write_or_fail(self, request: VolumeRequest) -> Answer:
+    def _write_or_fail(
+        self, what: str, write: Callable[[Request], Answer], request: Request
+    ) -> Answer:
         fate = self._fate() if self.config.fails() else "fine"
+        failure = self.config.volume_failure
+        if what == "claims" and failure and self._random.random() < failure:
+            fate = self._random.choice(("refused", "late", "lost_response"))
         if fate in ("busy", "refused"):
             return Answer[fate.upper()]
         if fate == "late":
-            self._after(self._random.random() * self.config.late_ms, "volumes", request)
+            self._after(self._random.random() * self.config.late_ms, what, request)
         elif fate != "lost_request":
-            answer = self._volumes.write(request)
+            answer = write(request)
             return answer if fate == "fine" else Answer.UNKNOWN
         return Answer.UNKNOWN
 

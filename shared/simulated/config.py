@@ -15,7 +15,7 @@ class SimConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     `watch_break` per delivery): `lost_response` commits and answers UNKNOWN, `lost_request` does
     not commit and answers UNKNOWN, `late` answers UNKNOWN and commits up to `late_ms` later. A
     claim is bound `volume_ms` after its volume or node was chosen; `volume_failure`: no volume is
-    made.
+    made, or the write of a resource claim is refused, comes late, or its answer is lost.
     """
 
     seed: int = 0

@@ -11,7 +11,15 @@ import msgspec
 
 from shared.events import Observation
 from shared.model.api_outcome import Answer
-from shared.ports.cluster import BindRequest, Gone, PodRead, PodRef, Restored, VolumeRequest
+from shared.ports.cluster import (
+    BindRequest,
+    ClaimsRequest,
+    Gone,
+    PodRead,
+    PodRef,
+    Restored,
+    VolumeRequest,
+)
 
 FRAME_BYTES_MAX = 1 << 30
 BUFFER_BYTES = 4 << 20
@@ -47,6 +55,7 @@ ARGUMENTS: dict[str, msgspec.msgpack.Decoder[Any]] = {
     "watch": msgspec.msgpack.Decoder(tuple[int]),
     "bind": msgspec.msgpack.Decoder(tuple[list[BindRequest]]),
     "bind_volumes": msgspec.msgpack.Decoder(tuple[list[VolumeRequest]]),
+    "write_claims": msgspec.msgpack.Decoder(tuple[list[ClaimsRequest]]),
     "read": msgspec.msgpack.Decoder(tuple[list[PodRef]]),
     "touch": msgspec.msgpack.Decoder(tuple[list[PodRef], list[str]]),
     "evict": msgspec.msgpack.Decoder(tuple[list[PodRef], PodRef | None]),

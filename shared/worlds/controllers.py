@@ -22,6 +22,7 @@ from shared.kubernetes.objects.pod_templates import (
 )
 from shared.kubernetes.objects.pod_volumes import has_own_claims, volumes_of_pod
 from shared.model.objects import Node
+from shared.model.pod_rules.pod_claims import has_templates, of_pod
 from shared.model.release import DEFAULT_RELEASE, Release
 from shared.scheduling.api.custom.plugin import metadata_read, shown
 from shared.worlds.api_rules import ARRIVES_AFTER, RUNS_FOR, check_requests, check_template
@@ -165,6 +166,10 @@ def _pod(
     if has_own_claims(spec.volumes):
         owner = uid or f"{namespace}.{name}"
         spec = structs.replace(spec, volumes=volumes_of_pod(spec.volumes, name, owner))
+    if has_templates(spec.claims):
+        owner = uid or f"{namespace}.{name}"
+        made = {one.name: f"{name}-{one.name}" for one in spec.claims if one.template}
+        spec = structs.replace(spec, claims=of_pod(spec.claims, made, name, owner))
     spec = named(spec, namespace, name)
     return Pod(
         name=name,

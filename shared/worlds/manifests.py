@@ -8,6 +8,7 @@ from pathlib import Path
 import msgspec
 
 from shared.kubernetes.objects import affinity
+from shared.kubernetes.objects.claims.watched import CLASS, SLICE
 from shared.kubernetes.objects.cluster_objects import (
     BudgetRule,
     budget_of,
@@ -55,6 +56,7 @@ from shared.worlds.arrivals import Pod, arrivals_of
 from shared.worlds.capacity import check_gangs
 from shared.worlds.claim_templates import claims_of
 from shared.worlds.controllers import METADATA_FIELDS, POD_KINDS, Expansion, pod_names
+from shared.worlds.device_claims import DEVICE_KINDS, device_objects
 from shared.worlds.documents import STDIN, manifest_files, read_objects
 from shared.worlds.known_images import KnownImages
 
@@ -79,6 +81,7 @@ API_VERSIONS = {
     "PersistentVolumeClaim": "v1",
     **dict.fromkeys(("StorageClass", "CSINode", "CSIDriver"), "storage.k8s.io/v1"),
     **dict.fromkeys(("CSIStorageCapacity", "VolumeAttachment"), "storage.k8s.io/v1"),
+    **dict.fromkeys(DEVICE_KINDS, "resource.k8s.io/v1"),
     HYPER_NODE: HYPER_NODES_VERSION,
     QUEUE: QUEUES_VERSION,
 }
@@ -88,7 +91,7 @@ ALIKE = 0.8
 """How like a known kind an unknown one must be for a suggestion: ServiceAccount is no Service."""
 NAME_LABEL = "kubernetes.io/metadata.name"
 CLUSTER_KINDS = (
-    *("Node", "PriorityClass", "Namespace", HYPER_NODE, QUEUE),
+    *("Node", "PriorityClass", "Namespace", HYPER_NODE, QUEUE, CLASS, SLICE),
     *(kind for kind, (_, is_namespaced) in READERS.items() if not is_namespaced),
 )
 _NAME = re.compile(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?")
@@ -192,7 +195,7 @@ def manifests_world(paths: Sequence[Path], release: Release = DEFAULT_RELEASE) -
         arrivals=arrivals_of(pods),
         budgets=_budgets(reading, pods),
         gangs=_gangs(pods, groups),
-        objects=tuple(_objects(reading)),
+        objects=(*_objects(reading), *device_objects(reading.of(*DEVICE_KINDS), pods)),
         rejected=tuple(reading.rejected),
     )
     check_gangs(world, lambda gang: _place_of(gang, reading))

@@ -24,6 +24,7 @@ from tests.support.kube_server import KubeServers
 
 pytestmark = [pytest.mark.kube, pytest.mark.slow, pytest.mark.xdist_group("kube")]
 PODS_WATCH, OTHER_WATCHES = r"^/api/v1/pods\?watch=1", r"^(?!/api/v1/pods\?).*watch=1"
+SET = ("set", "gone")
 TOUCH = {"metadata": {"annotations": {"touched": "yes"}}}
 
 
@@ -67,7 +68,8 @@ class World:
     def published(self) -> list[dict[str, Any]]:
         """Return the recorded facts in order."""
         found = journals.of_file(self.run / "journals.db").get("ingest/0", [])
-        kinds = ("objects_set", "objects_gone", "storage_set", "storage_gone", "list_applied")
+        kinds = tuple(f"{of}_{what}" for of in ("objects", "storage", "devices") for what in SET)
+        kinds = (*kinds, "list_applied")
         return [event for entry in found for event in entry.of(*kinds)]
 
     def consumed(self) -> int:
@@ -80,7 +82,8 @@ class World:
         """Return the objects that the journal's fold holds, by uid."""
         held: dict[str, other_objects.Fields] = {}
         for event in self.published():
-            held |= {one["uid"]: one for one in event.get("objects", ())}
+            for one in event.get("objects", ()):
+                held[one["uid"]] = {key: one[key] for key in one if key != "revision"}
             for uid in event.get("uids", "").split():
                 del held[uid]
         return held

@@ -31,10 +31,18 @@ from shared.kubernetes.objects.groups.other_schedulers import OTHER_KINDS as OTH
 from shared.kubernetes.objects.groups.other_schedulers import GroupKind
 from shared.kubernetes.writing import events as kube_events
 from shared.model.api_outcome import Answer
+from shared.model.claims import Allocation, ClaimChoice, DeviceResult
 from shared.model.election import Election
 from shared.model.release import COMPOSITE_POD_GROUP, V1_35, V1_37, release
 from shared.model.volumes import Choice
-from shared.ports.cluster import BindRequest, GroupCondition, PodRef, VolumeRequest, Watched
+from shared.ports.cluster import (
+    BindRequest,
+    ClaimsRequest,
+    GroupCondition,
+    PodRef,
+    VolumeRequest,
+    Watched,
+)
 from tests.live.conftest import NewCluster
 from tests.live.support.objects import LEASES, PATIENCE_S, PODS, ROOT, muster_run, node, pod, until
 from tests.live.support.other_objects import create
@@ -301,6 +309,16 @@ async def give_node(world: World, _limit_s: float) -> bool:
     return await world.cluster.bind_volumes([VolumeRequest(choice, "node-a")]) == [Answer.DONE]
 
 
+async def give_devices(world: World, _limit_s: float) -> bool:
+    """Write a claim's devices."""
+    (kind,) = (one for one in OTHER_KINDS if one.resource == "resourceclaims")
+    made = create(world.servers.api, kind, f"other-{next(numbers)}")
+    has = Allocation((DeviceResult("r", "d.example.com", "p", "x"),))
+    choice = ClaimChoice("default", made["name"], made["uid"], int(made["resourceVersion"]), has)
+    ref = world.pod()
+    return await world.cluster.write_claims([ClaimsRequest(ref, (choice,))]) == [Answer.DONE]
+
+
 async def show_group(world: World, limit_s: float) -> bool:
     await lists("gangs")(world, limit_s)
     name = f"group-{next(numbers)}"
@@ -409,6 +427,14 @@ SCENARIOS: dict[str, Scenario] = {
     "patch pods/status": touch,
     **{f"{verb} persistentvolumes": give_claim for verb in ("get", "patch")},
     **{f"{verb} persistentvolumeclaims": give_node for verb in ("get", "patch")},
+    **dict.fromkeys(
+        (
+            *("get resourceclaims.resource.k8s.io", "update resourceclaims.resource.k8s.io"),
+            "update resourceclaims/status.resource.k8s.io",
+            "update resourceclaims/binding.resource.k8s.io",
+        ),
+        give_devices,
+    ),
     "get podgroups.scheduling.k8s.io": show_group,
     "patch podgroups/status.scheduling.k8s.io": show_group,
     "create leases.coordination.k8s.io": leads(is_there=False),

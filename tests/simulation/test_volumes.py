@@ -59,7 +59,7 @@ BUGS = (
     Bug(
         "bound-without-volumes",
         BINDING + "binds",
-        ("    if pod in state.volumes:\n", "    if pod in ():\n"),
+        ("    if pod in state.volumes or pod in state.claims:\n", "    if pod in ():\n"),
         first=(0,),
     ),
     Bug(

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 
 from shared.model.api_outcome import Answer
-from shared.model.cluster_objects import ClusterObject
+from shared.model.cluster_objects import ClaimObject, ClusterObject
 from shared.model.objects import Node, PodSpec
 
 
@@ -42,7 +42,8 @@ class PodTruth:
 class ClusterHistory:
     """Pods ever, nodes and other objects at the end, and every bind that the API accepted and no
     restore has undone: (uid, node name, ours). `undone`: when the backups were made (s) from which
-    the cluster was restored, and when that was.
+    the cluster was restored, and when that was. `bound_at`: the revision of each pod's last bind.
+    `claim_changes`: revision and uid of each change of a resource claim; None: it was deleted.
     """
 
     pods: dict[str, PodTruth] = field(default_factory=dict)
@@ -53,6 +54,8 @@ class ClusterHistory:
     undone: list[tuple[float, float]] = field(default_factory=list)
     namespaces: dict[str, tuple[tuple[str, str], ...]] = field(default_factory=dict)
     objects: list[ClusterObject] = field(default_factory=list)
+    bound_at: dict[str, int] = field(default_factory=dict)
+    claim_changes: list[tuple[int, str, ClaimObject | None]] = field(default_factory=list)
 
     def accepted(self, epoch: int) -> dict[str, str]:
         """Return uid -> node name of the binds that the API accepted from one epoch's mesh, or from

@@ -7,6 +7,7 @@ in one phase and have the same end.
 import numpy as np
 
 from services.binding.core import promises
+from services.binding.core.claims.returns import end_claims
 from services.binding.core.conditions.status_patches import forget_messages
 from services.binding.core.config import Config
 from services.binding.core.pod_table import FACT, MAYBE
@@ -55,6 +56,8 @@ def move(state: BindingState, row: int, event: str) -> Phase:
         if state.shards > 1:
             promises.end_promise(state, pod)
     if after >= BOUND:
+        if state.claims:
+            end_claims(state, row, pod, after)
         _report(state, row, pod, after)
         after = Phase.IDLE
     elif after == WAITING:
@@ -127,6 +130,9 @@ def settle_rows(state: BindingState, rows: I64, end: Phase) -> None:
             values, counts = np.unique(effects, return_counts=True)
             for effect, count in zip(values.tolist(), counts.tolist(), strict=True):
                 leave_effect(state, effect, count)
+    if state.claims:
+        for row in rows.tolist():
+            end_claims(state, row, table.pod_at(row), end)
     column = state.reports[REPORTS[end]]
     column.ids.append(table.ids[rows])
     column.nodes.append(table.nodes[rows].astype(np.int64))

@@ -89,6 +89,7 @@ def _reserve_one(state: BindingState, pod: PodId, target: NodeId) -> None:
         and not table.phases.item(row)
         and state.node_mark(target) == NODE_LIVE
         and pod not in state.volumes
+        and pod not in state.claims
         and pod not in state.plugin_specs
         and not state.is_restoring
     ):
@@ -124,9 +125,9 @@ def start_bind(state: BindingState, row: int) -> None:
 
 
 def continue_permitted(state: BindingState, row: int) -> None:
-    """Continue a permitted bind: its volumes first, then PreBind plugins, then the bind."""
+    """Continue a permitted bind: its volumes and claims first, then PreBind plugins."""
     pod = state.table.pod_at(row)
-    if pod in state.volumes:
+    if pod in state.volumes or pod in state.claims:
         move(state, row, "known_with_volumes")
         state.due[pod] = state.now_ms
     elif has_pre_bind(state, pod):

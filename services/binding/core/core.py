@@ -21,6 +21,7 @@ from services.binding.core import (
     provisioning,
     volumes,
 )
+from services.binding.core.claims import returns
 from services.binding.core.conditions import group_conditions, status_patches
 from services.binding.core.config import Config
 from services.binding.core.derived import check, derive, still_queued
@@ -68,6 +69,8 @@ class BindingCore(Core[BindingState]):
         """
         if state.promises_over or state.unannounced or state.promise_conflicts:
             yield from promises.decide_promises(state)
+        if state.claim_conflicts:
+            yield from returns.decide_conflicts(state)
         if state.pre_bind_rejections:
             yield from bind_plugins.decide_pre_bind_failed(state)
         if state.has_reports:
@@ -87,6 +90,8 @@ class BindingCore(Core[BindingState]):
             yield from evictions.decide_evictions(state)
         if state.patches or state.refreshes:
             yield from status_patches.decide_patches(state)
+        if state.claims_over or state.claim_returns:
+            yield from returns.decide_returns(state)
         if state.group_conditions:
             yield from group_conditions.decide_groups(state)
         if state.provisioning or state.provisioning_errors:
@@ -103,6 +108,7 @@ class BindingCore(Core[BindingState]):
             or state.post_new
             or state.promises_over
             or state.promise_conflicts
+            or state.claim_conflicts
         ):
             return state.now_ms
         if state.victims_to_ask or state.victim_answers:
@@ -112,6 +118,10 @@ class BindingCore(Core[BindingState]):
         due_ms = state.due.first_ms()
         if state.evictions:
             other_ms = evictions.evictions_due_ms(state)
+            if other_ms is not None:
+                due_ms = other_ms if due_ms is None else min(due_ms, other_ms)
+        if state.claims_over or state.claim_returns:
+            other_ms = returns.due_ms(state)
             if other_ms is not None:
                 due_ms = other_ms if due_ms is None else min(due_ms, other_ms)
         if state.patches or state.refreshes:
@@ -149,6 +159,8 @@ def _on_configured(state: BindingState, event: Configured) -> None:
 def _on_reserved(state: BindingState, event: Reserved | VolumesChosen) -> None:
     if event.volumes:
         volumes.note_choices(state, event)
+    if isinstance(event, Reserved) and event.claims:
+        returns.note_claims(state, event)
     if event.spec is not None:
         bind_plugins.keep_specs(state, event.ids, event.spec)
     binds.reserve(state, event.ids, event.nodes, event.spec is not None)
@@ -210,5 +222,5 @@ def _clear_report(state: BindingState, end: str) -> None:
 HANDLERS = handlers(
     sys.modules[__name__],
     *(facts, binds, volumes, promises, bind_plugins, evictions, extender_victims, status_patches),
-    *(group_conditions, provisioning),
+    *(group_conditions, provisioning, returns),
 )

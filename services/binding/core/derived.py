@@ -54,7 +54,9 @@ def check(state: BindingState) -> None:
     assert waiting == sorted(state.unresolved), "waiting binds"
     before = pods[np.isin(phases, FOR_VOLUMES)].tolist()
     earlier = pods[np.isin(phases, FOR_PERMIT)].tolist()
-    assert set(before) <= set(state.volumes) <= {*before, *waiting, *earlier}, "volumes of binds"
+    assert set(state.volumes) <= {*before, *waiting, *earlier}, "volumes of binds"
+    assert set(before) <= {*state.volumes, *state.claims}, "binds that wait for nothing"
+    assert set(state.claims) <= set(pods[phases != Phase.IDLE].tolist()), "claims without a bind"
     if state.shards > 1:
         held = {*state.promises, *state.promise_conflicts}
         assert held == set(state.volumes), "volumes without a promise, or promises without volumes"
@@ -67,7 +69,7 @@ def check(state: BindingState) -> None:
     given_up = np.isin(phases, (Phase.FENCE, Phase.FENCING))
     fenced = set(pods[given_up].tolist())
     assert set(state.lost_names) <= fenced, "lost nodes' names without a fence"
-    of_objects = {state.group_effect, state.provisioning_effect}
+    of_objects = {state.group_effect, state.provisioning_effect, state.return_effect}
     left = {effect: 0 for effect in state.effects if effect not in of_objects}
     out = np.isin(phases, OUT)
     for effect in table.effects[rows][out].tolist():

@@ -14,6 +14,7 @@ from services.binding.core.pod_table import BindTable
 from services.binding.core.transitions import Evicting
 from shared.events.binding import (
     BindsAsked,
+    ClaimReturnsAsked,
     EvictionsAsked,
     ExtendersPreemptAsked,
     FencesAsked,
@@ -29,6 +30,7 @@ from shared.events.observed import ExtendersPreempted
 from shared.events.preemption import VictimsAsked
 from shared.machine.core import MachineState
 from shared.machine.saved import Derived, Shared
+from shared.model.claims import ClaimChoice
 from shared.model.columns import I64
 from shared.model.groups.provisioning import ProvisioningWrite
 from shared.model.ids import (
@@ -36,6 +38,7 @@ from shared.model.ids import (
     NO_GANG,
     NO_POD,
     AskId,
+    AttemptId,
     EffectId,
     GangId,
     JournalName,
@@ -54,6 +57,7 @@ EffectAsked: TypeAlias = (BindsAsked | ReadsAsked | FencesAsked | VolumesAsked |
     | ExtendersPreemptAsked
     | GroupsAsked
     | RequestsAsked
+    | ClaimReturnsAsked
 )
 NODE_UNSEEN, NODE_LIVE, NODE_GONE = 0, 1, 2
 
@@ -104,6 +108,32 @@ class Promise(Struct):
     is_announced: bool = False
 
 
+class ClaimWrite(Struct):
+    """What a shard chose for the claims of a pod. `is_sent`: a request may have left; `is_written`:
+    the last one was answered with DONE.
+    """
+
+    shard: int
+    attempt: AttemptId
+    choices: tuple[ClaimChoice, ...]
+    is_sent: bool = False
+    is_written: bool = False
+
+
+class ClaimReturn(Struct):
+    """Claims to be given back, of a pod by its number and its names."""
+
+    pod: PodId
+    uid: str
+    namespace: str
+    name: str
+    shard: int
+    attempt: AttemptId
+    choices: tuple[ClaimChoice, ...]
+    due_ms: int = 0
+    tries: int = 0
+
+
 def _no_reports() -> dict[str, Column]:
     return {end: Column() for end in ENDS}
 
@@ -132,6 +162,15 @@ class BindingState(MachineState):
     last_promise: int = 0
     # Pods whose volumes are promised to others -> why.
     promise_conflicts: dict[PodId, str] = field(default_factory=dict)
+    claims: dict[PodId, ClaimWrite] = field(default_factory=dict)  # of open binds
+    # By number: to be given back; and the effect that gives some of them back.
+    claim_returns: dict[int, ClaimReturn] = field(default_factory=dict)
+    last_return: int = 0
+    # Pods whose claims are still being given back -> why they are refused.
+    claim_conflicts: dict[PodId, str] = field(default_factory=dict)
+    return_effect: EffectId = NO_EFFECT
+    # Shard, pod, attempt and claims (joined uids) whose devices the shard may have again.
+    claims_over: deque[tuple[int, PodId, AttemptId, str]] = field(default_factory=deque)
     # Open binds with users' plugins.
     plugin_specs: Shared[dict[PodId, PodSpec]] = field(default_factory=dict)
     pre_bind_rejections: dict[PodId, str] = field(

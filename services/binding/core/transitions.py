@@ -23,7 +23,7 @@ class Phase(IntEnum):
     READING = 6  # the GET is sent
     FENCE = 7  # given up: its resourceVersion is raised when due
     FENCING = 8  # the patch is sent
-    VOLUMES = 9  # its claims' volumes are written when due
+    VOLUMES = 9  # its claims, or their volumes, are written when due
     WRITING = 10  # the writes are sent
     WRITTEN = 11  # the shard reports when claims are bound; written again when due
     PRE_BIND = 12  # PreBind plugins run when due
@@ -61,6 +61,8 @@ TRANSITIONS: dict[tuple[Phase, str], Phase] = {
     },
     **{(phase, "volumes_asked"): Phase.WRITING for phase in (Phase.VOLUMES, Phase.WRITTEN)},
     (Phase.WRITING, "done"): Phase.WRITTEN,
+    (Phase.WRITING, "claims_written"): Phase.QUEUED,
+    (Phase.WRITING, "claims_written_with_plugins"): Phase.PRE_BIND,
     (Phase.WRITING, "unknown"): Phase.VOLUMES,
     (Phase.WRITING, "busy"): Phase.VOLUMES,
     (Phase.WRITING, "refused"): Phase.ABANDONED,

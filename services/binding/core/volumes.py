@@ -1,4 +1,5 @@
 """Volumes bound before their pods: written by binding, watched by the shard that chose them.
+Resource claims are written with them; their pods need not wait for facts.
 
 A write may be repeated, so an unknown answer is followed by another write. A late write does no
 harm: it names a volume's claim, and a claim with another volume, or a volume with another claim,
@@ -8,6 +9,7 @@ refuses it.
 from services.binding.core import promises
 from services.binding.core.bind_rows import has_pre_bind, move, schedule_repeat
 from services.binding.core.binds import open_effect, start_bind
+from services.binding.core.claims.returns import are_written
 from services.binding.core.conditions.status_patches import set_message
 from services.binding.core.state import BindingState
 from services.binding.core.transitions import FOR_PERMIT, FOR_VOLUMES, Phase
@@ -43,6 +45,8 @@ def on_volumes_asked(state: BindingState, event: VolumesAsked) -> None:
         row = state.table.row(pod)
         move(state, row, "volumes_asked")
         state.table.effects[row] = event.effect
+        if pod in state.claims:
+            state.claims[pod].is_sent = True
 
 
 def on_volume_answers(state: BindingState, event: VolumeAnswers) -> None:
@@ -53,6 +57,11 @@ def on_volume_answers(state: BindingState, event: VolumeAnswers) -> None:
             continue
         if state.table.phases.item(row) == Phase.WRITING:
             word = WORDS.get(Answer(code), "refused")
+            if word == "done" and pod in state.claims:
+                state.claims[pod].is_written = True
+            if word == "done" and pod not in state.volumes:
+                _continue_bind(state, row, "claims_written")
+                continue
             after = move(state, row, word)
             if after is Phase.VOLUMES:
                 schedule_repeat(state, row)
@@ -70,18 +79,24 @@ def on_volumes_bound(state: BindingState, event: VolumesBound) -> None:
         if state.promises:
             promises.end_promise(state, pod, event.world)
         phase = state.table.phases.item(row)
-        if phase not in FOR_VOLUMES:
+        if phase not in FOR_VOLUMES or not are_written(state, pod):
             del state.volumes[pod]
             if phase == Phase.UNRESOLVED:
                 start_bind(state, row)
             continue
-        state.table.tries[row] = 0
-        if has_pre_bind(state, pod):
-            move(state, row, "volumes_bound_with_plugins")
-            state.due[pod] = state.now_ms
-        else:
-            move(state, row, "volumes_bound")
-            state.queued.append(pod)
+        _continue_bind(state, row, "volumes_bound")
+
+
+def _continue_bind(state: BindingState, row: int, word: str) -> None:
+    """Continue with PreBind plugins, or with the bind."""
+    pod = state.table.pod_at(row)
+    state.table.tries[row] = 0
+    if has_pre_bind(state, pod):
+        move(state, row, f"{word}_with_plugins")
+        state.due[pod] = state.now_ms
+    else:
+        move(state, row, word)
+        state.queued.append(pod)
 
 
 def on_volumes_failed(state: BindingState, event: VolumesFailed) -> None:
@@ -105,7 +120,7 @@ def _row(state: BindingState, pod: PodId, node: NodeId) -> int:
     row = state.table.find(pod)
     if row < 0 or state.table.nodes.item(row) != node or pod not in state.volumes:
         return -1
-    if pod in state.promise_conflicts:
+    if pod in state.promise_conflicts or pod in state.claim_conflicts:
         return -1
     return (
         row if state.table.phases.item(row) in (Phase.UNRESOLVED, *FOR_PERMIT, *FOR_VOLUMES) else -1

@@ -22,6 +22,7 @@ from services.ingest.core.state import FIRST, IngestState, WrongCluster
 from shared.events import EVENT_TYPES
 from shared.events.base import Configured, Event
 from shared.events.ingest import (
+    DevicesSet,
     Happened,
     ListAsked,
     NamespacesSet,
@@ -51,6 +52,7 @@ from shared.events.observed import (
 from shared.machine.core import Core
 from shared.machine.handlers import handlers
 from shared.machine.saved import load, save
+from shared.model.cluster_objects import DeviceObject, SliceObject
 from shared.model.columns import split
 from shared.model.ids import INGEST, SHARDS_MAX, EffectId, JournalName
 from shared.model.options import read_options
@@ -177,6 +179,8 @@ def _size_bytes(event: Event) -> int:
         return len(event.uids) + len(event.names) + 2 * len(event.ids)
     if isinstance(event, NodesSet):
         return sum(NODE_BYTES + len(node.images) for node in event.nodes)
+    if isinstance(event, DevicesSet):
+        return sum(_device_bytes(one) for one in event.objects)
     if isinstance(event, ObjectsSet | StorageSet | ProvisioningSet):
         return OBJECT_BYTES * len(event.objects)
     if isinstance(event, NamespacesSet):
@@ -184,6 +188,11 @@ def _size_bytes(event: Event) -> int:
     if isinstance(event, QueuesSet):
         return OBJECT_BYTES * len(event.queues)
     return 3 * len(getattr(event, "ids", b""))
+
+
+def _device_bytes(one: DeviceObject) -> int:
+    devices = len(one.value.devices) if isinstance(one, SliceObject) else 1
+    return OBJECT_BYTES * (1 + devices)
 
 
 def _end_publishing(state: IngestState, event: Event) -> None:

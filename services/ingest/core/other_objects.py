@@ -1,6 +1,7 @@
 """All other objects of the cluster, by uid, kept and published as they are."""
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from services.ingest.core.cluster_events import note_object
 from services.ingest.core.groups import follow_tiers
@@ -11,6 +12,8 @@ from services.ingest.core.pods.identity import publish_namespaces
 from services.ingest.core.queues import follow_queues
 from services.ingest.core.state import IngestState
 from shared.events.ingest import (
+    DevicesGone,
+    DevicesSet,
     ObjectsGone,
     ObjectsSet,
     ProvisioningGone,
@@ -20,6 +23,7 @@ from shared.events.ingest import (
 )
 from shared.model.cluster_objects import (
     ClusterObject,
+    DeviceObject,
     HyperNode,
     Namespace,
     ProvisioningRequest,
@@ -40,13 +44,15 @@ def update_objects(state: IngestState, objects: tuple[ClusterObject, ...]) -> No
             changes.append((before, one))
             note_object(state, one, "Add" if before is None else "Update")
     if changes:
-        others, storage, requests = _parted(state, [one for _before, one in changes if one])
+        others, storage, requests, devices = _parted(state, [one for _, one in changes if one])
         if others:
             state.outbox.append(ObjectsSet(tuple(others)))
         if storage:
             state.outbox.append(StorageSet(tuple(storage)))
         if requests:
             state.outbox.append(ProvisioningSet(tuple(requests)))
+        if devices:
+            state.outbox.append(DevicesSet(tuple(devices)))
         publish_namespaces(state, [one.name for one in others if isinstance(one, Namespace)])
         follow(state, changes)
         publish_relabelled(state, changes)
@@ -59,13 +65,15 @@ def remove_objects(state: IngestState, uids: list[str]) -> None:
     for one in removed:
         note_object(state, one, "Delete")
     if removed:
-        others, storage, requests = _parted(state, removed)
+        others, storage, requests, devices = _parted(state, removed)
         if others:
             state.outbox.append(ObjectsGone(join(one.uid for one in others)))
         if storage:
             state.outbox.append(StorageGone(join(one.uid for one in storage)))
         if requests:
             state.outbox.append(ProvisioningGone(join(one.uid for one in requests)))
+        if devices:
+            state.outbox.append(DevicesGone(join(one.uid for one in devices)))
         publish_namespaces(state, [one.name for one in others if isinstance(one, Namespace)])
         changes: list[Change] = [(one, None) for one in removed]
         follow(state, changes)
@@ -88,23 +96,28 @@ def publish_relabelled(state: IngestState, changes: Sequence[Change]) -> None:
     follow_tiers(state, before)
 
 
-def _parted(
-    state: IngestState, objects: Sequence[ClusterObject]
-) -> tuple[list[ClusterObject], list[StorageObject], list[ProvisioningRequest]]:
-    """Return apart from the others the storage objects, if shards get them, and the requests to the
-    cluster autoscaler.
+class _Parts(NamedTuple):
+    others: list[ClusterObject]
+    storage: list[StorageObject]
+    requests: list[ProvisioningRequest]
+    devices: list[DeviceObject]
+
+
+def _parted(state: IngestState, objects: Sequence[ClusterObject]) -> _Parts:
+    """Return apart from the others the storage objects, if shards get them, the requests to the
+    cluster autoscaler, and classes, slices and claims of devices.
     """
-    others: list[ClusterObject] = []
-    storage: list[StorageObject] = []
-    requests: list[ProvisioningRequest] = []
+    found = _Parts([], [], [], [])
     for one in objects:
         if isinstance(one, ProvisioningRequest):
-            requests.append(one)
+            found.requests.append(one)
+        elif isinstance(one, DeviceObject):
+            found.devices.append(one)
         elif isinstance(one, StorageObject) and state.config.volumes:
-            storage.append(one)
+            found.storage.append(one)
         else:
-            others.append(one)
-    return others, storage, requests
+            found.others.append(one)
+    return found
 
 
 def publish_storage(state: IngestState) -> None:

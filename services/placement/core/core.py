@@ -7,7 +7,7 @@ from typing import Any
 from msgspec.msgpack import decode, encode
 
 from services.placement.core import decisions
-from services.placement.core.books import facts, identity
+from services.placement.core.books import devices, facts, identity
 from services.placement.core.books.charges import mark_improved
 from services.placement.core.config import Config
 from services.placement.core.derived import check, derive, derive_loaded, held
@@ -128,7 +128,7 @@ def _on_volumes_failed(state: PlacementState, event: VolumesFailed) -> None:
 HANDLERS = handlers(
     sys.modules[__name__],
     *(facts, identity, dispatches, turns, wakeups, digest, retries, reservations, other_shards),
-    *(holds, kept_places, member_volumes),
+    *(holds, kept_places, member_volumes, devices),
 )
 """A handler for every event addressed to a shard, and for the shard's own."""
 

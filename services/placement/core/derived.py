@@ -63,6 +63,7 @@ def check(state: PlacementState, twin: PlacementState) -> None:
     """Check that everything derived equals that of the same state, loaded. Raises AssertionError
     naming the part.
     """
+    state.claims.check()
     table, other = state.table, twin.table
     order = other.rows_of(table.ids.tolist())
     assert table.size == other.size == len(order), "the table lost or invented a node"

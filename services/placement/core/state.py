@@ -1,9 +1,9 @@
 """The state of one shard: the true part (dumped) and the derived part (rebuilt on load).
 
-True: configuration, nodes, storage, signatures, the pod ledger, the work queue, holds, nominations,
-refusals, pods that may still be bound to deleted nodes, and the nodes withheld because of them; if
-searches end early, the order of nodes and the start of the next search. Derived: the node table's
-sums, pods per priority and node, totals, the kernel's caches.
+True: configuration, nodes, storage, devices, signatures, the pod ledger, the work queue, holds,
+nominations, refusals, pods that may still be bound to deleted nodes, and the nodes withheld because
+of them; if searches end early, the order of nodes and the start of the next search. Derived: the
+node table's sums, pods per priority and node, totals, the kernel's caches.
 """
 
 from collections import deque
@@ -45,6 +45,7 @@ from shared.model.preemption.units import Units
 from shared.model.profile import default_profile
 from shared.model.release import DEFAULT_RELEASE, V1_36
 from shared.model.volumes import Choice
+from shared.scheduling.claims.live_claims import LiveClaims
 from shared.scheduling.cycle.kernel import Kernel
 from shared.scheduling.cycle.sampling import NodeTree
 from shared.scheduling.cycle.signature import Signature
@@ -162,6 +163,7 @@ class PlacementState(MachineState):
     # Labels by name; only once a rule selects by them.
     namespaces: dict[str, Pairs] = field(default_factory=dict)
     storage: Storage = field(default_factory=Storage)
+    claims: LiveClaims = field(default_factory=LiveClaims)
     volume_waits: dict[PodId, VolumeWait] = field(default_factory=dict)
     # Pods that wait no longer -> why, if it failed.
     volumes_over: dict[PodId, str] = field(default_factory=dict)
@@ -260,7 +262,9 @@ class PlacementState(MachineState):
         self.table = NodeTable(TIE_SEED)
         self.table.images.set_spread(self.spread)
         self.table.counters.labels_of = self.namespaces
-        self.table.storage = self.storage
+        self.table.storage, self.table.claims = self.storage, self.claims
+        self.claims.knows_all = self.shards == 1
+        self.claims.follow(release.version)
         self.storage.has_portworx_everywhere = release.version >= V1_36
         for _, plugins in sorted(self.plugins.items()):
             self.table.score_resources(plugins.scored)

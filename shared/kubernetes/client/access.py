@@ -11,7 +11,7 @@ import msgspec
 from shared.adapters.structured_gather import gather_all
 from shared.kubernetes.client.client import ApiError, KubeClient, Response
 from shared.kubernetes.client.discovery import POD_GROUPS, WORKLOADS
-from shared.kubernetes.client.kinds import HYPER_NODES, OTHER_KINDS
+from shared.kubernetes.client.kinds import DEVICES, HYPER_NODES, OTHER_KINDS
 from shared.kubernetes.objects.groups.composite import COMPOSITES
 from shared.kubernetes.objects.groups.other_schedulers import OTHER_KINDS as OTHER_GROUPS
 from shared.kubernetes.objects.groups.other_schedulers import GroupKind
@@ -93,6 +93,9 @@ NEEDED = {
         Permission("create", "", "pods", "binding"),
         *(Permission(verb, "", "persistentvolumes") for verb in ("get", "patch")),
         *(Permission(verb, "", "persistentvolumeclaims") for verb in ("get", "patch")),
+        *(Permission(verb, DEVICES, "resourceclaims") for verb in ("get", "update")),
+        Permission("update", DEVICES, "resourceclaims", "status"),
+        Permission("update", DEVICES, "resourceclaims", "binding"),
         Permission("get", "scheduling.k8s.io", POD_GROUPS),
         Permission("patch", "scheduling.k8s.io", POD_GROUPS, "status"),
         *_SHOWN_TO_VOLCANO,

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from shared.kubernetes.objects import volume_objects
+from shared.kubernetes.objects.claims import watched
 from shared.kubernetes.objects.fields import Fields
 from shared.kubernetes.objects.groups import provisioning
 from shared.kubernetes.objects.groups.hyper_nodes import HYPER_NODES_VERSION, hyper_node
@@ -104,7 +105,7 @@ def _stateful_set(document: Fields) -> ClusterObject:
     return model.StatefulSet(**identity(document), selector=selector(document.child("spec")))
 
 
-APPS, STORAGE = "apps", "storage.k8s.io"
+APPS, STORAGE, DEVICES = "apps", "storage.k8s.io", "resource.k8s.io"
 VOLUME_SPEC = (
     *("spec.capacity", "spec.accessModes", "spec.volumeMode", "spec.storageClassName"),
     *("spec.volumeAttributesClassName", "spec.claimRef", "spec.nodeAffinity", "spec.csi"),
@@ -157,6 +158,16 @@ OTHER_KINDS = (
     _kind(
         *("VolumeAttachment", STORAGE, "volumeattachments", volume_objects.attachment),
         *("spec.attacher", "spec.nodeName", "spec.source"),
+    ),
+    _kind(
+        *(watched.CLASS, DEVICES, "deviceclasses", watched.watched_class),
+        *("spec.selectors", "spec.config", "spec.extendedResourceName"),
+    ),
+    _kind(watched.SLICE, DEVICES, "resourceslices", watched.watched_slice, "spec"),
+    _kind(
+        *(watched.CLAIM, DEVICES, "resourceclaims", watched.watched_claim, "spec"),
+        *("metadata.deletionTimestamp", "metadata.ownerReferences"),
+        *("status.allocation", "status.reservedFor"),
     ),
 )
 REQUESTS = _kind(

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from msgspec import Struct
 
 from shared.kubernetes.objects import affinity, pod_rules, quantities
+from shared.kubernetes.objects.claims.claims import pod_claims
 from shared.kubernetes.objects.errors import WorldError, shown
 from shared.kubernetes.objects.fields import Fields
 from shared.kubernetes.objects.pod_volumes import volumes_of
@@ -24,6 +25,7 @@ from shared.model.objects import (
 )
 from shared.model.release import DEFAULT_RELEASE, Release
 
+NO_STATUS = Fields("", "status", {})
 PRIORITY_MAX = 1_000_000_000
 SYSTEM_PRIORITY = 2_000_000_000
 NEVER, PREEMPTS = "Never", "PreemptLowerPriority"
@@ -109,8 +111,6 @@ def template_of(
     has run already, so the pod's own priority counts.
     """
     spec.only(USED | PASSED_OVER)
-    if list(spec.children("resourceClaims")):
-        raise spec.error("resourceClaims", "resource claims are not supported")
     _check_containers(spec)
     amounts = effective(spec, status, release)
     gpu = take_gpu(spec, amounts.real)
@@ -142,6 +142,7 @@ def template_of(
         shown=shown,
         volumes=volumes_of(spec),
         features=tuple(_features(spec)),
+        claims=tuple(pod_claims(spec, NO_STATUS)),
     )
     return Template(
         spec=pod_spec,

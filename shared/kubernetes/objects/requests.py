@@ -64,8 +64,8 @@ def container_requests(container: Fields) -> Sums:
     """Return a container's requests; a limit without a request is the request."""
     resources = container.child("resources")
     resources.only(("requests", "limits", "claims"))
-    if list(resources.children("claims")):
-        raise resources.error("claims", "resource claims are not supported")
+    for one in resources.children("claims"):
+        one.only(("name", "request"))
     requests, limits = resources.exact("requests"), resources.exact("limits")
     for name, amount in requests.items():
         if name in limits and limits[name] < amount:

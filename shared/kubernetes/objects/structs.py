@@ -121,6 +121,7 @@ class PodStatus(Struct, frozen=True):
     containerStatuses: Raw = NOTHING
     initContainerStatuses: Raw = NOTHING
     conditions: Raw = NOTHING
+    resourceClaimStatuses: Raw = NOTHING
     resources: Raw = NOTHING
     allocatedResources: Raw = NOTHING
 

@@ -23,6 +23,7 @@ from shared.kubernetes.watching.resized_pods import resized
 from shared.kubernetes.watching.templates import Known, KnownLabels, Labels, Templates, raw_json
 from shared.model.columns import join, pack
 from shared.model.objects import PodSpec
+from shared.model.pod_rules.pod_claims import has_templates, of_pod
 from shared.model.release import DEFAULT_RELEASE, Release
 from shared.ports.cluster import PodRef
 
@@ -144,6 +145,9 @@ class Pods:
         if has_own_claims(spec.volumes):
             volumes = volumes_of_pod(spec.volumes, meta.name, meta.uid)
             spec, gang_key = msgspec.structs.replace(spec, volumes=volumes), meta.uid
+        if has_templates(spec.claims):
+            claims = of_pod(spec.claims, _made(pod), meta.name, meta.uid)
+            spec, gang_key = msgspec.structs.replace(spec, claims=claims), meta.uid
         is_ours = not self._schedulers or pod.spec.schedulerName in self._schedulers
         self._is_urgent |= not (node and is_ours) or terminating
         if is_ours:
@@ -243,3 +247,20 @@ def _end_of(pod: RawPod) -> tuple[bool, bool]:
     is_deleted = bool(pod.metadata.deletionTimestamp)
     is_evicted = PREEMPTED in bytes(pod.status.conditions)
     return not is_deleted, (is_deleted or pod.status.phase == "Failed") and not is_evicted
+
+
+class _ClaimStatus(msgspec.Struct):
+    name: str = ""
+    resourceClaimName: str | None = None
+
+
+_claim_statuses = msgspec.json.Decoder(list[_ClaimStatus])
+
+
+def _made(pod: RawPod) -> dict[str, str]:
+    """Return the claims made for a pod, by the names of their uses; empty where none was needed.
+    Raises msgspec.ValidationError.
+    """
+    raw = bytes(pod.status.resourceClaimStatuses)
+    found = _claim_statuses.decode(raw) if raw not in (b"", b"null") else []
+    return {one.name: one.resourceClaimName or "" for one in found}

@@ -26,13 +26,21 @@ from shared.kubernetes.writing.bodies import (
     scheduled,
     unscheduled,
 )
+from shared.kubernetes.writing.claims import write_claims
 from shared.kubernetes.writing.events import KubeEvents
 from shared.kubernetes.writing.unconfirmed_binds import UnconfirmedBinds
 from shared.kubernetes.writing.volumes import bind_volume
 from shared.kubernetes.writing.write_concurrency import WriteWindow
 from shared.model.api_outcome import Answer
 from shared.model.text import quoted
-from shared.ports.cluster import UNSCHEDULABLE, BindRequest, PodRead, PodRef, VolumeRequest
+from shared.ports.cluster import (
+    UNSCHEDULABLE,
+    BindRequest,
+    ClaimsRequest,
+    PodRead,
+    PodRef,
+    VolumeRequest,
+)
 
 BUSY_TRIES = 3
 BUSY_S = 0.2
@@ -247,6 +255,13 @@ class KubeWrites:
 
     async def _bind_volume(self, request: VolumeRequest) -> Answer:
         return await bind_volume(self.send, self._log_refusal, request)
+
+    async def write_claims(self, requests: Sequence[ClaimsRequest]) -> list[Answer]:
+        """Give claims their devices and users, or take them back."""
+        return await _side_by_side(requests, self._write_claims)
+
+    async def _write_claims(self, request: ClaimsRequest) -> Answer:
+        return await write_claims(self.send, self._log_refusal, request)
 
     def _shown(self, ref: PodRef, response: Response, what: str) -> PodRead:
         answer = change_answer(response)

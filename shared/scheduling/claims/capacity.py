@@ -111,9 +111,10 @@ class Shares:
 
     def __init__(self, allocations: Iterable[Allocation] = ()) -> None:
         self._consumed: dict[DeviceId, dict[str, int]] = {}
+        self._numbers: dict[DeviceId, int] = {}
         for one in (one for each in allocations for one in each.results):
             if one.share_id and not one.admin_access:
-                self.add(one.id, {name: int(nano) for name, nano in one.consumed})
+                self.add(one)
 
     def __contains__(self, device: object) -> bool:
         """Return whether there is a share of the device."""
@@ -123,11 +124,16 @@ class Shares:
         """Return what the shares of a device consume."""
         return self._consumed.get(device, NONE)
 
-    def add(self, device: DeviceId, consumed: Consumption) -> None:
-        """Count one more share."""
+    def add(self, share: DeviceResult, sign: int = 1) -> None:
+        """Count one more share, or (`sign` -1) one less."""
+        device = share.id
+        left = self._numbers[device] = self._numbers.get(device, 0) + sign
+        if not left:
+            del self._numbers[device], self._consumed[device]
+            return
         held = self._consumed.setdefault(device, {})
-        for name, nano in consumed.items():
-            held[name] = held.get(name, 0) + nano
+        for name, nano in share.consumed:
+            held[name] = held.get(name, 0) + sign * int(nano)
 
 
 def share_id(claim: ResourceClaim, result: DeviceResult, number: int) -> str:

@@ -84,7 +84,7 @@ def _view(device: Device, driver: str) -> DeviceView:
         attributes[domain] = {**attributes.get(domain, {}), key: value}
     for name, nano in device.capacity:
         domain, key = _split(name, driver)
-        capacity[domain] = {**capacity.get(domain, {}), key: Quantity(nano)}
+        capacity[domain] = {**capacity.get(domain, {}), key: Quantity(int(nano))}
     return DeviceView(driver, attributes, capacity, device.is_shared)
 
 
@@ -152,6 +152,10 @@ class DeviceTable:
         else:
             self._shared.append(one)
         self._of_pool.setdefault((one.slice.driver, one.slice.pool), []).append(one)
+
+    def may_reach(self, node: str) -> bool:
+        """Return whether a slice names the node, or others than one node."""
+        return bool(self._shared) or node in self._on_node
 
     def reached(self, node: NodeView) -> Reached:
         """Return what the node reaches (GatherPools)."""

@@ -12,10 +12,10 @@ from shared.model.claims import (
     ClaimName,
     DeviceClass,
     DeviceId,
-    PodClaim,
     ResourceClaim,
     ResourceSlice,
 )
+from shared.model.pod_rules.pod_claims import PodClaim
 from shared.model.release import V1_36, V1_37
 from shared.scheduling.claims.allocator import Allocator, NodeRejected
 from shared.scheduling.claims.capacity import Shares
@@ -61,7 +61,7 @@ class ClaimFacts:
         version: str = V1_37,
     ) -> None:
         """`version` is the release of kube-scheduler."""
-        self._version = version
+        self.version = version
         self.classes = {one.name: one for one in classes}
         self.table = DeviceTable(slices, version)
         self.claims: dict[ClaimName, ResourceClaim] = {one.key: one for one in claims}
@@ -103,7 +103,7 @@ class ClaimFacts:
             if claim.is_deleted:
                 raise NotReady(f'resourceclaim "{name}" is being deleted')
             if not one.claim and claim.owner != pod.uid:
-                a_pod = "Pod" if self._version >= V1_36 else "pod"
+                a_pod = "Pod" if self.version >= V1_36 else "pod"
                 raise NotReady(
                     f"ResourceClaim {claim.shown} was not created for {a_pod}"
                     f" {pod.namespace}/{pod.name} ({a_pod} is not owner)"
@@ -148,7 +148,7 @@ class ClaimFacts:
         if not new:
             return ()
         allocator = Allocator(
-            self.table, self.classes, self.in_use, self.compiled, self._version, self.shares
+            self.table, self.classes, self.in_use, self.compiled, self.version, self.shares
         )
         return allocator.allocate(node, new)
 

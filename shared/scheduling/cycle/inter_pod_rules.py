@@ -15,7 +15,8 @@ from shared.model.pod_rules.rule_counts import RuleCount
 from shared.scheduling.cycle.one_node import BatchNode, OneNode, one_node
 from shared.scheduling.cycle.score_classes import StaticResult
 from shared.scheduling.cycle.signature import Signature
-from shared.scheduling.plugins import inter_pod_affinity, pod_topology_spread
+from shared.scheduling.plugins import dynamic_resources, inter_pod_affinity, pod_topology_spread
+from shared.scheduling.plugins.dynamic_resources import DynamicResources
 from shared.scheduling.plugins.inter_pod_affinity import Affinity
 from shared.scheduling.plugins.pod_topology_spread import Spread
 from shared.scheduling.plugins.volumes import (
@@ -46,8 +47,8 @@ class Rule(NamedTuple):
 
 
 class VolumeRules:
-    """The rules of the volume plugins that run, with the present claims and volumes. `rejected`:
-    plugin and message of a PreFilter that rejects the pod, if one does.
+    """The rules of the plugins of volumes and devices that run, with the present claims, volumes
+    and devices. `rejected`: plugin and message of a PreFilter that rejects the pod, if one does.
     """
 
     def __init__(
@@ -58,8 +59,27 @@ class VolumeRules:
         self.rejected: tuple[str, str] | None = None
         self._applying: set[str] = set()
         self._counts_claims = bool(spec.volumes) and volume_restrictions.NAME in filters
-        if not spec.volumes:
-            return
+        self._devices: DynamicResources | None = None
+        self.device_weight = 0
+        if spec.volumes:
+            self._add_volumes(table, spec, plugins, others)
+        if spec.claims and dynamic_resources.NAME in filters and not self.rejected:
+            self._add_devices(table, spec, plugins)
+
+    def _add_devices(self, table: NodeTable, spec: PodSpec, plugins: Plugins) -> None:
+        name = dynamic_resources.NAME
+        self._devices = DynamicResources(table, spec)
+        if self._devices.rejects:
+            self.rejected = name, self._devices.rejects
+        if self._devices.apply:
+            self._applying.add(name)
+        if self._devices.has_scores:
+            self.device_weight = plugins.profile.weight(name)
+
+    def _add_volumes(
+        self, table: NodeTable, spec: PodSpec, plugins: Plugins, others: OtherShards
+    ) -> None:
+        filters = plugins.inter_pod_plugins
         self._restrictions = VolumeRestrictions(table, spec, others)
         self._limits = NodeVolumeLimits(table, spec, plugins.needs_drivers)
         self._binding = VolumeBinding(table, spec)
@@ -86,7 +106,17 @@ class VolumeRules:
     @property
     def apply(self) -> bool:
         """Return whether one of the plugins may refuse a node, or scores one."""
-        return bool(self._applying) or self.scores is not None
+        return bool(self._applying) or self.has_scores
+
+    @property
+    def has_scores(self) -> bool:
+        """Return whether one of the plugins scores nodes."""
+        return self.scores is not None or bool(self.device_weight)
+
+    def device_scores(self, feasible: Mask) -> I64:
+        """Return the scores by devices; only with a `device_weight`."""
+        assert self._devices is not None
+        return self._devices.scores(feasible)
 
     def counted(self, counts: Counts) -> list[RuleCount]:
         """Return where the pod's claims are in use on the nodes of this table."""
@@ -103,6 +133,9 @@ class VolumeRules:
                 yield self.rejected[1], np.ones(counts.nodes, np.bool_), False
         elif plugin not in self._applying:
             return
+        elif plugin == dynamic_resources.NAME:
+            assert self._devices is not None
+            yield from ((text, mask, False) for text, mask in self._devices.refusals)
         elif plugin == volume_restrictions.NAME:
             yield from self._restrictions.refusals(counts, before)
         elif plugin == node_volume_limits.NAME:
@@ -224,6 +257,9 @@ class Rules:
             found.append((inter_pod_affinity.NAME, self._affinity_weight, pulled))
         if self.volumes.scores is not None:
             found.append(self.volumes.scores)
+        if self.volumes.device_weight:
+            normalised = self.volumes.device_scores(feasible)
+            found.append((dynamic_resources.NAME, self.volumes.device_weight, normalised))
         return found
 
 
@@ -239,6 +275,7 @@ def rules_of(table: NodeTable, sig: Signature) -> Rules | None:
     version = (
         *(base.counters.version, base.static_version, base.changes.restarts),
         base.storage.version if sig.uses else 0,
+        base.claims.version if sig.spec.claims else 0,
     )
     if sig.rules is None or sig.rules[0] != version:
         rules = Rules(base, sig)

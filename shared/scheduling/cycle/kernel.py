@@ -310,16 +310,16 @@ class Kernel:
 
 
 def shared_by(table: NodeTable, sig: Signature) -> Signature:
-    """Return the signature whose row serves all that differ from it only in volumes, which no local
-    score reads: pods with a claim each have a signature each.
+    """Return the signature whose row serves all that differ from it only in volumes and resource
+    claims, which no local score reads: pods with a claim each have a signature each.
     """
-    if not sig.uses or sig.plugins.custom:
+    if not (sig.uses or sig.spec.claims) or sig.plugins.custom:
         return sig
     if sig.alike is None:
         base = table.parent or table
         if len(base.alike) > ALIKE_MAX:
             base.alike = {}
-        found = base.alike.setdefault((sig.plugins, replace(sig.spec, volumes=())), sig)
+        found = base.alike.setdefault((sig.plugins, replace(sig.spec, volumes=(), claims=())), sig)
         if found is sig:  # no reference to itself, which only the collector would free
             return sig
         sig.alike = found
@@ -328,7 +328,7 @@ def shared_by(table: NodeTable, sig: Signature) -> Signature:
 
 def _all_pass(table: NodeTable, rules: Rules, nominated_pods: NominatedPods | None) -> bool:
     """Return whether the rules neither refuse a node now nor score: volumes rarely do."""
-    if not rules.are_of_volumes or rules.volumes.scores is not None:
+    if not rules.are_of_volumes or rules.volumes.has_scores:
         return False
     return not refused_with(table, rules, table.counters.now(), nominated_pods).any()
 

@@ -13,6 +13,7 @@ from shared.scheduling.cycle.inter_pod_rules import nominated_counts, rules_of
 from shared.scheduling.cycle.one_node import OneNode
 from shared.scheduling.cycle.score_classes import StaticResult
 from shared.scheduling.cycle.signature import Signature
+from shared.scheduling.plugins import dynamic_resources
 from shared.scheduling.plugins.node_ports import NodePorts
 from shared.scheduling.plugins.node_resources_fit import NodeResourcesFit
 from shared.scheduling.plugins.volumes import volume_binding
@@ -70,7 +71,8 @@ def ended_early(table: NodeTable, sig: Signature) -> bool:
     then. Users' plugins run later.
     """
     rejected = pre_filter(table, sig)
-    return rejected is not None and rejected[0] not in sig.plugins.custom
+    runs_later = (*sig.plugins.custom, dynamic_resources.NAME)
+    return rejected is not None and rejected[0] not in runs_later
 
 
 ByPlugin = dict[str, list[Refusal]]

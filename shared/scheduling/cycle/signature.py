@@ -84,7 +84,7 @@ class Signature:
         self.plugins = plugins
         self.constraints = plugins.profile.constraints(spec)
         # Inter-pod rules may select it, or it has some itself.
-        self.is_concerned = bool(spec.namespace or spec.volumes) or spec.has_rules
+        self.is_concerned = bool(spec.namespace or spec.volumes or spec.claims) or spec.has_rules
         self.uses: tuple[Use, ...] = tuple((spec.namespace, one) for one in spec.volumes)
         self.ports = spec.host_ports
         self.checked_ports = spec.host_ports if plugins.checks_ports else ()
@@ -125,7 +125,7 @@ class Signature:
         # Inter-pod rules: the counters that a pod moves (kept by the counters' owner), and the
         # rules that apply to it (kept by inter_pod_rules.rules_of).
         self.counted: tuple[tuple[int, int], ...] = ()
-        self.rules: tuple[tuple[int, int, int, int], Rules | None] | None = None
+        self.rules: tuple[tuple[int, int, int, int, int], Rules | None] | None = None
         self.others = NO_OTHERS  # what they count on other shards, as last known
         self.score_delta = (
             (ROOM, -taken_cpu),

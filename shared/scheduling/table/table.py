@@ -15,6 +15,7 @@ import numpy as np
 from shared.model.ids import NodeId
 from shared.model.objects import CPU, GPU, MEMORY, PODS, Node, Taint
 from shared.scheduling.api.custom.plugin import Node as ShownNode
+from shared.scheduling.claims.live_claims import LiveClaims
 from shared.scheduling.table.changes import ChangeLog, runs
 from shared.scheduling.table.column_minima import ColumnMinima
 from shared.scheduling.table.counters import Counters
@@ -78,6 +79,7 @@ class NodeTable:
         self.ports = PortLedger()
         self.counters = Counters()
         self.storage = Storage()
+        self.claims = LiveClaims()
         self.changes = ChangeLog()
         self.lowest = ColumnMinima()
         self.beyond = OversizeSums()
@@ -421,7 +423,7 @@ class NodeTable:
         shared_parts = (
             *("ids", "nodes", "resources", "scored", "allocatable", "gpu_count", "taint_class"),
             *("taint_classes", "static_version", "whole", "_keys", "_rows", "_taint_index"),
-            *("_labels", "_domains", "_names", "_models", "_shown", "images", "storage"),
+            *("_labels", "_domains", "_names", "_models", "_shown", "images", "storage", "claims"),
         )
         for name in shared_parts:
             setattr(twin, name, getattr(self, name))

@@ -4,6 +4,7 @@ Each comes with the content that the world journal must have. The code shares on
 resources and their paths with the product.
 """
 
+import json
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,7 +14,7 @@ from tests.support.kube_api import KubeApi
 MERGE = "application/merge-patch+json"
 NAMESPACED = {
     *("services", "replicationcontrollers", "replicasets", "statefulsets"),
-    *("persistentvolumeclaims", "csistoragecapacities"),
+    *("persistentvolumeclaims", "csistoragecapacities", "resourceclaims"),
 }
 STORED_AS = {"services": "services/specs", "replicationcontrollers": "controllers"}
 Fields = dict[str, Any]
@@ -161,7 +162,47 @@ OTHERS = {
         },
         {"attacher": "d.example.com", "node": "node-a", "volume": "v"},
     ),
+    "deviceclasses": Other(
+        {"spec": {"selectors": [{"cel": {"expression": "true"}}]}},
+        {"value": {"name": "NAME", "selectors": ["true"]}},
+        {"spec": {"selectors": None}},
+        {"value": {"name": "NAME"}},
+    ),
+    "resourceslices": Other(
+        {
+            "spec": {
+                "driver": "d.example.com",
+                "nodeName": "node-a",
+                "pool": {"name": "NAME", "generation": 1, "resourceSliceCount": 1},
+                "devices": [{"name": "x"}],
+            }
+        },
+        {
+            "value": {
+                "name": "NAME",
+                "driver": "d.example.com",
+                "pool": "NAME",
+                "generation": 1,
+                "slice_count": 1,
+                "place": {"node": "node-a"},
+                "devices": [{"name": "x"}],
+            }
+        },
+    ),
+    "resourceclaims": Other(
+        {"spec": {"devices": {"requests": [{"name": "r", "exactly": {"deviceClassName": "c"}}]}}},
+        {
+            "value": {
+                "namespace": "default",
+                "name": "NAME",
+                "uid": "UID",
+                "spec": {"requests": [{"name": "r", "wanted": [{"device_class": "c"}]}]},
+            }
+        },
+    ),
 }
+NAMED = ("deviceclasses", "resourceslices", "resourceclaims")
+"""Their values have the names of the objects."""
 
 
 def collection(kind: Kind) -> str:
@@ -180,6 +221,8 @@ def key(kind: Kind, name: str) -> str:
 def body_of(kind: Kind, name: str) -> Fields:
     """Return the body of a new object."""
     made = OTHERS[kind.resource].made
+    if kind.resource in NAMED:
+        made = json.loads(json.dumps(made).replace('"NAME"', json.dumps(name)))
     metadata = {**made.get("metadata", {}), "name": name}
     version = f"{kind.group}/v1" if kind.group else "v1"
     return {**made, "apiVersion": version, "kind": kind.name, "metadata": metadata}
@@ -202,6 +245,9 @@ def published(kind: Kind, name: str, uid: str, *, changed: bool = False) -> Fiel
     fields = {**other.published, **(other.changed if changed else {})}
     if kind.resource == "namespaces":
         fields["labels"] = [[k, name if v == "NAME" else v] for k, v in fields["labels"]]
+    if kind.resource in NAMED:
+        text = json.dumps(fields).replace('"NAME"', json.dumps(name))
+        fields = json.loads(text.replace('"UID"', json.dumps(uid)))
     place = {"namespace": "default"} if kind.resource in NAMESPACED else {}
     fields = {what: value for what, value in fields.items() if value is not None}
     return {"kind": kind.name, "uid": uid, "name": name, **place, **fields}

@@ -84,6 +84,6 @@ V1_35_BUGS = (
     _bug("taints-count", ALLOCATOR, "self._version >= V1_36 and _is", "_is"),
     _bug("distinct-taken", ALLOCATOR, "one.distinct and self._version < V1_36", "False"),
     _bug("devices-have-places", TABLE, "self._version >= V1_36 and any", "any"),
-    _bug("pod-written-large", PODS, 'if self._version >= V1_36 else "pod"', ""),
+    _bug("pod-written-large", PODS, 'if self.version >= V1_36 else "pod"', ""),
 )
 BUGS = {V1_35: V1_35_BUGS, V1_36: V1_36_BUGS, V1_37: V1_37_BUGS}

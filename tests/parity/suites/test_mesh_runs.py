@@ -262,7 +262,7 @@ VOLUME_BUGS = (
     Bug(
         "claims-without-namespace",
         "services.ingest.core.pods.identity",
-        (" or spec.volumes\n", "\n"),
+        (" or spec.volumes or spec.claims\n", " or spec.claims\n"),
     ),
 )
 

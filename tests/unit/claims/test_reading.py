@@ -14,7 +14,8 @@ from shared.kubernetes.objects.claims.devices import resource_slice
 from shared.kubernetes.objects.claims.written import allocation_object
 from shared.kubernetes.objects.errors import WorldError
 from shared.kubernetes.objects.fields import Fields
-from shared.model.claims import Attribute, CapacityPolicy, CounterSet, Place, PodClaim
+from shared.model.claims import Attribute, CapacityPolicy, CounterSet, Place
+from shared.model.pod_rules.pod_claims import PodClaim
 
 Object = dict[str, Any]
 
@@ -68,7 +69,7 @@ def test_a_slice_is_read():
     found = slice_with(devices=[device])
     assert found.place == Place("n")
     assert dict(found.devices[0].attributes)["e.com/v"] == Attribute("version", "1.2.3")
-    assert dict(found.devices[0].capacity) == {"memory": 1_500_000_000}
+    assert dict(found.devices[0].capacity) == {"memory": "1500000000"}
 
 
 def test_counters_are_read():

@@ -17,6 +17,7 @@ from aiohttp import web
 from shared.kubernetes.client.kinds import OTHER_KINDS
 
 PODS = "/api/v1/pods"
+CLAIMS = "/apis/resource.k8s.io/v1/namespaces/default/resourceclaims/"
 LEASES = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases"
 COLLECTIONS = {
     "pods": PODS,
@@ -223,6 +224,10 @@ class FakeApi:
         if path.startswith("/apis/events.k8s.io/v1/namespaces/default/events"):
             self.events.append((method, await request.json()))
             return web.json_response({}, status=201)
+        if path.startswith(CLAIMS):
+            name, _, part = path.removeprefix(CLAIMS).partition("/")
+            body = await request.json() if request.can_read_body else None
+            return self._claim(name, part, body)
         if path.startswith(LEASES):
             body = await request.json() if request.can_read_body else None
             return self._lease(method, path.removeprefix(LEASES).strip("/"), body)
@@ -282,6 +287,22 @@ class FakeApi:
             notes = {**has.get("annotations", {}), **wanted.get("annotations", {})}
             spec = {**found.get("spec", {}), **body.get("spec", {})}
             found = self.put(kind, name, metadata={**has, "annotations": notes}, spec=spec)
+        return web.json_response(found)
+
+    def _claim(self, name: str, part: str, body: dict[str, Any] | None) -> web.Response:
+        """Read, or (with a body) written as it was read: its status, or its finalizers."""
+        found = self.objects["resourceclaims"].get(name)
+        if found is None:
+            return status(404, f'resourceclaims "{name}" not found')
+        if body is not None:
+            has, wanted = found["metadata"], body["metadata"]
+            if wanted["resourceVersion"] != has["resourceVersion"]:
+                return status(409, "the object has been modified")
+            finalizers = wanted.get("finalizers") or []
+            fields = {"metadata": {**has, "finalizers": finalizers}}
+            if part == "status":
+                fields = {"status": body.get("status") or {}}
+            found = self.put("resourceclaims", name, **fields)
         return web.json_response(found)
 
     def _lease(self, method: str, name: str, body: dict[str, Any] | None) -> web.Response:

@@ -35,7 +35,7 @@ RBAC = Path(__file__).parents[3] / "deploy" / "rbac.yaml"
 async def review(request: web.Request) -> web.Response:
     """Answer a review: everything is allowed except binds."""
     asked = json.loads(await request.read())["spec"]["resourceAttributes"]
-    is_bind = asked["subresource"] == "binding"
+    is_bind = (asked["resource"], asked["subresource"]) == ("pods", "binding")
     return web.json_response({"status": {"allowed": not is_bind}}, status=201)
 
 

@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 from aiohttp import web
@@ -11,6 +11,7 @@ from shared.events.observed import InputRejected, ObjectsDeletedSeen, ObjectsSee
 from shared.kubernetes.client.client import ApiError
 from shared.kubernetes.client.kinds import OTHER_KINDS
 from shared.kubernetes.cluster import KubeCluster
+from shared.model import claims
 from shared.model import cluster_objects as model
 from shared.model.cluster_objects import LabelSelector
 from shared.model.columns import split
@@ -20,6 +21,11 @@ from tests.unit.kubernetes.watch import Watch
 
 APP = {"matchLabels": {"app": "a"}}
 IN_A = [{"key": "zone", "operator": "In", "values": ["a"]}]
+ONE = {"name": "r", "exactly": {"deviceClassName": "gpu"}}
+GIVEN = {"request": "r", "driver": "d", "pool": "p", "device": "x"}
+POOL = {"name": "p", "generation": 1, "resourceSliceCount": 1}
+SLICE = {"driver": "d", "pool": POOL, "nodeName": "n", "devices": [{"name": "x"}]}
+KNOWN: tuple[Any, ...] = get_args(model.ClusterObject)
 WHOLE: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "priorityclasses": (
         {"value": 5, "globalDefault": True, "preemptionPolicy": "Never", "description": "d"},
@@ -179,6 +185,40 @@ WHOLE: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
         },
         {"attacher": "d", "node": "n", "volume": "v"},
     ),
+    "deviceclasses": (
+        {"spec": {"selectors": [], "config": [], "extendedResourceName": "e"}, "status": 7},
+        {"value": claims.DeviceClass("whole")},
+    ),
+    "resourceslices": (
+        {"spec": SLICE, "status": 7},
+        {
+            "value": claims.ResourceSlice(
+                "whole", "d", "p", 1, 1, claims.Place(node="n"), (claims.Device("x"),)
+            )
+        },
+    ),
+    "resourceclaims": (
+        {
+            "metadata": {"ownerReferences": [{"uid": "pod", "controller": True}]},
+            "spec": {"devices": {"requests": [ONE]}},
+            "status": {
+                "allocation": {"devices": {"results": [GIVEN]}},
+                "reservedFor": [{"resource": "pods", "name": "p", "uid": "pod"}],
+                "devices": 7,
+            },
+        },
+        {
+            "value": claims.ResourceClaim(
+                "default",
+                "whole",
+                "uid-whole",
+                claims.ClaimSpec((claims.Request("r", (claims.Wanted("gpu"),)),)),
+                owner="pod",
+                allocation=claims.Allocation((claims.DeviceResult("r", "d", "p", "x"),)),
+            ),
+            "reserved_for": ("pod",),
+        },
+    ),
 }
 """Every field that is read, and one that is not, with a wrong type."""
 
@@ -197,9 +237,11 @@ async def test_the_fields_of_each_kind_are_read(cluster: KubeCluster, api: FakeA
     written, read = WHOLE[kind.resource]
     api.put(kind.resource, "whole", **written)
     (found,) = await listed(cluster)
-    made = getattr(model, kind.name)
-    assert found == made(uid="uid-whole", name="whole", namespace="default", **read)
-    assert {*read, "uid", "name", "namespace"} == set(made.__struct_fields__)
+    made = next(one for one in KNOWN if one.__struct_config__.tag == kind.name)
+    revision = {"revision": found.revision} if isinstance(found, model.ClaimObject) else {}
+    assert found == made(uid="uid-whole", name="whole", namespace="default", **read, **revision)
+    unread = {"problem"} if isinstance(found, model.ClaimObject) else set()
+    assert {*read, *revision, *unread, "uid", "name", "namespace"} == set(made.__struct_fields__)
 
 
 @pytest.mark.parametrize(
@@ -231,11 +273,15 @@ async def test_an_empty_class_of_the_annotation_counts(cluster: KubeCluster, api
     assert volume.storage_class == ""
 
 
-@pytest.mark.parametrize("kind", OTHER_KINDS, ids=lambda kind: kind.resource)
+@pytest.mark.parametrize(
+    "kind",
+    [one for one in OTHER_KINDS if one.resource != "resourceslices"],
+    ids=lambda kind: kind.resource,
+)
 async def test_an_empty_object_is_read(cluster: KubeCluster, api: FakeApi, kind):
     api.put(kind.resource, "empty", spec=None, status=None)
     (found,) = await listed(cluster)
-    assert (type(found).__name__, found.name) == (kind.name, "empty")
+    assert (found.__struct_config__.tag, found.name) == (kind.name, "empty")
 
 
 async def test_capacity_of_nowhere_is_not_capacity_of_everywhere(

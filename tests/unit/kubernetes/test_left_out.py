@@ -57,7 +57,7 @@ async def test_an_unusable_node_is_logged_once_and_counted_while_it_is_unusable(
 async def test_pods_that_are_refused_are_counted_until_they_go_and_have_their_condition(
     cluster: KubeCluster, api: FakeApi, caplog
 ):
-    api.pod("lonely", resourceClaims=[{"name": "gpu", "resourceClaimName": "one"}])
+    api.pod("lonely", tolerations=[{"key": "k", "operator": "Maybe"}])
     watch = Watch(cluster, 1)
     await watch.until(lambda: cluster.left_out.counts() == {"Pod": 1})
     api.put("pods", "lonely", status={"phase": "Pending", "seen": 1})

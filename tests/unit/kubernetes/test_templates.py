@@ -84,7 +84,6 @@ SMALL = {"name": "s", "resources": {"requests": {"cpu": "1"}}}
         ({"initContainers": [SMALL | {"restartPolicy": "Sometimes"}]}, ASKS),
         ({"initContainers": [SMALL | {"resources": {"requests": {"cpu": "?"}}}]}, ASKS),
         ({"containers": [asks(new=1)]}, ASKS),
-        ({"containers": [asks(claims=[{"name": "g"}])]}, ASKS),
         ({"containers": [asks(limits={"cpu": "1"})]}, ASKS),
         ({"containers": [asks(limits={"cpu": "?"})]}, ASKS),
         ({"containers": [asks(requests={"cpu": "2", "memory": "?"})]}, {"cpu": 2000}),

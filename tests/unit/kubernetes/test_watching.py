@@ -31,7 +31,7 @@ from tests.unit.kubernetes.watch import LIMIT_S, Watch
 
 NODE = {"allocatable": {"cpu": "4", "memory": "1Gi", "pods": "10"}}
 
-CLAIM = [{"name": "gpu", "resourceClaimName": "c"}]
+UNREADABLE = [{"key": "k", "operator": "Maybe"}]
 """A scheduler name of pods that are not ours."""
 
 
@@ -377,13 +377,13 @@ async def test_a_line_in_pieces_is_one_line(watch: Watch, api: FakeApi):
 async def test_bad_objects_are_named_and_stop_nothing(cluster: KubeCluster, api: FakeApi):
     api.pod("good")
     api.put("pods", "bad", spec={"schedulerName": "muster", "containers": 7})
-    api.pod("claims", resourceClaims=CLAIM)
+    api.pod("claims", tolerations=UNREADABLE)
     api.pod("holds", volumes=[{"persistentVolumeClaim": {}}], nodeName="node-0")
     listed = await cluster.list_all("pods")
     rejected = [event for event in listed.events if isinstance(event, InputRejected)]
     assert [(one.what, one.field) for one in rejected] == [
         ("Pod default/bad", "spec.containers"),
-        ("Pod default/claims", "spec.resourceClaims"),
+        ("Pod default/claims", "spec.tolerations[0].operator"),
     ]
     seen = [event for event in listed.events if isinstance(event, PodsSeen)]
     assert sorted(event.names for event in seen) == ["good", "holds"]
@@ -401,7 +401,7 @@ async def test_a_terminating_pod_is_reported_as_such(watch: Watch, api: FakeApi)
 
 
 async def test_a_pod_that_cannot_be_scheduled_at_all_says_so(watch: Watch, api: FakeApi):
-    api.pod("lonely", resourceClaims=CLAIM)
+    api.pod("lonely", tolerations=UNREADABLE)
     api.pod("other")
     await watch.until(lambda: "other" in watch.names())
 
@@ -414,7 +414,7 @@ async def test_a_pod_that_cannot_be_scheduled_at_all_says_so(watch: Watch, api: 
         while not (api.events and conditions()):  # noqa: ASYNC110
             await asyncio.sleep(0.01)
     (condition,) = conditions()
-    assert condition["message"] == "spec.resourceClaims: resource claims are not supported"
+    assert condition["message"].startswith("spec.tolerations[0].operator: ")
     api.pod("last")
     await watch.until(lambda: "last" in watch.names())
     assert len(watch.of(InputRejected)) == 1, "its own condition must not make it refused again"
@@ -435,11 +435,11 @@ async def test_a_refused_pod_gets_its_message_again_while_it_waits(
 ):
     monkeypatch.setattr(refused_pods, "REWRITE_S", 0.02)
     for name in ("gone", "bound"):
-        api.pod(name, resourceClaims=CLAIM)
+        api.pod(name, tolerations=UNREADABLE)
     await watch.until(lambda: len(watch.of(InputRejected)) == 2)
     await until(lambda: min(patches(api, "gone"), patches(api, "bound")) > 3)
     api.delete("pods", "gone")
-    api.pod("bound", resourceClaims=CLAIM, nodeName="node-0")
+    api.pod("bound", tolerations=UNREADABLE, nodeName="node-0")
     await watch.until(lambda: "bound" in watch.names())
     await asyncio.sleep(0.1)
     before = patches(api, "gone"), patches(api, "bound")
@@ -448,7 +448,7 @@ async def test_a_refused_pod_gets_its_message_again_while_it_waits(
     # A new pod does not wait for those whose message was written.
     monkeypatch.setattr(refused_pods, "REWRITE_S", 100.0)
     for name in ("first", "second"):
-        api.pod(name, resourceClaims=CLAIM)
+        api.pod(name, tolerations=UNREADABLE)
     await watch.until(lambda: len(watch.of(InputRejected)) == 4)
     await until(lambda: patches(api, "first") == patches(api, "second") == 1)
     await asyncio.sleep(0.1)
@@ -458,7 +458,7 @@ async def test_a_refused_pod_gets_its_message_again_while_it_waits(
 async def test_an_unheard_message_is_repeated_soon(watch: Watch, api: FakeApi, monkeypatch):
     monkeypatch.setattr(refused_pods, "UNHEARD_S", 0.02)
     api.fails("lonely/status", 500, "")
-    api.pod("lonely", resourceClaims=CLAIM)
+    api.pod("lonely", tolerations=UNREADABLE)
     await watch.until(lambda: bool(watch.of(InputRejected)))
     await until(lambda: patches(api, "lonely") == 2)
     await asyncio.sleep(0.1)
@@ -467,12 +467,12 @@ async def test_an_unheard_message_is_repeated_soon(watch: Watch, api: FakeApi, m
 
 async def test_a_gated_pod_has_its_message_already(watch: Watch, api: FakeApi):
     gates = [{"name": "example.com/wait"}]
-    api.pod("lonely", resourceClaims=CLAIM, schedulingGates=gates)
+    api.pod("lonely", tolerations=UNREADABLE, schedulingGates=gates)
     api.pod("other")
     await watch.until(lambda: "other" in watch.names())
     await asyncio.sleep(0.05)
     assert patches(api, "lonely") == 0
-    api.pod("lonely", resourceClaims=CLAIM)
+    api.pod("lonely", tolerations=UNREADABLE)
     await until(lambda: patches(api, "lonely") == 1)
     assert len(watch.of(InputRejected)) == 1
 

@@ -26,7 +26,7 @@ def plugins(**weights: int) -> Plugins:
     [
         ({AFFINITY: 298, FIT: 1}, np.int16),
         ({AFFINITY: 299, FIT: 1}, np.int64),
-        ({AFFINITY: 299, "DynamicResources": HUGE}, np.int16),
+        ({AFFINITY: 299, "DynamicResources": HUGE}, np.int64),
         ({FIT: HUGE}, np.int64),
     ],
 )

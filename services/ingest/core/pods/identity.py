@@ -96,7 +96,7 @@ def with_identity(
     here, everywhere = interest.get(namespace), interest.get(EVERYWHERE)
     if here is None and everywhere is None:
         # No rule reads it; its own rules and claims are in its namespace.
-        is_own = spec.has_rules or spec.volumes
+        is_own = spec.has_rules or spec.volumes or spec.claims
         return msgspec.structs.replace(spec, namespace=namespace) if is_own else spec
     keys = (here or frozenset()) | (everywhere or frozenset())
     seen = tuple(sorted(pair for pair in labels if pair[0] in keys))

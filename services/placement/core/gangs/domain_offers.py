@@ -17,7 +17,7 @@ from services.placement.core.extenders import questions
 from services.placement.core.gangs import member_volumes, places
 from services.placement.core.gangs.member_picks import Reasons, pick_members, reasons
 from services.placement.core.gangs.nominated_places import GangPlaces
-from services.placement.core.placing.unsupported import unsupported_reason
+from services.placement.core.placing.unsupported import unsupported_in_gang
 from services.placement.core.state import PlacementState
 from services.placement.core.volumes import reservations
 from shared.events.permit import OfferAsked
@@ -109,7 +109,7 @@ def _slots(state: PlacementState, event: OfferAsked) -> I64 | None:
         return None
     sig = parts[0].sig
     is_special = questions.is_interested(state, sig) or reservations.chooses(state, sig)
-    if is_special or unsupported_reason(state, sig):
+    if is_special or unsupported_in_gang(state, sig):
         return None
     return state.kernel.slots(state.table, compiled(state, sig))
 

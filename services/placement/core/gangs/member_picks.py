@@ -6,7 +6,7 @@ from services.placement.core.gangs import member_volumes
 from services.placement.core.gangs.member_volumes import Assumed, Choices
 from services.placement.core.gangs.nominated_places import GangPlaces
 from services.placement.core.gangs.trial_picks import NOTHING, joined, place, with_nominated_pods
-from services.placement.core.placing.unsupported import unsupported_reason
+from services.placement.core.placing.unsupported import unsupported_in_gang
 from services.placement.core.state import PlacementState
 from services.placement.core.volumes import reservations
 from shared.model.ids import SignatureId
@@ -25,7 +25,7 @@ def pick_members(
     gang_places: GangPlaces,
 ) -> tuple[Picks, list[Choices]]:
     """Place and charge members on the trial: `count`, or as many as fit."""
-    if unsupported_reason(state, sig):
+    if unsupported_in_gang(state, sig):
         return NOTHING, []
     choices: list[Choices] = []
     judged = questions.is_interested(state, sig)
@@ -54,7 +54,7 @@ def reasons(
     state: PlacementState, trial: NodeTable, sig: SignatureId, gang_places: GangPlaces
 ) -> Reasons:
     """Return why no more members of this signature fit on the trial."""
-    why_not = unsupported_reason(state, sig)
+    why_not = unsupported_in_gang(state, sig)
     if why_not:
         return ((why_not, len(state.nodes)),)
     with with_nominated_pods(trial, gang_places.nominated_pods(sig) or {}):

@@ -20,7 +20,7 @@ from services.placement.core.books.wide_rules import claims_for_one_pod
 from services.placement.core.extenders import questions
 from services.placement.core.gangs import joint_places
 from services.placement.core.gangs.trial_picks import place
-from services.placement.core.placing.unsupported import unsupported_reason
+from services.placement.core.placing.unsupported import unsupported_in_gang
 from services.placement.core.preemption import in_order, nominations
 from services.placement.core.preemption.dry_run import NO_VICTIMS, DryRun
 from services.placement.core.preemption.in_order import Reprieve, Spot, Trial
@@ -70,7 +70,7 @@ def is_preempting(state: PlacementState, sig: SignatureId, is_in_domain: bool = 
     spec, wanted = state.specs[sig], compiled(state, sig)
     if spec.never_preempts or not wanted.plugins.profile.preempts or wanted.plugins.post_filters:
         return False
-    if unsupported_reason(state, sig) or questions.is_interested(state, sig):
+    if unsupported_in_gang(state, sig) or questions.is_interested(state, sig):
         return False
     if any(one.names_victims(spec) for one in state.config.extenders):
         return False

@@ -27,6 +27,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from services.placement.core.books import devices as claimed_devices
 from services.placement.core.extenders import questions
 from services.placement.core.placing import sampling
 from services.placement.core.placing.unsupported import unsupported_reason
@@ -118,9 +119,14 @@ def _way(state: PlacementState, cycle: Cycle) -> Way:
         return on_nominated
     if not state.config.batch:
         return one_uncached
-    if cycle.pods_max == 1 or reservations.chooses(state, cycle.batch.sig):
-        return one_pod  # volumes: each pod changes what the next one finds
+    if cycle.pods_max == 1 or _chooses(state, cycle.batch.sig):
+        return one_pod  # each pod changes what the next one finds
     return whole_batch
+
+
+def _chooses(state: PlacementState, sig: SignatureId) -> bool:
+    """Return whether volumes or devices are chosen together with the node."""
+    return reservations.chooses(state, sig) or claimed_devices.chooses(state, sig)
 
 
 # ------------------------------------------------------------------ filter, score, pick
@@ -247,6 +253,7 @@ def reserve(state: PlacementState, cycle: Cycle, found: Found) -> Reserved:
         volumes=reservations.choices_on(state, batch.sig, row),
         spec=spec_for_bind_plugins(state, batch.sig),
         extended=found.extended,
+        claims=claimed_devices.choices_on(state, batch.sig, row),
     )
 
 

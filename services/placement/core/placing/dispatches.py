@@ -8,6 +8,7 @@ that frees it travels in another journal. Such a pod is deferred until that outc
 import numpy as np
 
 from services.placement.core.books.charges import charge, charge_one, release
+from services.placement.core.books.devices import reserve_devices
 from services.placement.core.books.identity import by_latest_sig
 from services.placement.core.books.ledger import FEW, I8, IS_CHARGED
 from services.placement.core.books.wide_rules import note_refused_during_holds, settle_moved
@@ -120,6 +121,8 @@ def on_reserved(state: PlacementState, event: Reserved) -> None:
             _reserve_one(state, event.sig, pod, node, mask)
         if event.volumes:
             reservations.reserve_volumes(state, event)
+        if event.claims:
+            reserve_devices(state, event)
         return
     ids, nodes = unpack(event.ids), unpack(event.nodes)
     rows = state.ledger.rows(ids)

@@ -8,6 +8,13 @@ from services.placement.core.transitions import State
 from shared.model.ids import SignatureId
 from shared.scheduling.plugins.volumes.volume_restrictions import IN_USE
 
+CLAIMS_OF_MEMBERS = "resource claims of gang members are not supported"
+
+
+def unsupported_in_gang(state: PlacementState, sig: SignatureId) -> str:
+    """Return `unsupported_reason` for a member of a gang."""
+    return CLAIMS_OF_MEMBERS if state.specs[sig].claims else unsupported_reason(state, sig)
+
 
 def unsupported_reason(state: PlacementState, sig: SignatureId) -> str:
     """Return the reason that holds for every node; empty if the shard can decide."""

@@ -113,10 +113,11 @@ def _fits(state: PlacementState, sig: SignatureId, rows: I64) -> bool:
 
 
 def _depends_on_other_nodes(state: PlacementState, wanted: Signature) -> bool:
-    """Return whether a change on one node, or of the pod's volumes, may make it fit on another
-    node.
+    """Return whether a change on one node, or of the pod's volumes or claims, may make it
+    fit on another node.
     """
-    return bool(wanted.uses) or rules_of(state.table, wanted) is not None
+    looks_up = bool(wanted.uses or wanted.spec.claims)
+    return looks_up or rules_of(state.table, wanted) is not None
 
 
 def on_improved(state: PlacementState, event: Improved) -> None:

@@ -22,11 +22,11 @@ from shared.model.claims import (
     DeviceConfig,
     DeviceResult,
     DeviceToleration,
-    PodClaim,
     Request,
     ResourceClaim,
     Wanted,
 )
+from shared.model.pod_rules.pod_claims import PodClaim
 from shared.scheduling.claims.cel.compiler import Selector
 from shared.scheduling.claims.cel.errors import SelectorError
 

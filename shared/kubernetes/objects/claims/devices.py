@@ -174,12 +174,12 @@ def _attribute(fields: Fields) -> Attribute:
             return Attribute("version", text)
 
 
-def _capacity(fields: Fields) -> int:
+def _capacity(fields: Fields) -> str:
     fields.only(("value", "requestPolicy"))
     found = amount(fields, "value")
     if found < 0:
         raise fields.error("value", f"{shown(fields.values['value'])} is negative")
-    return found
+    return str(found)
 
 
 def _taint(fields: Fields) -> DeviceTaint:

@@ -1,0 +1,146 @@
+"""Checks devices of resource claims: no device for two claims at any time, claims written before
+the bind, nothing kept for pods that are gone, no endless assumption.
+
+It reads a shard's inputs and decisions, and every state that the cluster's claims were in. It does
+not know which devices match a claim.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+from muster.checker.inputs.history import ClusterHistory, PodTruth
+from muster.checker.inputs.journals import Problem
+from shared.model.claims import Allocation, ClaimChoice, DeviceId
+from shared.model.cluster_objects import ClaimObject, ClusterObject, SliceObject
+
+Attempt = tuple[int, int]
+"""A pod and an attempt."""
+
+
+def devices_of(allocation: Allocation | None) -> list[DeviceId]:
+    """Return the devices that no other claim may have. Shares of devices are not looked at."""
+    found = () if allocation is None else allocation.results
+    alone = (one for one in found if not (one.admin_access or one.share_id))
+    return [(one.driver, one.pool, one.device) for one in alone]
+
+
+@dataclass
+class Claims:
+    """A shard's claims by uid, and what it chose for claims that show no devices yet."""
+
+    shown: dict[str, list[DeviceId]] = field(default_factory=dict)
+    chosen: dict[str, tuple[Attempt, list[DeviceId]]] = field(default_factory=dict)
+
+    def update(self, objects: Iterable[ClusterObject]) -> None:
+        """Update the claims with these objects; a claim with devices needs no choice any more."""
+        for one in objects:
+            if isinstance(one, ClaimObject):
+                self.shown[one.uid] = devices_of(one.value.allocation)
+                if one.value.allocation is not None:
+                    self.chosen.pop(one.uid, None)
+
+    def gone(self, uids: Iterable[str]) -> None:
+        """Remove deleted claims."""
+        for uid in uids:
+            self.shown.pop(uid, None)
+            self.chosen.pop(uid, None)
+
+    def returned(self, uids: Iterable[str], attempt: Attempt) -> None:
+        """End what an attempt chose for these claims."""
+        for uid in uids:
+            if uid in self.chosen and self.chosen[uid][0] == attempt:
+                del self.chosen[uid]
+
+    def reserved(self, attempt: Attempt, choices: tuple[ClaimChoice, ...]) -> Iterator[str]:
+        """Yield devices of these choices that another claim has, or was chosen for."""
+        for choice in choices:
+            wanted = devices_of(choice.allocation)
+            others = {uid: held for uid, (_, held) in self.chosen.items()}
+            for uid, held in (*self.shown.items(), *others.items()):
+                both = sorted(set(held) & set(wanted))
+                if both and uid != choice.uid:
+                    yield f"pod {attempt[0]}: {both[0]} for {choice.name} is that of claim {uid}"
+            if choice.allocation is not None:
+                if choice.uid in self.chosen:
+                    yield f"pod {attempt[0]}: devices were chosen for {choice.name} already"
+                self.chosen[choice.uid] = attempt, wanted
+
+
+def check(history: ClusterHistory) -> Iterator[Problem]:
+    """Yield devices that two claims had at a time, and pods that the mesh bound before their claims
+    were theirs.
+    """
+    claims: dict[str, ClaimObject] = {}
+    binds = sorted((revision, uid) for uid, revision in history.bound_at.items())
+    for revision, uid, one in history.claim_changes:
+        while binds and binds[0][0] < revision:
+            yield from _bound(history.pods.get(binds.pop(0)[1]), claims)
+        if one is None:
+            claims.pop(uid, None)
+            continue
+        claims[uid] = one
+        mine = set(devices_of(one.value.allocation))
+        for other in claims.values() if mine else ():
+            both = sorted(mine & set(devices_of(other.value.allocation)))
+            if both and other.uid != uid:
+                text = f"{'/'.join(both[0])} is that of {one.name} and of {other.name}"
+                yield ("one-claim-per-device", f"at revision {revision}: {text}")
+    for _revision, uid in binds:
+        yield from _bound(history.pods.get(uid), claims)
+
+
+def _bound(pod: PodTruth | None, claims: dict[str, ClaimObject]) -> Iterator[Problem]:
+    if pod is None or not pod.by_mesh:
+        return
+    by_name = {(one.namespace, one.name): one for one in claims.values()}
+    for use in pod.spec.claims:
+        claim = by_name.get((pod.namespace, use.claim or use.made or ""))
+        has = None if claim is None else claim.value.allocation
+        if claim is None or has is None or pod.uid not in claim.reserved_for:
+            yield ("bound-before", f"{pod.name} was bound before claim {use.claim or use.made}")
+        elif not _reaches(has, pod.node):
+            yield ("claim-elsewhere", f"{pod.name} is on {pod.node}, not with {claim.name}")
+
+
+def _reaches(allocation: Allocation, node: str) -> bool:
+    """Return whether the allocation is that of a node, as far as its terms name nodes."""
+    needs = [need for term in allocation.nodes or () for need in term.fields]
+    return not needs or any(node in need.values for need in needs)
+
+
+def at_end(history: ClusterHistory) -> Iterator[Problem]:
+    """Yield claims with devices that no live pod uses."""
+    for one in history.objects:
+        if not isinstance(one, ClaimObject) or one.value.allocation is None:
+            continue
+        live = [uid for uid in one.reserved_for if uid in history.pods]
+        if not any(not history.pods[uid].deleted for uid in live):
+            yield ("conservation", f"claim {one.name} keeps its devices for nobody")
+
+
+def reached(history: ClusterHistory, pod: PodTruth) -> set[str] | None:
+    """Return the nodes where the pod's claims have devices or could get some at the end; None if
+    this check does not know: it knows single claims for devices of a class, whichever they are.
+    """
+    found = {(x.namespace, x.name): x for x in history.objects if isinstance(x, ClaimObject)}
+    uses = [use.claim or use.made for use in pod.spec.claims]
+    claim = found.get((pod.namespace, uses[0] or "")) if len(uses) == 1 else None
+    if claim is None or len(claim.value.spec.requests) != 1:
+        return None
+    names = {node.name for node in history.nodes}
+    if claim.value.allocation is not None:
+        return {name for name in names if _reaches(claim.value.allocation, name)}
+    wanted = claim.value.spec.requests[0].wanted
+    if len(wanted) != 1 or wanted[0].count is None or wanted[0].selectors:
+        return None
+    taken = {device for one in found.values() for device in devices_of(one.value.allocation)}
+    free = dict.fromkeys(names, 0)
+    for one in history.objects:
+        if not isinstance(one, SliceObject) or one.value.place is None:
+            continue
+        left = [
+            x for x in one.value.devices if (one.value.driver, one.value.pool, x.name) not in taken
+        ]
+        for name in names if one.value.place.all_nodes else {one.value.place.node} & names:
+            free[name] += len(left)
+    return {name for name, count in free.items() if count >= wanted[0].count}

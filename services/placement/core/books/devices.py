@@ -1,0 +1,67 @@
+"""Devices of resource claims: facts about them, and what reservations have for claims
+(shared/scheduling/claims/live_claims.py).
+
+A reservation's devices stay in use after it has ended, whatever became of it: until a fact shows
+devices for the claim, or binding reports that none can be written any more (ClaimsReturned).
+"""
+
+from services.placement.core.books.charges import mark_improved
+from services.placement.core.state import PlacementState
+from shared.events.binding import ClaimsReturned
+from shared.events.ingest import DevicesGone, DevicesSet
+from shared.events.placement import Reserved
+from shared.model.claims import ClaimChoice
+from shared.model.columns import split
+from shared.model.ids import PodId, SignatureId
+from shared.scheduling.claims.live_claims import Assumption
+from shared.scheduling.plugins import dynamic_resources
+
+
+def chooses(state: PlacementState, sig: SignatureId) -> bool:
+    """Return whether devices are chosen together with the node."""
+    wanted = state.sigs[sig]
+    return bool(wanted.spec.claims) and dynamic_resources.NAME in wanted.plugins.inter_pod_plugins
+
+
+def choices_on(state: PlacementState, sig: SignatureId, row: int) -> tuple[ClaimChoice, ...]:
+    """Return what is to be written for a pod's claims on the node of this row."""
+    if not chooses(state, sig):
+        return ()
+    claims = state.claims.of_pod(state.specs[sig])
+    return state.claims.choices(claims, state.table.nodes[row])
+
+
+def reserve_devices(state: PlacementState, event: Reserved) -> None:
+    """Give the claims of a reserved pod their devices."""
+    pod = PodId(int.from_bytes(event.ids, "little"))
+    for one in event.claims:
+        if one.allocation is not None:
+            state.claims.assume(one.uid, Assumption(pod, event.attempt, one.allocation))
+
+
+def on_devices_set(state: PlacementState, event: DevicesSet) -> None:
+    """Add or change classes, slices and claims."""
+    changes = [state.claims.put(one) for one in event.objects]
+    if any(changes):
+        wake_claim_users(state)
+
+
+def on_devices_gone(state: PlacementState, event: DevicesGone) -> None:
+    """Remove classes, slices and claims."""
+    changes = [state.claims.remove(uid) for uid in split(event.uids)]
+    if any(changes):
+        wake_claim_users(state)
+
+
+def on_claims_returned(state: PlacementState, event: ClaimsReturned) -> None:
+    """End what this attempt had for its claims: no write of it can land any more."""
+    if event.shard == state.shard:
+        ended = [state.claims.settle(uid, event.pod, event.attempt) for uid in split(event.uids)]
+        if any(ended):
+            wake_claim_users(state)
+
+
+def wake_claim_users(state: PlacementState) -> None:
+    """Wake refused pods with claims: they may fit now."""
+    if any(state.specs[sig].claims for sig in state.refused):
+        mark_improved(state, state.table.ids[:1])  # for them one changed node makes all checked

@@ -1,0 +1,190 @@
+"""Writes resource claims before their pods are bound, and takes back what was written (PreBind and
+Unreserve of kube-scheduler's DynamicResources).
+
+Each claim is read first, and written only if it is unchanged since. Devices are written only to the
+version of the claim that the shard knew: so a claim that was given back, which raises its
+resourceVersion, refuses all older writes, however late.
+"""
+
+from collections.abc import Awaitable, Callable, Iterable
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+
+from shared.kubernetes.client.client import Response
+from shared.kubernetes.objects.claims.written import allocation_object
+from shared.kubernetes.writing.answers import change_answer
+from shared.model.api_outcome import Answer
+from shared.model.claims import Allocation, ClaimChoice
+from shared.ports.cluster import ClaimsRequest, PodRef
+
+FINALIZER = "resource.kubernetes.io/delete-protection"
+USERS_MAX = 256
+JSON = "application/json"
+
+Object = dict[str, Any]
+Send = Callable[[str, str, bytes | None, str], Awaitable[Response | Answer]]
+Tell = Callable[[Answer, Response, str], None]
+
+
+async def write_claims(send: Send, tell: Tell, request: ClaimsRequest) -> Answer:
+    """Write the claims of one pod; see the port. `send` takes (method, path, body, content type);
+    `tell` gets the answers.
+    """
+    for choice in request.choices:
+        claim = _Claim(send, tell, choice)
+        if request.gives_back:
+            answer = await _give_back(claim, request.pod)
+            if answer is Answer.GONE:
+                continue
+        else:
+            answer = await _write(claim, request.pod)
+        if answer is not Answer.DONE:
+            return answer
+    return Answer.DONE
+
+
+class _Claim:
+    """One claim at the API server, as it was read or written last."""
+
+    def __init__(self, send: Send, tell: Tell, choice: ClaimChoice) -> None:
+        self._send, self._tell, self.choice = send, tell, choice
+        namespace = f"/apis/resource.k8s.io/v1/namespaces/{choice.namespace}"
+        self._path = f"{namespace}/resourceclaims/{choice.name}"
+        self.object: Object = {}
+
+    async def read(self) -> Answer:
+        return await self._call("GET", self._path, None)
+
+    async def write(self, changed: Object, part: str = "") -> Answer:
+        """PUT the claim, or its status (`part` "/status"), under its resourceVersion."""
+        return await self._call("PUT", self._path + part, msgspec.json.encode(changed))
+
+    async def _call(self, method: str, path: str, body: bytes | None) -> Answer:
+        response = await self._send(method, path, body, JSON)
+        if isinstance(response, Answer):
+            return response
+        answer = change_answer(response)
+        choice = self.choice
+        self._tell(answer, response, f"write ResourceClaim {choice.namespace}/{choice.name}")
+        if answer is not Answer.DONE:
+            return answer
+        try:
+            self.object = msgspec.json.decode(response.body, type=Object)
+        except msgspec.DecodeError:
+            return Answer.UNKNOWN
+        return Answer.DONE if self.meta.get("uid") == choice.uid else Answer.GONE
+
+    @property
+    def meta(self) -> Object:
+        found: Object = self.object["metadata"]
+        return found
+
+    @property
+    def allocation(self) -> Object | None:
+        return (self.object.get("status") or {}).get("allocation")
+
+    @property
+    def users(self) -> list[Object]:
+        return (self.object.get("status") or {}).get("reservedFor") or []
+
+    @property
+    def finalizers(self) -> list[str]:
+        return self.meta.get("finalizers") or []
+
+    def with_finalizers(self, finalizers: list[str]) -> Object:
+        return {**self.object, "metadata": {**self.meta, "finalizers": finalizers}}
+
+    def with_status(self, **fields: Any) -> Object:
+        status = {**(self.object.get("status") or {}), **fields}
+        return {**self.object, "status": {key: value for key, value in status.items() if value}}
+
+    @property
+    def is_known_version(self) -> bool:
+        return self.meta.get("resourceVersion") == str(self.choice.revision)
+
+    def has_chosen_devices(self) -> bool:
+        """Return whether the claim has the devices of the choice, or any if that has none."""
+        wanted = self.choice.allocation
+        return wanted is None or _devices(self.allocation) == _chosen(wanted)
+
+
+async def _write(claim: _Claim, pod: PodRef) -> Answer:
+    answer = await claim.read()
+    if answer is not Answer.DONE:
+        return answer
+    if claim.meta.get("deletionTimestamp"):
+        return Answer.REFUSED
+    user = {"resource": "pods", "name": pod.name, "uid": pod.uid}
+    if claim.allocation is not None:
+        if not claim.has_chosen_devices() or len(claim.users) >= USERS_MAX:
+            return Answer.REFUSED
+        if _is_among(pod, claim.users):
+            return Answer.DONE
+        return await claim.write(claim.with_status(reservedFor=[*claim.users, user]), "/status")
+    wanted = claim.choice.allocation
+    if wanted is None or not claim.is_known_version:
+        return Answer.REFUSED
+    if FINALIZER not in claim.finalizers:
+        answer = await claim.write(claim.with_finalizers([*claim.finalizers, FINALIZER]))
+        if answer is not Answer.DONE:
+            return answer
+    now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    given = {**allocation_object(wanted), "allocationTimestamp": now}
+    return await claim.write(claim.with_status(allocation=given, reservedFor=[user]), "/status")
+
+
+async def _give_back(claim: _Claim, pod: PodRef) -> Answer:
+    answer = await claim.read()
+    if answer is not Answer.DONE:
+        return answer
+    if claim.allocation is None:
+        return await _refuse_older_writes(claim)
+    if not claim.has_chosen_devices():
+        return Answer.DONE  # another write was faster, and ours cannot land
+    others = [one for one in claim.users if one.get("uid") != pod.uid]
+    if others:
+        if len(others) == len(claim.users):
+            return Answer.DONE
+        return await claim.write(claim.with_status(reservedFor=others), "/status")
+    empty = claim.with_status(allocation=None, reservedFor=None, devices=None)
+    answer = await claim.write(empty, "/status")
+    if answer is Answer.DONE:
+        await _without_finalizer(claim)  # else the resourceclaim controller does it
+    return answer
+
+
+async def _refuse_older_writes(claim: _Claim) -> Answer:
+    """Raise the resourceVersion of a claim without devices, unless it is above that of any write:
+    writes of devices need the finalizer, or the version that the shard knew.
+    """
+    if FINALIZER in claim.finalizers:
+        return await _without_finalizer(claim)
+    if not claim.is_known_version or claim.choice.allocation is None:
+        return Answer.DONE
+    answer = await claim.write(claim.with_finalizers([*claim.finalizers, FINALIZER]))
+    if answer is Answer.DONE:
+        await _without_finalizer(claim)
+    return answer
+
+
+async def _without_finalizer(claim: _Claim) -> Answer:
+    if FINALIZER not in claim.finalizers:
+        return Answer.DONE
+    left = [one for one in claim.finalizers if one != FINALIZER]
+    return await claim.write(claim.with_finalizers(left))
+
+
+def _is_among(pod: PodRef, users: Iterable[Object]) -> bool:
+    return any(one.get("uid") == pod.uid for one in users)
+
+
+def _devices(allocation: Object | None) -> list[tuple[str, ...]]:
+    results = ((allocation or {}).get("devices") or {}).get("results") or []
+    names = ("request", "driver", "pool", "device", "shareID")
+    return [tuple(one.get(name) or "" for name in names) for one in results]
+
+
+def _chosen(allocation: Allocation) -> list[tuple[str, ...]]:
+    return [(one.request, *one.id, one.share_id) for one in allocation.results]

@@ -1,0 +1,97 @@
+"""Resource claims on a real API with its own controllers, beside kube-scheduler: claims made from a
+template get distinct devices, written before the bind, and are given back after their pods.
+"""
+
+from typing import Any
+
+import pytest
+
+from tests.live.support.case import Case
+from tests.live.support.objects import PODS, create_nodes, muster_run, nodes_of, pod, until
+from tests.live.test_why import why
+from tests.support.kube_api import KubeApi
+from tests.support.kube_server import KubeServers
+
+pytestmark = [pytest.mark.kube, pytest.mark.slow, pytest.mark.xdist_group("kube")]
+ROOT = "/apis/resource.k8s.io/v1"
+CLAIMS = f"{ROOT}/namespaces/default/resourceclaims"
+DRIVER = "gpu.example.com"
+NODES = ("node-a", "node-b", "node-c")
+WITH_DEVICES = {"node-a": 2, "node-b": 1}
+
+
+@pytest.fixture(scope="module")
+def servers(cluster: KubeServers) -> KubeServers:
+    return cluster
+
+
+def devices(api: KubeApi) -> None:
+    """Publish a class, slices and a template, as a driver and users would."""
+    kind = {"apiVersion": "resource.k8s.io/v1"}
+    expression = f'device.driver == "{DRIVER}" && device.attributes["{DRIVER}"].kind == "big"'
+    of_class = {"selectors": [{"cel": {"expression": expression}}]}
+    made = kind | {"kind": "DeviceClass", "metadata": {"name": "gpu"}, "spec": of_class}
+    api.create(f"{ROOT}/deviceclasses", made).ok()
+    for node, count in WITH_DEVICES.items():
+        given = [
+            {"name": f"gpu-{number}", "attributes": {"kind": {"string": size}}}
+            for number, size in enumerate(("small", *["big"] * count))
+        ]
+        spec = {
+            "driver": DRIVER,
+            "nodeName": node,
+            "pool": {"name": node, "generation": 1, "resourceSliceCount": 1},
+            "devices": given,
+        }
+        made = kind | {"kind": "ResourceSlice", "metadata": {"name": node}, "spec": spec}
+        api.create(f"{ROOT}/resourceslices", made).ok()
+    request = {"name": "gpu", "exactly": {"deviceClassName": "gpu"}}
+    template = {"spec": {"devices": {"requests": [request]}}}
+    made = kind | {"kind": "ResourceClaimTemplate", "metadata": {"name": "one"}, "spec": template}
+    api.create(f"{ROOT}/namespaces/default/resourceclaimtemplates", made).ok()
+
+
+def user(api: KubeApi, name: str, **more: Any) -> None:
+    uses = [{"name": "gpu", "resourceClaimTemplateName": "one"}]
+    api.create(PODS, pod(name, resourceClaims=uses, **more)).ok()
+
+
+def given(api: KubeApi) -> dict[str, tuple[str, str]]:
+    """Return the device of each claim by the pods that it is reserved for."""
+    found = {}
+    for one in api.get(CLAIMS).ok()["items"]:
+        status = one.get("status") or {}
+        for result in (status.get("allocation") or {}).get("devices", {}).get("results", []):
+            users = ",".join(user["name"] for user in status.get("reservedFor") or [])
+            assert users not in found, f"{users} has two claims with devices"
+            found[users] = result["pool"], result["device"]
+    return found
+
+
+def test_claims_are_written_before_their_pods_and_given_back(
+    servers: KubeServers, case: Case, tmp_path
+):
+    api = servers.api
+    servers.start_controller_manager(("resourceclaim-controller",))
+    create_nodes(api, list(NODES))
+    devices(api)
+    with muster_run(servers.kubeconfig, tmp_path, "-o", "json") as muster:
+        for number in range(3):
+            user(api, f"p-{number}")
+        names = [f"p-{number}" for number in range(3)]
+        until("all are bound", lambda: all(nodes_of(api).get(name) for name in names))
+        nodes = nodes_of(api)
+        assert sorted(nodes[name] for name in names) == ["node-a", "node-a", "node-b"]
+        has = given(api)
+        assert {name: pool for name, (pool, _) in has.items()} == {n: nodes[n] for n in names}
+        assert len(set(has.values())) == 3, "two claims have one device"
+        user(api, "late")
+        until("it says why", lambda: why(tmp_path, "default/late").get("state") == "unschedulable")
+        said = why(tmp_path, "default/late")
+        assert said["reasons"] == [{"reason": "cannot allocate all claims", "nodes": 3}]
+        gone = nodes["p-0"], has["p-0"]
+        api.request("DELETE", f"{PODS}/p-0", {"gracePeriodSeconds": 0}).ok()
+        until("the late one is bound", lambda: nodes_of(api).get("late", "") == gone[0])
+        assert given(api)["late"] == gone[1]
+        muster.stop()
+    assert case.check(tmp_path / "run").bound == 4

@@ -1,0 +1,92 @@
+"""A world in which some pods have resource claims: each its own, or one that several share; devices
+of single nodes and, with one shard, one pool that several nodes reach; fewer devices than pods.
+"""
+
+import random
+
+from msgspec.structs import replace
+
+from muster.simulation.scenario import Scenario, make_scenario
+from muster.simulation.worlds import BALLAST, make_world
+from shared.model.claims import (
+    ClaimSpec,
+    Device,
+    DeviceClass,
+    Place,
+    Request,
+    ResourceClaim,
+    ResourceSlice,
+    Wanted,
+)
+from shared.model.cluster_objects import ClaimObject, ClassObject, ClusterObject, SliceObject
+from shared.model.columns import split
+from shared.model.pod_rules.pod_claims import PodClaim
+from shared.model.world import Arrival, World
+
+WITH_CLAIMS = 0.7  # of the arrivals
+DRIVER, CLASS = "gpu.example.com", "gpu"
+
+
+def make_claim_scenario(seed: int, placements: int = 1) -> Scenario:
+    """Return a scenario with resource claims and this many shards."""
+    return make_scenario(seed, make_claim_world(seed, placements == 1), placements)
+
+
+def make_claim_world(seed: int, with_shared_pool: bool = True) -> World:
+    """Return `make_world`'s world, with devices and claims added."""
+    world, rng = make_world(seed), random.Random(f"{seed}/claims")
+    objects: list[ClusterObject] = [ClassObject(uid=CLASS, name=CLASS, value=DeviceClass(CLASS))]
+    objects += [
+        slice_of(node.name, Place(node=node.name), rng.randrange(1, 3))
+        for node in world.nodes
+        if rng.random() < 0.5
+    ]
+    if with_shared_pool:
+        objects.append(slice_of("fabric", Place(all_nodes=True), 2))
+    arrivals: list[Arrival] = []
+    for number, arrival in enumerate(world.arrivals):
+        is_plain = arrival.pods.gang or arrival.pods.names.startswith(BALLAST)
+        if is_plain or rng.random() > WITH_CLAIMS:
+            arrivals.append(arrival)
+        elif rng.random() < 0.2:
+            arrivals.append(_with_one_claim(arrival, number, objects))
+        else:
+            arrivals += _with_claims_each(arrival, rng, objects)
+    named = replace(world, name=f"claims-{seed}", arrivals=tuple(arrivals))
+    return replace(named, objects=tuple(objects))
+
+
+def slice_of(pool: str, place: Place, devices: int) -> SliceObject:
+    """Return the only slice of a pool."""
+    made = tuple(Device(f"gpu-{number}") for number in range(devices))
+    value = ResourceSlice(f"slice-{pool}", DRIVER, pool, 1, 1, place, made)
+    return SliceObject(uid=value.name, name=value.name, value=value)
+
+
+def claim(namespace: str, name: str, count: int = 1, owner: str = "") -> ClaimObject:
+    """Return a claim to devices of the class."""
+    spec = ClaimSpec((Request("gpu", (Wanted(CLASS, count=count),)),))
+    value = ResourceClaim(namespace, name, f"uid-{name}", spec, owner=owner)
+    return ClaimObject(uid=value.uid, name=name, namespace=namespace, value=value, revision=1)
+
+
+def _with_one_claim(arrival: Arrival, number: int, objects: list[ClusterObject]) -> Arrival:
+    """Let all pods of an arrival share one claim."""
+    pods, name = arrival.pods, f"shared-{number}"
+    objects.append(claim(pods.namespace, name))
+    spec = replace(pods.spec, claims=(PodClaim("gpu", name),))
+    return replace(arrival, pods=replace(pods, spec=spec))
+
+
+def _with_claims_each(
+    arrival: Arrival, rng: random.Random, objects: list[ClusterObject]
+) -> list[Arrival]:
+    """Give each pod of an arrival claims of its own, as if made from templates."""
+    found, pods = [], arrival.pods
+    count = rng.choice((1, 1, 1, 2))
+    for uid, name in zip(split(pods.uids), split(pods.names), strict=True):
+        objects.append(claim(pods.namespace, f"{name}-gpu", count, uid))
+        use = PodClaim("gpu", "", "one", f"{name}-gpu", name, uid)
+        spec = replace(pods.spec, claims=(use,))
+        found.append(replace(arrival, pods=replace(pods, uids=uid, names=name, spec=spec)))
+    return found

@@ -1,0 +1,85 @@
+"""Worlds with resource claims, through every kind of fault: each decision, every state of the
+cluster's claims and the end are checked by the checker's own rules, which find planted bugs.
+"""
+
+import pytest
+
+from muster.simulation.run import simulate
+from tests.parity.planted.patching import planted
+from tests.simulation.claim_worlds import make_claim_scenario
+from tests.simulation.planted import IS_LONG, Bug
+
+pytestmark = [pytest.mark.simulation, pytest.mark.slow]
+
+
+@pytest.mark.parametrize("placements", [1, 3])
+@pytest.mark.parametrize("seed", range(24 if IS_LONG else 3))
+def test_no_device_is_in_two_claims_through_faults(seed: int, placements: int) -> None:
+    result = simulate(make_claim_scenario(seed, placements), redecide=seed % 4 == 0)
+    assert result.is_good, f"seed {seed}\n" + "\n".join(result.lines)
+    # What was before a reset is not counted.
+    is_quiet = (placements, seed) in QUIET
+    assert result.seen["claims-returned"] or result.seen["reset"] or is_quiet, "none given back"
+
+
+QUIET = ((1, 0),)
+PLACEMENT, RETURNS = "services.placement.core.", "services.binding.core.claims.returns"
+LIVE_CLAIMS = "shared.scheduling.claims.live_claims"
+BUGS = (
+    Bug(
+        "nothing-is-assumed",
+        PLACEMENT + "books.devices",
+        ("        if one.allocation is not None:\n", "        if False:\n"),
+        first=(0,),
+    ),
+    Bug(
+        "bound-without-claims",
+        "services.binding.core.binds",
+        (" or pod in state.claims:\n", ":\n"),
+        ("        and pod not in state.claims\n", ""),
+        first=(0,),
+    ),
+    Bug(
+        "never-given-back",
+        RETURNS,
+        ("    if not write.is_sent:\n", "    if write.is_sent:\n        return\n    else:\n"),
+        first=(1,),
+    ),
+    Bug(
+        "unknown-is-definite",
+        RETURNS,
+        ("        if Answer(code) in INDEFINITE:\n", "        if False:\n"),
+        first=(2,),
+    ),
+    Bug(
+        "facts-end-nothing",
+        LIVE_CLAIMS,
+        ("            self.settle(one.uid)\n", "            pass\n"),
+        first=(0,),
+    ),
+    Bug(
+        "used-once-is-free",
+        LIVE_CLAIMS,
+        ("self._users.get(device, 0) + sign", "max(0, sign)"),
+        first=(0,),
+    ),
+)
+WITH_SEVERAL = Bug(
+    "free-before-the-answer",
+    RETURNS,
+    ("    if not write.is_sent:\n", "    if True:\n"),
+    first=(4,),
+)
+
+
+@pytest.mark.parametrize("bug", BUGS, ids=lambda bug: bug.name)
+def test_a_change_is_noticed(bug: Bug) -> None:
+    with planted(bug):
+        scenarios = map(make_claim_scenario, bug.first)
+        assert not all(simulate(scenario).is_good for scenario in scenarios)
+
+
+def test_a_change_is_noticed_with_several_shards() -> None:
+    with planted(WITH_SEVERAL):
+        scenarios = (make_claim_scenario(seed, 3) for seed in WITH_SEVERAL.first)
+        assert not all(simulate(scenario).is_good for scenario in scenarios)

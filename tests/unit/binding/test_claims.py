@@ -1,0 +1,70 @@
+"""Resource claims come before the bind, and go back when it fails: until the answer is definite."""
+
+import msgspec
+import pytest
+
+from shared.events.binding import ClaimReturnsAsked, ClaimsReturned, VolumesAsked, VolumesTaken
+from shared.events.observed import ClaimReturnAnswers, VolumeAnswers
+from shared.model.api_outcome import Answer
+from shared.model.claims import Allocation, ClaimChoice, DeviceResult
+from shared.model.columns import pack
+from tests.unit.binding.inputs import answers, asked, binding, gone, named, plain, reserved
+
+HAS = Allocation((DeviceResult("r", "d", "p", "x"),))
+CHOICES = (ClaimChoice("a", "c", "uid-c", 5, HAS), ClaimChoice("a", "held", "uid-held"))
+RETURNED = ClaimsReturned(0, 1, 1, "uid-c")
+ABANDONED = ("BindFailed", [1], "abandoned", [1])
+
+
+def chosen(node: int = 1):
+    return msgspec.structs.replace(reserved({1: node}), claims=CHOICES)
+
+
+def written(effect: int, answer: Answer = Answer.DONE) -> VolumeAnswers:
+    return VolumeAnswers(effect, pack([1]), bytes([answer]))
+
+
+def asked_once():
+    """Return steps with one pod whose claims are being written."""
+    steps = binding()
+    assert steps.when(named(1), chosen()) == [VolumesAsked(1, pack([1]))]
+    return steps
+
+
+def test_the_pod_is_bound_once_its_claims_are_written():
+    steps = asked_once()
+    steps.reload()
+    effect = asked(steps.when(written(1))).effect
+    assert plain(steps.when(answers(effect, {1: Answer.DONE}))) == [("Bound", [1], [1])]
+    assert not steps.state.claims
+    assert steps.core.due_ms(steps.state) is None, "nothing to give back"
+
+
+def test_claims_of_a_pod_that_is_gone_were_never_sent():
+    steps = binding()
+    assert steps.when(gone(1), chosen())[-1] == RETURNED
+
+
+@pytest.mark.parametrize("doubt", [Answer.UNKNOWN, Answer.BUSY, Answer.REFUSED])
+def test_claims_are_given_back_until_that_is_certain(doubt):
+    steps = asked_once()
+    failed, ask = steps.when(written(1, Answer.REFUSED))
+    assert plain([failed]) == [ABANDONED]
+    assert ask == ClaimReturnsAsked(2, pack([1]))
+    steps.reload()
+    assert steps.when(ClaimReturnAnswers(2, bytes([doubt]))) == []
+    due_ms = steps.core.due_ms(steps.state)
+    assert due_ms is not None
+    (again,) = steps.when(at_ms=due_ms)
+    assert again == ClaimReturnsAsked(3, pack([1]))
+    assert steps.when(ClaimReturnAnswers(3, bytes([Answer.DONE]))) == [RETURNED]
+    assert steps.when(ClaimReturnAnswers(3, bytes([Answer.DONE]))) == [], "a late answer"
+
+
+def test_a_pod_is_not_reserved_anew_before_its_claims_are_back():
+    steps = asked_once()
+    steps.when(written(1, Answer.REFUSED))
+    first, *rest = steps.when(chosen(node=1))
+    assert isinstance(first, VolumesTaken)
+    assert [one[2] for one in plain(rest) if one[0] == "BindFailed"] == ["refused"]
+    assert RETURNED in rest, "the second choice was never sent"

@@ -1,0 +1,163 @@
+"""Resource claims in a shard: facts decide and wake, and devices stay in use until it is certain
+that no write can land.
+"""
+
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from shared.events.binding import BindFailed, ClaimsReturned
+from shared.events.ingest import DevicesGone, DevicesSet
+from shared.events.placement import Improved, Refused, Reserved
+from shared.model.claims import (
+    ClaimSpec,
+    Device,
+    DeviceClass,
+    Place,
+    Request,
+    ResourceClaim,
+    ResourceSlice,
+    Wanted,
+)
+from shared.model.cluster_objects import ClaimObject, ClassObject, DeviceObject, SliceObject
+from shared.model.columns import pack, unpack
+from shared.model.objects import PodSpec
+from shared.model.pod_rules.pod_claims import PodClaim
+from tests.unit.placement.shard import Shard, node, placed, spec
+
+GPU = ClassObject(uid="gpu", name="gpu", value=DeviceClass("gpu"))
+NO_ROOM = ("cannot allocate all claims", 2)
+
+
+def devices(where: Place, *names: str) -> SliceObject:
+    pool = where.node or "fabric"
+    value = ResourceSlice(pool, "d", pool, 1, 1, where, tuple(map(Device, names)))
+    return SliceObject(uid=pool, name=pool, value=value)
+
+
+def claim(name: str, owner: str = "", count: int = 1, **more: Any) -> ClaimObject:
+    wanted = ClaimSpec((Request("r", (Wanted("gpu", count=count),)),))
+    value = ResourceClaim("a", name, f"uid-{name}", wanted, owner=owner, **more)
+    return ClaimObject(uid=value.uid, name=name, namespace="a", value=value, revision=3)
+
+
+def user(name: str, of: str = "") -> PodSpec:
+    """Return a pod that names a claim, or got it from a template."""
+    use = PodClaim("c", "", "t", name, of, f"uid-{of}") if of else PodClaim("c", name)
+    made: PodSpec = spec(cpu=1_000, namespace="a", claims=(use,))
+    return made
+
+
+def shard_of(*objects: DeviceObject, placements: int = 1) -> Shard:
+    made = Shard(placements=placements)
+    for number, name in enumerate("xy", start=1):
+        made.nodes(number, node(name))
+    return made.given(DevicesSet(objects)) if objects else made
+
+
+def woken(events: list[Any]) -> list[int]:
+    found = [event for event in events if isinstance(event, Improved)]
+    return [sig for event in found for sig in unpack(event.sigs).tolist()]
+
+
+def reasons(events: list[Any]) -> list[tuple[tuple[str, int], ...]]:
+    return [event.reasons for event in events if isinstance(event, Refused)]
+
+
+def shown(one: ClaimObject, by: Reserved) -> ClaimObject:
+    """Return a claim as the cluster shows it after its devices were written."""
+    return replace(one, revision=5, value=replace(one.value, allocation=by.claims[0].allocation))
+
+
+def only(events: list[Any]) -> Reserved:
+    """Return the single reservation among what was decided."""
+    (found,) = (event for event in events if isinstance(event, Reserved))
+    return found
+
+
+ONE = devices(Place(node="y"), "gpu-0")
+FIRST, SECOND = claim("first"), claim("second")
+
+
+@pytest.mark.parametrize("placements", [1, 3])
+def test_a_pod_goes_where_its_devices_are(placements):
+    shard = shard_of(GPU, ONE, FIRST, placements=placements).sig(1, user("first"))
+    reserved = only(shard.reload().dispatch(1, 1).run())
+    assert placed([reserved]) == [(1, 2)]
+    (choice,) = reserved.claims
+    assert (choice.uid, choice.revision) == ("uid-first", 3)
+    assert choice.allocation is not None
+    assert [one.id for one in choice.allocation.results] == [("d", "y", "gpu-0")]
+
+
+@pytest.mark.parametrize(
+    ("objects", "why"),
+    [
+        ((), 'could not find ResourceClaim "a/first"'),
+        ((claim("first", is_deleted=True),), 'resourceclaim "first" is being deleted'),
+        ((FIRST,), "request r: device class gpu does not exist"),
+        ((replace(FIRST, problem="spec.x: new"),), "ResourceClaim a/first: spec.x: new"),
+    ],
+)
+def test_a_claim_that_is_not_ready_is_waited_for(objects, why):
+    shard = shard_of(ONE, *objects).sig(1, user("first"))
+    assert reasons(shard.dispatch(1, 1).run())[0] == ((why, 0),)
+    assert woken(shard.reload().given(DevicesSet((GPU, FIRST))).run()) == [1]
+    assert placed(shard.dispatch(1, 1).run()) == [(1, 2)]
+
+
+def test_a_pod_waits_until_its_claim_is_made():
+    pod = replace(user("", "p"), claims=(PodClaim("c", "", "t", None, "p", "uid-p"),))
+    shard = shard_of(GPU, ONE).sig(1, pod)
+    not_yet = 'pod "a/p": ResourceClaim not created yet'
+    assert reasons(shard.dispatch(1, 1).run())[0] == ((not_yet, 0),)
+    shard.given(DevicesSet((claim("made", owner="uid-p"),))).sig(2, user("made", "p"))
+    assert placed(shard.dispatch(2, 1).run()) == [(1, 2)]
+
+
+def two_users(*more: DeviceObject) -> tuple[Shard, Reserved]:
+    """Return a shard in which one pod has the only device, and that reservation."""
+    shard = shard_of(GPU, ONE, FIRST, SECOND, *more)
+    shard.sig(1, user("first")).sig(2, user("second"))
+    reserved = only(shard.dispatch(1, 1).run())
+    assert reasons(shard.dispatch(2, 2).run()) == [(NO_ROOM,)]
+    return shard.reload(), reserved
+
+
+FAILED = BindFailed(pack([1]), "abandoned", pack([2]))
+
+
+def test_devices_are_free_again_once_no_write_can_land():
+    shard, _ = two_users()
+    assert woken(shard.given(FAILED).run()) == [], "a write may be under way"
+    assert woken(shard.given(ClaimsReturned(0, 1, 7, "uid-first")).run()) == [], "of another try"
+    assert woken(shard.reload().given(ClaimsReturned(0, 1, 1, "uid-first")).run()) == [2]
+
+
+def test_facts_end_what_was_assumed():
+    shard, reserved = two_users()
+    assert woken(shard.given(DevicesSet((shown(FIRST, reserved),))).run()) == []
+    shard.given(FAILED).run()
+    assert woken(shard.reload().given(DevicesSet((replace(FIRST, revision=6),))).run()) == [2]
+    shard, reserved = two_users()
+    assert woken(shard.given(DevicesGone("uid-first")).run()) == [2]
+
+
+def test_a_claim_that_is_being_given_devices_is_waited_for():
+    shard = shard_of(GPU, devices(Place(node="y"), "a", "b"), FIRST).sig(1, user("first"))
+    decided = shard.dispatch(1, 1, 2).run()
+    why = "resource claim a/first is in the process of being allocated"
+    assert reasons(decided) == [((why, 0),)]
+    assert woken(shard.given(DevicesSet((shown(FIRST, only(decided)),))).run()) == [1]
+    second = only(shard.dispatch(1, 2).run())
+    assert placed([second]) == [(2, 2)]
+    assert second.claims[0].allocation is None, "it has devices"
+
+
+def test_devices_that_several_nodes_reach_are_for_one_shard():
+    fabric = devices(Place(all_nodes=True), "f")
+    shard = shard_of(GPU, fabric, FIRST, SECOND).sig(1, user("first")).sig(2, user("second"))
+    assert len(placed(shard.dispatch(1, 1).dispatch(2, 2).run())) == 1
+    shard = shard_of(GPU, fabric, FIRST, placements=3).sig(1, user("first"))
+    assert reasons(shard.dispatch(1, 1).run()) == [(NO_ROOM,)]
