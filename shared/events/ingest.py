@@ -234,8 +234,8 @@ class MinimumRunTime(Event, frozen=True, gc=False):
 
 
 class MembersLost(Event, frozen=True, gc=False):
-    """The places of these pods, which PodsGone names next, are kept for their group for `hold_ms`.
-    0, without pods: no place is kept for the group any more.
+    """The places of these pods are kept for their group for `hold_ms`; PodsGone names them in the
+    same record. 0, without pods: no place is kept for the group any more.
     """
 
     gang: GangId

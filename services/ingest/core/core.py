@@ -25,6 +25,7 @@ from shared.events.ingest import (
     DevicesSet,
     Happened,
     ListAsked,
+    MembersLost,
     NamespacesSet,
     NodesSet,
     ObjectsSet,
@@ -82,13 +83,14 @@ class IngestCore(Core[IngestState]):
 
     def decide(self, state: IngestState) -> Iterator[Event]:
         """Yield the facts of the step in order, as many as fit one record well, then the position
-        up to which observations were consumed.
+        up to which observations were consumed. Lost members leave their nodes in the same record.
         """
-        outbox = state.outbox
+        outbox, fact = state.outbox, None
         left_bytes = RECORD_FACTS_BYTES_MAX
-        while outbox and left_bytes > 0:
-            left_bytes -= _size_bytes(outbox[0])
-            yield outbox[0]
+        while outbox and (left_bytes > 0 or isinstance(fact, MembersLost)):
+            fact = outbox[0]
+            left_bytes -= _size_bytes(fact)
+            yield fact
         if not outbox and state.events_to_publish:
             yield Happened(tuple(sorted(state.events_to_publish)))
         if not outbox and state.seen_revision > state.revision:

@@ -4,6 +4,7 @@ import pytest
 from msgspec import structs
 from msgspec.structs import replace
 
+from services.ingest.core import core
 from services.ingest.core.state import WrongCluster
 from shared.events.base import Configured
 from shared.events.ingest import (
@@ -162,6 +163,18 @@ def test_lost_members_are_published_before_they_are_gone():
     assert "MembersLost" not in names(steps.when(PodsDeletedSeen("uid-b", finished=True)))
     last = steps.when(PodsDeletedSeen("uid-c", finished=True))
     assert one(last, MembersLost) == MembersLost(1, b"", 0)
+
+
+def test_lost_members_are_gone_in_the_same_record_however_full_that_is(monkeypatch):
+    """In a later step their places would be lost: the members are still on them."""
+    monkeypatch.setattr(core, "RECORD_FACTS_BYTES_MAX", 1)
+    steps = ingest()
+    steps.when(GangsSeen((Gang(key="default/g", min_count=1, replacement_hold_ms=9_000),)))
+    steps.when(nodes("n"), pods("a", on="n", gang="default/g"))
+    while steps.state.outbox:
+        steps.when()
+    lost = steps.when(PodsDeletedSeen("uid-a", lost=True), PodsDeletedSeen("uid-x"))
+    assert names(lost)[:2] == ["MembersLost", "PodsGone"]
 
 
 def test_a_group_that_changes_or_goes_keeps_no_places():
