@@ -118,6 +118,10 @@ def test_counters_are_read():
             "requestPolicy.validValues: must be at most 10",
         ),
         (
+            {"devices": [with_policy(validValues=5)]},
+            "requestPolicy.validValues: must be a list, is 5",
+        ),
+        (
             {"devices": [with_policy(validValues=["x"])]},
             "requestPolicy.validValues: 'x' is not a quantity",
         ),

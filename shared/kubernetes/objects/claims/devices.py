@@ -131,7 +131,9 @@ def _policy(name: str, fields: Fields) -> CapacityPolicy:
     limits.only(("min", "max", "step"))
     if limits.has("step") and not (limits.has("min") and amount(limits, "step") > 0):
         raise limits.error("step", "must be more than 0, and have a min")
-    values = fields.values.get("validValues") or ()
+    values = fields.values.get("validValues") or []
+    if not isinstance(values, list):
+        raise fields.error("validValues", f"must be a list, is {shown(values)}")
     if len(values) > VALUES_MAX:
         raise fields.error("validValues", f"must be at most {VALUES_MAX}")
     return CapacityPolicy(
