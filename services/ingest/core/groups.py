@@ -149,8 +149,8 @@ def _note_hold(state: IngestState, number: GangId, before: Gang | None, hold_ms:
 
 
 def publish_ends(state: IngestState, slots: list[int], are_lost: bool) -> None:
-    """Publish, of groups that keep the places of lost members, the members on nodes that are lost
-    now, and that the last member of a group ended otherwise: nobody replaces any more.
+    """Publish which of these members leave places that their groups keep: those on nodes, if they
+    are lost. A group whose last pods end otherwise keeps no place: nobody replaces them.
     """
     table, rows = state.pods, np.array(slots, np.int64)
     for number in np.unique(table.gangs[rows]).tolist():

@@ -1,7 +1,8 @@
 """Decides which shard holds which members: a pure function of the shards' offers.
 
-One shard is preferred, because then one step decides; a gang is split over shards only if no shard
-alone has room for minCount. A shard that keeps places of lost members for the gang comes first.
+One shard is preferred, because then one step decides; a gang is split over shards only if the first
+one has no room for minCount. The first is the one that keeps most places of lost members for the
+gang, else the one with most room.
 Ties rotate over the shards by the gang's number, so that many equal gangs do not all choose the
 first shard.
 

@@ -256,18 +256,18 @@ def decide_gang_nomination(
     if in_order.are_joint(state, (one.sig for one in event.nominees)):
         leave = _needed_jointly(state, event.gang, event.nominees)
         return stale if leave is None else _nominated(state, event, leave)
-    kept: set[PodId] = set()
+    leaving: set[PodId] = set()
     for node in sorted({one.node for one in event.nominees}):
         nominees_here = [one for one in event.nominees if one.node == node]
         leave = _needed(state, event.gang, node, nominees_here)
         if leave is None:
             return stale
-        kept |= leave
-    return _nominated(state, event, kept)
+        leaving |= leave
+    return _nominated(state, event, leaving)
 
 
 def _nominated(
-    state: PlacementState, event: GangNominateAsked, kept: Container[PodId]
+    state: PlacementState, event: GangNominateAsked, leaving: Container[PodId]
 ) -> GangNominated:
     """Return the nominations with those of their victims that must leave."""
     nominees = tuple(
@@ -276,7 +276,7 @@ def _nominated(
             one.pod,
             one.sig,
             one.node,
-            pack(v for v in as_numbers(one.victims) if v in kept),
+            pack(v for v in as_numbers(one.victims) if v in leaving),
         )
         for one in event.nominees
     )
