@@ -41,8 +41,8 @@ from shared.kubernetes.watching.refused_pods import Refusals
 from shared.kubernetes.watching.resources import (
     BUDGETS_PATH,
     NODES_PATH,
+    NOT_SUCCEEDED,
     PODS_PATH,
-    UNFINISHED,
     GroupReader,
     PodReader,
     Reader,
@@ -126,7 +126,7 @@ class KubeCluster:
         self._sources = {
             "nodes": Source(NODES_PATH, timeout_s=QUIET_S),
             "budgets": Source(BUDGETS_PATH, timeout_s=QUIET_S),
-            "pods": Source(PODS_PATH, UNFINISHED),
+            "pods": Source(PODS_PATH, NOT_SUCCEEDED),
         }
         self._others: dict[str, Kind] = {}
         self._is_discovered = self._are_groups_found = False

@@ -217,6 +217,21 @@ def test_pods_with_a_minimum_run_time_are_no_victims_before(servers: KubeServers
     until("its node is free", lambda: bool(nodes_of(api)["high"]))
 
 
+def test_the_place_of_a_lost_member_is_kept_for_a_while(servers: KubeServers, muster: Running):
+    api = servers.api
+    create_group(servers, "kept", {"gang": {"minCount": 1}}, replacement_hold="3s")
+    create_members(servers, "kept", 0, 1, cpu="2")
+    until("both are bound", lambda: all(nodes_of(api).values()))
+    place = nodes_of(api)["kept-0"]
+    api.request("PATCH", f"{PODS}/kept-0/status", {"status": {"phase": "Failed"}}).ok()
+    api.create(PODS, pod("other", cpu="2")).ok()
+    until("the other waits", lambda: why(servers, "other") is not None)
+    create_members(servers, "kept", 2, cpu="2")
+    until("the replacement is bound", lambda: nodes_of(api)["kept-2"] == place)
+    delete_pods_now(servers, ["kept-1"])
+    until("the time is over", lambda: bool(nodes_of(api)["other"]))
+
+
 def is_ending(servers: KubeServers, name: str) -> bool:
     """Return whether the pod is being deleted, or is gone."""
     found = servers.api.get(f"{PODS}/{name}")

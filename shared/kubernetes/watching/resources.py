@@ -30,7 +30,11 @@ from shared.model.objects import Budget, Node
 PODS_PATH = "/api/v1/pods"
 NODES_PATH = "/api/v1/nodes"
 BUDGETS_PATH = "/apis/policy/v1/poddisruptionbudgets"
-UNFINISHED = "fieldSelector=status.phase%21%3DSucceeded%2Cstatus.phase%21%3DFailed"
+NOT_SUCCEEDED = "fieldSelector=status.phase%21%3DSucceeded"
+"""Of the pods that are watched. One that leaves a selector comes as deleted, in its last state
+before: with this one that a pod failed still shows.
+"""
+UNFINISHED = f"{NOT_SUCCEEDED}%2Cstatus.phase%21%3DFailed"
 
 Item = TypeVar("Item")
 Value = Node | Budget | ClusterObject
