@@ -22,6 +22,7 @@ from shared.model.claims import (
     DeviceId,
     DeviceResult,
     ResourceClaim,
+    ResourceSlice,
 )
 from shared.model.cluster_objects import ClaimObject, ClassObject, DeviceObject, SliceObject
 from shared.model.ids import NO_ATTEMPT, NO_POD, AttemptId, PodId
@@ -94,7 +95,8 @@ class LiveClaims:
         self._claims: dict[ClaimName, ClaimObject] = {}
         self._assumed: dict[str, Assumption] = {}  # by the claim's uid
         self._users: dict[DeviceId, int] = {}  # how many claims have a device
-        self._nodes: dict[PoolId, str] = {}  # pools with devices of one node
+        # Slices by pool: uid -> the node that reaches it, empty if several may.
+        self._pools: dict[PoolId, dict[str, str]] = {}
         self._is_table_old = False
         self._entries: dict[tuple[ClaimSpec, ...], _Entry] = {}
         self._restarts = 0
@@ -133,7 +135,7 @@ class LiveClaims:
                 self.facts.classes[one.value.name] = one.value
                 self._restart()
             case SliceObject():
-                self._note_slice(one)
+                self._note_slice(before, one)
             case ClaimObject():
                 return self._put_claim(before, one)
         return True
@@ -150,8 +152,7 @@ class LiveClaims:
                 del self.facts.classes[one.value.name]
                 self._restart()
             case SliceObject():
-                self._is_table_old = True
-                self._restart()
+                self._note_slice(one, None)
             case ClaimObject():
                 del self._claims[one.value.key], self.facts.claims[one.value.key]
                 self.settle(uid)
@@ -170,18 +171,27 @@ class LiveClaims:
         # A claim that only got its devices helps no pod but those that share it.
         return before is None or new is None or old is not None or not one.value.owner
 
-    def _note_slice(self, one: SliceObject) -> None:
-        place = one.value.place
-        pool, node = (one.value.driver, one.value.pool), "" if place is None else place.node
-        if self._nodes.setdefault(pool, node) != node:
-            self._nodes[pool] = ""
+    def _note_slice(self, before: DeviceObject | None, after: SliceObject | None) -> None:
+        if isinstance(before, SliceObject):
+            pool = _pool_of(before.value)
+            del self._pools[pool][before.uid]
+            if not self._pools[pool]:
+                del self._pools[pool]
+        if after is not None:
+            place, slices = after.value.place, self._pools.setdefault(_pool_of(after.value), {})
+            slices[after.uid] = "" if place is None else place.node
         self._is_table_old = True
         self._restart()
+
+    def _node_of(self, pool: PoolId) -> str:
+        """Return the only node that reaches a pool; empty if there are more, or none is known."""
+        nodes = set(self._pools.get(pool, {}).values())
+        return nodes.pop() if len(nodes) == 1 else ""
 
     def _table(self) -> DeviceTable:
         if self._is_table_old:
             slices = [one.value for one in self._held.values() if isinstance(one, SliceObject)]
-            known = (one for one in slices if self.knows_all or self._nodes[one.driver, one.pool])
+            known = (one for one in slices if self.knows_all or self._node_of(_pool_of(one)))
             self.facts.table = DeviceTable(known, self.facts.version)
             self._is_table_old = False
         return self.facts.table
@@ -228,7 +238,7 @@ class LiveClaims:
         for one in self._counted(allocation):
             if self._is_share(one):
                 self.facts.shares.add(one, sign)
-                self._touch(self._nodes.get(one.id[:2], ""))
+                self._touch(self._node_of(one.id[:2]))
             else:
                 self._use(one.id, sign)
 
@@ -252,7 +262,7 @@ class LiveClaims:
             self.facts.in_use.add(device)
         else:
             self.facts.in_use.discard(device)
-        self._touch(self._nodes.get(device[:2], ""))
+        self._touch(self._node_of(device[:2]))
 
     def _touch(self, node: str) -> None:
         if not node or len(self._touched) >= TOUCHED_MAX:
@@ -412,6 +422,10 @@ def _verdict(
         return NOWHERE, 0
     pairs = zip(claims, found, strict=True)
     return FITS, sum(prioritized(one, has, ALTERNATIVES_MAX) for one, has in pairs)
+
+
+def _pool_of(one: ResourceSlice) -> PoolId:
+    return one.driver, one.pool
 
 
 def _name_of(one: DeviceObject) -> tuple[str, str, str]:

@@ -91,6 +91,17 @@ def test_a_pod_goes_where_its_devices_are(placements):
     assert [one.id for one in choice.allocation.results] == [("d", "y", "gpu-0")]
 
 
+@pytest.mark.parametrize("is_removed_first", [True, False])
+def test_devices_that_moved_are_used_on_their_new_node(is_removed_first):
+    """With several shards only devices of a single node are used."""
+    before = replace(ONE, value=replace(ONE.value, place=Place(node="x")))
+    shard = shard_of(GPU, before, FIRST, placements=3).sig(1, user("first"))
+    if is_removed_first:
+        shard.given(DevicesGone(before.uid))
+    shard.given(DevicesSet((ONE,)))
+    assert placed(shard.dispatch(1, 1).run()) == [(1, 2)]
+
+
 @pytest.mark.parametrize(
     ("objects", "why"),
     [
