@@ -31,6 +31,7 @@ SERVED = ("scheduling.k8s.io/v1beta1=true", "scheduling.k8s.io/v1alpha3=true")
 GROUPS = "/apis/scheduling.k8s.io/v1beta1/namespaces/default/podgroups"
 COMPOSITES = "/apis/scheduling.k8s.io/v1alpha3/namespaces/default/compositepodgroups"
 REF = {"workloadName": "work", "templateName": "template"}
+ABOVE = {"priorityClassName": "above"}
 NODES = ("node-0", "node-1")
 """Of three CPUs each."""
 
@@ -242,30 +243,61 @@ def test_both_schedulers_start_the_same_groups(
 
 
 @pytest.mark.parametrize("scheduler", ["default-scheduler", "muster"])
-def test_both_schedulers_evict_pods_for_a_tree(
+def test_both_schedulers_evict_pods_for_a_tree_and_for_members_that_belong_together(
     servers: KubeServers, muster: Running, scheduler: str
 ):
-    api, above = servers.api, {"priorityClassName": "above"}
-    value = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "value": 9}
-    api.create(
-        "/apis/scheduling.k8s.io/v1/priorityclasses", value | {"metadata": {"name": "above"}}
-    )
+    path, name = "/apis/scheduling.k8s.io/v1/priorityclasses", {"metadata": {"name": "above"}}
+    kind = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass"}
+    servers.api.create(path, kind | name | {"value": 9})
     kube_scheduler = servers.start_scheduler(podInitialBackoffSeconds=1, podMaxBackoffSeconds=1)
     try:
-        for number in range(6):
-            api.create(PODS, pod(f"low-{number}", "1", scheduler)).ok()
-        until("both nodes are full", lambda: running(servers) == {"low": 6})
-        groups = [Group("root", least=2), Group("a", "root", 2, 2), Group("b", "root", 2, 2)]
-        for group in groups[1:]:
-            create(servers, group, **above)
-            create_members(servers, group, scheduler, **above)
-        create(servers, groups[0], **above)
-        until("four are ending", lambda: len(ending(servers)) == 4)
-        for name in ending(servers):
-            api.request("DELETE", f"{PODS}/{name}?gracePeriodSeconds=0").ok()
-        until("they start", lambda: running(servers) == {"low": 2, "a": 2, "b": 2})
+        evict_for_a_tree(servers, scheduler)
+        delete_all(servers)
+        evict_for_members_that_belong_together(servers, scheduler)
     finally:
         kube_scheduler.kill()
+
+
+def evict_for_a_tree(servers: KubeServers, scheduler: str) -> None:
+    fill(servers, scheduler)
+    groups = [Group("root", least=2), Group("a", "root", 2, 2), Group("b", "root", 2, 2)]
+    for group in groups[1:]:
+        create(servers, group, **ABOVE)
+        create_members(servers, group, scheduler, **ABOVE)
+    create(servers, groups[0], **ABOVE)
+    until("four are ending", lambda: len(ending(servers)) == 4)
+    end(servers)
+    until("they start", lambda: running(servers) == {"low": 2, "a": 2, "b": 2})
+
+
+def evict_for_members_that_belong_together(servers: KubeServers, scheduler: str) -> None:
+    fill(servers, scheduler)
+    where, group = nodes_of(servers.api), Group("g", least=3, pods=3)
+    term = {"labelSelector": {"matchLabels": {"team": "g"}}, "topologyKey": HOST}
+    rule = {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+    create(servers, group, **ABOVE)
+    for number in range(group.pods):
+        of = {"schedulingGroup": {"podGroupName": "g"}, "affinity": rule, **ABOVE}
+        body = pod(f"g-{number}", group.cpu, scheduler, **of)
+        body["metadata"]["labels"]["team"] = "g"
+        servers.api.create(PODS, body).ok()
+    until("three are ending", lambda: len(ending(servers)) == 3)
+    assert len({where[name] for name in ending(servers)}) == 1
+    end(servers)
+    until("they start", lambda: running(servers) == {"low": 3, "g": 3})
+    assert len(nodes_below(servers, "g-")) == 1
+
+
+def fill(servers: KubeServers, scheduler: str) -> None:
+    """Fill both nodes with six pods."""
+    for number in range(6):
+        servers.api.create(PODS, pod(f"low-{number}", "1", scheduler)).ok()
+    until("both nodes are full", lambda: running(servers) == {"low": 6})
+
+
+def end(servers: KubeServers) -> None:
+    for name in ending(servers):
+        servers.api.request("DELETE", f"{PODS}/{name}?gracePeriodSeconds=0").ok()
 
 
 def ending(servers: KubeServers) -> list[str]:
