@@ -11,6 +11,7 @@ from shared.events.permit import HoldAsked, OfferAsked
 from shared.events.placement import GangHeld, GangNominated, GangNominationStale, NominationLost
 from shared.events.preemption import BudgetLeft, GangNominateAsked
 from shared.model.columns import pack, unpack
+from shared.model.groups.trees import GroupNode
 from shared.model.objects import PodTerm, Requirement, SpreadConstraint
 from shared.model.preemption.victims import Nominee
 from tests.unit.placement.shard import Shard, node, spec
@@ -227,6 +228,16 @@ def test_a_victim_that_could_stay_stays():
     asked = GangNominateAsked(ASK, GANG, 0, nominees(found, (WEB, [91, 92])))
     (nominated,) = said(shard.gone(11).given(asked))
     assert sorted(len(own) for own in leave(nominated)) == [1, 2]
+
+
+def test_a_tree_whose_members_have_rules_over_zones_waits():
+    """Its groups may use the places in another order than that in which they were found."""
+    tree = (GroupNode(GANG, 1, is_composite=True), GroupNode(GANG + 1, 2, 1))
+    asked = OfferAsked(GANG, 1, members((WEB, [91, 92])), True, tree=tree, leaves=(GANG + 1,))
+    (offer,) = said(full("ab", APART).given(asked))
+    assert not offer.preemptible
+    (offer,) = said(full("ab", {}).given(asked))
+    assert offer.preemptible
 
 
 @pytest.mark.parametrize("rules", [APART, SPREAD, TOGETHER], ids=["apart", "spread", "together"])

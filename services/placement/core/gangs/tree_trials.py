@@ -18,6 +18,7 @@ from services.placement.core.gangs.member_picks import Reasons, pick_members, re
 from services.placement.core.gangs.member_volumes import Assumed, Choices
 from services.placement.core.gangs.nominated_places import GangPlaces
 from services.placement.core.gangs.trial_picks import with_nominated_pods
+from services.placement.core.preemption import in_order
 from services.placement.core.state import PlacementState
 from shared.events.permit import HoldAsked, OfferAsked
 from shared.model.columns import size, unpack
@@ -59,7 +60,10 @@ class TreeTrial:
         self.may_help = False
         self._state, self._members, self._gives_room = state, members, gives_room
         self._tree, self._has_topology = event.tree, has_topology(event.tree)
-        self._preempts = isinstance(event, OfferAsked) and event.preempts
+        # Joint places would have to be used in the order in which they were found: not by groups.
+        sigs = {sig for kinds in members for sig, _wanted in kinds}
+        may_preempt = isinstance(event, OfferAsked) and event.preempts
+        self._preempts = may_preempt and not in_order.are_joint(state, sorted(sigs))
         self._is_choosing = False
         self._trial = state.table.trial()
         self._places = GangPlaces(state, event.gang, event.attempt)
