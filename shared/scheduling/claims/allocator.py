@@ -35,8 +35,8 @@ from shared.scheduling.claims.places import NodeView, reaches
 from shared.scheduling.claims.results import Chosen, allocation_of
 
 STEPS_MAX = 40_000
-"""How often a search looks at a device, or asks a constraint about one, before it gives up, which
-takes 0.2 s at most. kube-scheduler gives up after ten seconds.
+"""How often a search looks at a device, or asks a constraint about one, before it gives up: after
+about 0.2 s. kube-scheduler gives up after ten seconds.
 """
 LOOK_AHEAD_STEPS = 1_000
 """The steps after which a search first counts the devices that are left for a request."""

@@ -153,7 +153,9 @@ class _Search(DryRun):
         return None
 
     def _take(self, lower: I64, ignored: Sequence[SignatureId], sign: int) -> None:
-        """Take pods out of the trial (-1), or put them back (1). Rules count all but `ignored`."""
+        """Take pods out of the trial (-1), or put them back (1). Rules go on counting them, but not
+        those of the signatures `ignored`.
+        """
         ledger, table = self.state.ledger, self.trial.table
         for sig, part in groups(ledger.sig[lower]):
             chosen, wanted = lower[part], compiled(self.state, sig)
