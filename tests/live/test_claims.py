@@ -95,3 +95,27 @@ def test_claims_are_written_before_their_pods_and_given_back(
         assert given(api)["late"] == gone[1]
         muster.stop()
     assert case.check(tmp_path / "run").bound == 4
+    _as_kube_scheduler(servers, sorted(nodes[name] for name in names), said["message"])
+
+
+def _as_kube_scheduler(servers: KubeServers, nodes: list[str], message: str) -> None:
+    """Check that kube-scheduler chooses the same nodes, and says the same."""
+    api = servers.api
+    for name in nodes_of(api):
+        api.request("DELETE", f"{PODS}/{name}", {"gracePeriodSeconds": 0}).ok()
+    until("all devices are free", lambda: not given(api))
+    servers.start_scheduler()
+    theirs = [f"theirs-{number}" for number in range(len(nodes))]
+    for name in theirs:
+        user(api, name, scheduler="default-scheduler")
+    until("kube-scheduler binds", lambda: all(nodes_of(api).get(name) for name in theirs))
+    assert sorted(nodes_of(api)[name] for name in theirs) == nodes
+    assert len(set(given(api).values())) == len(nodes)
+    user(api, "theirs-late", scheduler="default-scheduler")
+    until("it says why", lambda: bool(_message(api)))
+    assert _message(api) == message
+
+
+def _message(api: KubeApi) -> str:
+    conditions = api.get(f"{PODS}/theirs-late").ok()["status"].get("conditions") or [{}]
+    return str(conditions[0].get("message", ""))
