@@ -17,11 +17,13 @@ from shared.events.observed import (
     PodsSeen,
     PodsStartedSeen,
 )
+from shared.model.cluster_objects import ClusterObject, SliceObject
 from shared.model.columns import join, split
 
 PODS_PER_EVENT = 16_384
 NODES_PER_EVENT = 2_000
 NODE_IN_PODS = 4
+DEVICE_IN_PODS = 2
 POD_BYTES = 150
 
 _SAME = (  # most often different first
@@ -35,9 +37,28 @@ def pods_of(event: Event) -> int:
     if isinstance(event, NodesSeen):
         return sum(NODE_IN_PODS + len(node.images) // POD_BYTES for node in event.nodes)
     if isinstance(event, ObjectsSeen):
-        return NODE_IN_PODS * len(event.objects)
+        return sum(map(_object_in_pods, event.objects))
     uids: str = getattr(event, "uids", "")
     return uids.count("\n") + 1
+
+
+def _object_in_pods(one: ClusterObject) -> int:
+    """Return the approximate size of an object, in pods: a slice may have many devices."""
+    devices = len(one.value.devices) if isinstance(one, SliceObject) else 0
+    return NODE_IN_PODS + DEVICE_IN_PODS * devices
+
+
+def _cut_objects(objects: Iterable[ClusterObject]) -> Iterator[ObjectsSeen]:
+    found: list[ClusterObject] = []
+    size = 0
+    for one in objects:
+        if found and (len(found) == NODES_PER_EVENT or size >= PODS_PER_EVENT):
+            yield ObjectsSeen(tuple(found))
+            found, size = [], 0
+        found.append(one)
+        size += _object_in_pods(one)
+    if found:
+        yield ObjectsSeen(tuple(found))
 
 
 def grouped(events: Iterable[Event]) -> Iterator[Event]:
@@ -87,8 +108,7 @@ def _parts(run: list[Event]) -> Iterator[Event]:
         objects = tuple(
             one for event in run if isinstance(event, ObjectsSeen) for one in event.objects
         )
-        for start in range(0, len(objects), NODES_PER_EVENT):
-            yield ObjectsSeen(objects[start : start + NODES_PER_EVENT])
+        yield from _cut_objects(objects)
     else:
         yield first
 

@@ -476,6 +476,8 @@ async def test_a_role_without_one_verb_fails_and_names_it(
 ):
     verb, _, resource = name.partition(" ")
     words = f'cannot {verb} resource "{resource.partition(".")[0]}"'
+    if resource.startswith("resourceclaims/binding"):  # which admission of the status asks for
+        words = f'requires resource="resourceclaims/binding", verb="{verb}"'
     said = ""
     servers = servers_of(release_of(name))
     async with world_of(servers, USERS[name]) as world:

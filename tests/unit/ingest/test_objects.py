@@ -25,7 +25,8 @@ from shared.events.observed import (
     ObjectsSeen,
     WatchAdvanced,
 )
-from shared.model.cluster_objects import ClusterObject, Namespace, StorageClass
+from shared.model.claims import Device, Place, ResourceSlice
+from shared.model.cluster_objects import ClusterObject, Namespace, SliceObject, StorageClass
 from shared.model.volumes import ClaimUse
 from shared.model.world import World
 from shared.simulated.cluster import SimCluster
@@ -150,6 +151,21 @@ def test_many_objects_are_recorded_over_several_steps():
     first = steps.when(*parts)
     assert names(first + steps.when()) == ["ObjectsSet"] * 5
     assert len(first) < 5
+
+
+def test_slices_with_many_devices_are_several_events():
+    devices = tuple(Device(f"gpu-{number}") for number in range(128))
+    slices = [
+        SliceObject(
+            uid=name, name=name, value=ResourceSlice(name, "d", name, 1, 1, Place(name), devices)
+        )
+        for name in (f"slice-{number}" for number in range(150))
+    ]
+    parts = list(grouped([seen(*slices)]))
+    assert [_size(part) for part in parts] == [64, 64, 22]
+    steps = ingest()
+    decided = [event for given in (parts, (), ()) for event in steps.when(*given)]
+    assert names(decided) == ["DevicesSet"] * 3
 
 
 def _size(event: Event) -> int:
