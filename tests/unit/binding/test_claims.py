@@ -8,7 +8,16 @@ from shared.events.observed import ClaimReturnAnswers, VolumeAnswers
 from shared.model.api_outcome import Answer
 from shared.model.claims import Allocation, ClaimChoice, DeviceResult
 from shared.model.columns import pack
-from tests.unit.binding.inputs import answers, asked, binding, gone, named, plain, reserved
+from tests.unit.binding.inputs import (
+    answers,
+    asked,
+    assigned,
+    binding,
+    gone,
+    named,
+    plain,
+    reserved,
+)
 
 HAS = Allocation((DeviceResult("r", "d", "p", "x"),))
 CHOICES = (ClaimChoice("a", "c", "uid-c", 5, HAS), ClaimChoice("a", "held", "uid-held"))
@@ -59,6 +68,16 @@ def test_claims_are_given_back_until_that_is_certain(doubt):
     assert again == ClaimReturnsAsked(3, pack([1]))
     assert steps.when(ClaimReturnAnswers(3, bytes([Answer.DONE]))) == [RETURNED]
     assert steps.when(ClaimReturnAnswers(3, bytes([Answer.DONE]))) == [], "a late answer"
+
+
+def test_a_pod_that_others_bound_keeps_its_claims_that_had_devices():
+    """It runs and uses them: only what was chosen for it here is given back."""
+    steps = asked_once()
+    assert steps.when(assigned({1: 2}))[-1] == ClaimReturnsAsked(2, pack([1]))
+    assert steps.state.claim_returns[1].choices == CHOICES[:1]
+    steps = binding()
+    steps.when(named(1), msgspec.structs.replace(chosen(), claims=CHOICES[1:]))
+    assert plain(steps.when(assigned({1: 2}))) == [("BindFailed", [1], "foreign", [1])]
 
 
 def test_a_pod_is_not_reserved_anew_before_its_claims_are_back():

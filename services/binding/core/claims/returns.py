@@ -56,12 +56,17 @@ def end_claims(state: BindingState, row: int, pod: PodId, end: Phase) -> None:
     if not write.is_sent:
         _free(state, pod, write.shard, write.attempt, write.choices)
         return
+    choices = write.choices
+    if end in (Phase.BOUND, Phase.FOREIGN):  # others bound the pod, which uses what has devices
+        choices = tuple(one for one in choices if one.allocation is not None)
+        if not choices:
+            return
     table = state.table
     chunk, place = table.names[table.chunks.item(row)], table.places.item(row)
     names = chunk.uid_list()[place], chunk.namespace, chunk.name_list()[place]
     state.last_return += 1
     state.claim_returns[state.last_return] = ClaimReturn(
-        pod, *names, write.shard, write.attempt, write.choices, due_ms=state.now_ms
+        pod, *names, write.shard, write.attempt, choices, due_ms=state.now_ms
     )
 
 
