@@ -107,6 +107,10 @@ def _one_of(uids: list[str], view: View, noun: str = "object") -> str:
     return counted(len(uids), noun)
 
 
+def _lost(e: ingest.ListApplied | ingest.ListDoubted) -> str:
+    return f"{counted(e.derived_deletes, 'object')} gone"
+
+
 def _objects(
     e: (ingest.ObjectsSet | ingest.StorageSet | ingest.DevicesSet)
     | (ingest.ProvisioningSet | observed.ObjectsSeen),
@@ -220,9 +224,7 @@ WORLD: dict[type[Event], Line] = {
         f"{v.names.gang(e.gang)} leaves as a whole"
         f"{f', or all but {e.least}' if e.least else ''}: {v.pods(column_of(e, 'ids'))}"
     ),
-    ingest.MinimumRunTime: lambda e, v: (
-        f"{v.pods(column_of(e, 'ids'))} protected until run for {e.run_ms / 1000:g} s"
-    ),
+    ingest.MinimumRunTime: lambda e, v: f"{v.pods(column_of(e, 'ids'))} run {e.run_ms / 1000:g} s",
     ingest.GangSet: lambda e, v: (
         f"gang {e.key}: minCount {e.min_count}, timeout {e.timeout_ms / 1000:g} s, "
         f"version {e.version}"
@@ -243,10 +245,8 @@ WORLD: dict[type[Event], Line] = {
         "the restored cluster is known" if e.listed else "the cluster was restored from a backup"
     ),
     ingest.Happened: lambda e, v: f"in the cluster: {', '.join(e.kinds)}",
-    ingest.ListApplied: lambda e, v: f"list of {e.kind} applied, {e.derived_deletes} objects gone",
-    ingest.ListDoubted: lambda e, v: (
-        f"list of {e.kind} to be confirmed, {counted(e.derived_deletes, 'object')} gone"
-    ),
+    ingest.ListApplied: lambda e, v: f"list of {e.kind} applied, {_lost(e)}",
+    ingest.ListDoubted: lambda e, v: f"list of {e.kind} to be confirmed, {_lost(e)}",
     ingest.ListAsked: lambda e, v: f"list of {e.kind} asked for",
     ingest.SourceAdvanced: lambda e, v: f"consumed up to revision {e.revision}",
     observed.WorldOpened: lambda e, v: f"cluster {e.cluster}",
