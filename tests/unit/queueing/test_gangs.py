@@ -195,6 +195,18 @@ def test_a_committed_member_whose_bind_was_abandoned_is_retried_alone():
     assert tries(steps.when(at_ms=3_000)) == [(0, 1, [2])]
 
 
+def test_pods_that_replace_members_whose_bind_failed_start_together():
+    steps = queue()
+    event = gang_tries(steps.when(group(2), pending(1, 1, 2, gang=1)))[0]
+    steps.when(committed(event, 1, 2), BindFailed(pack([1, 2]), "abandoned"))
+    steps.when(PodsGone(pack([1, 2]), pack([1, 2])))
+    first = steps.when(pending(1, 3, gang=1), at_ms=20_000)
+    assert (tries(first), gang_tries(first)) == ([], [])
+    both = steps.when(pending(1, 4, gang=1), at_ms=40_000)
+    assert tries(both) == []
+    assert [unpack(one.ids).tolist() for one in gang_tries(both)[0].members] == [[3, 4]]
+
+
 def test_a_missing_group_and_a_missing_workload_have_different_messages():
     steps = queue()
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from services.queueing.core.config import WAIT_FEW
-from services.queueing.core.gangs import members
+from services.queueing.core.gangs import kept_places, members
 from services.queueing.core.pods import moves
 from services.queueing.core.pods.table import Rows
 from services.queueing.core.preemption import leaving_victims
@@ -151,9 +151,10 @@ def on_activated(state: QueueingState, event: Activated) -> None:
     pods = state.pods
     ids = unpack(event.ids)
     moves.leave(state, ids, pods.rows(ids))
+    ready = ids
     if state.gangs:
-        ids = members.hold_back(state, members.rejoin(state, ids, failed=False))
-        if not len(ids):
-            return
-    for sig, part in by_number(pods.sig[pods.rows(ids)].astype(np.int64)):
-        enqueue(state, "activated", state.sigs[sig], ids[part])
+        ready = members.hold_back(state, members.rejoin(state, ids, failed=False))
+    for sig, part in by_number(pods.sig[pods.rows(ready)].astype(np.int64)) if len(ready) else ():
+        enqueue(state, "activated", state.sigs[sig], ready[part])
+    if state.kept_places:
+        kept_places.give_to(state, ids)

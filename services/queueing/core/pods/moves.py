@@ -209,8 +209,7 @@ def finish(state: QueueingState, event: str, column: bytes) -> None:
     if state.gangs:
         if event == "bound":
             members.count_bound(state, ids, rows)
-        # Bound members that are gone are counted by the caller.
-        reserving = pods.gang[rows][pods.state[rows] == RESERVED]
+        gangs = pods.gang[rows]
     leave(state, ids, rows)
     pods.move(event, ids, rows)
     if state.leaving or state.room:
@@ -219,7 +218,9 @@ def finish(state: QueueingState, event: str, column: bytes) -> None:
         if event == "bound":
             members.touch_all(state, rows)
         else:
-            for gang in members.fallen(state, reserving):
+            # The caller has counted bound members. Those that failed to be bound count, too: the
+            # pods that replace them must not go alone.
+            for gang in members.fallen(state, gangs):
                 regroup(state, gang)
         members.forget(state, rows)
 
