@@ -32,7 +32,7 @@ from services.queueing.core.preemption import asks
 from services.queueing.core.preemption.asks import lives
 from services.queueing.core.queues import charges, held
 from services.queueing.core.state import QueueingState
-from services.queueing.core.waiting import message_refresh, permit_rejections
+from services.queueing.core.waiting import backoff, message_refresh, permit_rejections
 from shared.events.base import Configured, Event
 from shared.events.ingest import (
     PodsAssigned,
@@ -99,7 +99,7 @@ HANDLERS = handlers(
     sys.modules[__name__],
     *(scheduling_queue, answers, own_events, world, attempts, members, preemption),
     *(below_minimum, kept_places),
-    *(relabel, asks, message_refresh, permit_rejections, provisioning, held),
+    *(relabel, asks, backoff, message_refresh, permit_rejections, provisioning, held),
 )
 
 

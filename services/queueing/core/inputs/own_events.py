@@ -8,16 +8,16 @@ from typing import Any
 import numpy as np
 
 from services.queueing.core.config import WAIT_FEW
-from services.queueing.core.gangs import kept_places, members
+from services.queueing.core.gangs import members
 from services.queueing.core.pods import moves
 from services.queueing.core.pods.table import Rows
 from services.queueing.core.preemption import leaving_victims
 from services.queueing.core.scheduling_queue import enqueue
-from services.queueing.core.state import QueueingState, Sig, by_number
+from services.queueing.core.state import QueueingState, Sig
 from services.queueing.core.transitions import Pod
 from services.queueing.core.waiting import unschedulable_timeout
 from services.queueing.core.waiting.messages import may_preempt
-from shared.events.queueing import Activated, Parked, TryFailed, Woken
+from shared.events.queueing import Parked, TryFailed, Woken
 from shared.model.columns import I64, unpack
 from shared.model.ids import PodId
 
@@ -144,17 +144,3 @@ def on_try_failed(state: QueueingState, event: TryFailed) -> None:
 FLUSH = "unschedulable timeout"
 PROTECTED = "a pod may be a victim now"
 IMPROVED = "a shard improved"
-
-
-def on_activated(state: QueueingState, event: Activated) -> None:
-    """Make pods ready whose backoff ended or was cut short."""
-    pods = state.pods
-    ids = unpack(event.ids)
-    moves.leave(state, ids, pods.rows(ids))
-    ready = ids
-    if state.gangs:
-        ready = members.hold_back(state, members.rejoin(state, ids, failed=False))
-    for sig, part in by_number(pods.sig[pods.rows(ready)].astype(np.int64)) if len(ready) else ():
-        enqueue(state, "activated", state.sigs[sig], ready[part])
-    if state.kept_places:
-        kept_places.give_to(state, ids)

@@ -209,7 +209,7 @@ def finish(state: QueueingState, event: str, column: bytes) -> None:
     if state.gangs:
         if event == "bound":
             members.count_bound(state, ids, rows)
-        gangs = pods.gang[rows]
+        gangs = pods.gang[rows][pods.state[rows] < Pod.BOUND]
     leave(state, ids, rows)
     pods.move(event, ids, rows)
     if state.leaving or state.room:

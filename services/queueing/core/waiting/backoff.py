@@ -10,11 +10,14 @@ from heapq import heappop
 
 import numpy as np
 
+from services.queueing.core.gangs import kept_places, members
+from services.queueing.core.pods import moves
 from services.queueing.core.pods.table import backoff_ends
+from services.queueing.core.scheduling_queue import enqueue
 from services.queueing.core.state import QueueingState, by_number
 from services.queueing.core.transitions import Pod
 from shared.events.queueing import Activated
-from shared.model.columns import I64
+from shared.model.columns import I64, unpack
 
 
 def next_end(state: QueueingState) -> int | None:
@@ -81,3 +84,17 @@ def _still(state: QueueingState, end: int, ids: I64) -> I64:
     rows = ids - pods.base
     there: I64 = ids[(pods.state[rows] == Pod.BACKOFF) & (backoff_ends(pods, rows) == end)]
     return there
+
+
+def on_activated(state: QueueingState, event: Activated) -> None:
+    """Make pods ready whose backoff ended or was cut short."""
+    pods = state.pods
+    ids = unpack(event.ids)
+    moves.leave(state, ids, pods.rows(ids))
+    ready = ids
+    if state.gangs:
+        ready = members.hold_back(state, members.rejoin(state, ids, failed=False))
+    for sig, part in by_number(pods.sig[pods.rows(ready)].astype(np.int64)) if len(ready) else ():
+        enqueue(state, "activated", state.sigs[sig], ready[part])
+    if state.kept_places:
+        kept_places.give_to(state, ids)
