@@ -12,7 +12,8 @@ from tests.live.support.objects import PODS, ROOT, create_nodes, muster_run, pod
 from tests.support.kube_server import KubeServers
 
 pytestmark = [pytest.mark.kube, pytest.mark.slow, pytest.mark.xdist_group("kube")]
-UNREADABLE = [{"key": "k", "operator": "Maybe"}]
+SHARE = {"cpu": "100m", "nvidia.com/gpu": "1", "muster.io/gpu-milli": "5"}
+UNREADABLE = [{"name": "c", "image": "i", "resources": {"requests": SHARE, "limits": SHARE}}]
 
 
 def why(folder: Path, name: str, *more: str) -> Any:
@@ -47,7 +48,7 @@ def test_every_state_of_a_pod_is_explained_during_the_run(cluster: KubeServers, 
             "gated": {"schedulingGates": gates},
             "member": {"schedulingGroup": reference},
             "theirs": {"scheduler": "somebody", "nodeName": "node-a"},
-            "lonely": {"tolerations": UNREADABLE},
+            "lonely": {"containers": UNREADABLE},
             "unknown-to-us": {"scheduler": "somebody"},
         }
         for name, more in wanted.items():
@@ -73,7 +74,7 @@ def test_every_state_of_a_pod_is_explained_during_the_run(cluster: KubeServers, 
     assert found["member"]["message"] == no_group
     assert (found["theirs"]["state"], found["theirs"]["node"]) == ("bound", "node-a")
     assert found["lonely"]["state"] == "refused"
-    assert "tolerations" in found["lonely"]["message"]
+    assert "gpu" in found["lonely"]["message"]
     assert found["unknown-to-us"] == {}
     states = {one["name"]: (one["state"], one["message"]) for one in listed["pods"]}
     known = {name: told for name, told in found.items() if told and name != "lonely"}

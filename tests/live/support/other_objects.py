@@ -185,7 +185,7 @@ OTHERS = {
                 "generation": 1,
                 "slice_count": 1,
                 "place": {"node": "node-a"},
-                "devices": [{"name": "x"}],
+                "devices": [{"name": "x", "place": {}}],
             }
         },
     ),
