@@ -107,7 +107,8 @@ def _missing(state: IngestState, kind: str, bracket: Bracket) -> list[str]:
 
 def _delete(state: IngestState, kind: str, keys: list[str]) -> None:
     if kind == "pods":
-        forget(state, [state.pods.slots.pop(uid) for uid in keys])
+        gone = [state.pods.slots.pop(uid) for uid in keys]
+        forget(state, gone, is_finished=not state.is_restored)
     elif kind == "nodes":
         remove_nodes(state, keys)
     elif kind == "budgets":

@@ -14,6 +14,7 @@ from shared.events.ingest import (
     WorldRestored,
 )
 from shared.events.observed import ClusterRestored, LeadSeen, ListBegan
+from shared.model.columns import unpack
 from shared.ports.cluster import Watched
 from shared.simulated.backup import back_up, restore
 from shared.simulated.cluster import SimCluster
@@ -79,6 +80,18 @@ def test_decisions_about_a_pod_end_with_its_old_number():
     assigned = ids(one(shown, PodsAssigned))
     assert (len(pending), len(assigned)) == (3, 2)
     assert min([*pending, *assigned]) > max(FIRST.values())
+
+
+def test_members_of_gangs_have_not_finished_with_their_old_numbers():
+    steps = ingest()
+    steps.when(*listed("nodes", nodes("n1"), revision=60), *listed("budgets"), *listed("gangs"))
+    steps.when(*listed("pods", pods("a", "b", at=50, on="n1 n1", gang="g"), revision=60, count=2))
+    steps.when(ClusterRestored(20))
+    steps.when(*listed("nodes", nodes("n1"), revision=20), *listed("budgets", revision=20))
+    steps.when(*listed("gangs", revision=20))
+    shown = steps.when(*listed("pods", pods("a", at=1, on="n1", gang="g"), revision=20, count=1))
+    gone = [event for event in shown if isinstance(event, PodsGone)]
+    assert sorted(pod for event in gone for pod in unpack(event.deleted).tolist()) == [1, 2]
 
 
 def test_older_revisions_count_from_then_on():

@@ -207,6 +207,17 @@ def test_pods_that_replace_members_whose_bind_failed_start_together():
     assert [unpack(one.ids).tolist() for one in gang_tries(both)[0].members] == [[3, 4]]
 
 
+def test_a_gang_whose_members_get_new_numbers_goes_on():
+    steps = queue()
+    event = gang_tries(steps.when(group(2), pending(1, 1, 2, gang=1)))[0]
+    steps.when(committed(event, 1, 2), PodsAssigned(0, pack([1, 2]), pack([1, 1]), pack([7, 7])))
+    gone, known = PodsGone(pack([1, 2]), pack([1, 2])), pending(1, 3, 4, gang=1)
+    steps.when(gone, known, PodsAssigned(0, pack([3, 4]), pack([1, 1]), pack([7, 7])))
+    assert steps.state.gangs[1].running == 2
+    assert tries(steps.when(pending(1, 5, gang=1))) == [(0, 1, [5])]
+    steps.reload()
+
+
 def test_a_missing_group_and_a_missing_workload_have_different_messages():
     steps = queue()
 

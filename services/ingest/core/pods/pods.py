@@ -99,9 +99,9 @@ def _seen_unique(state: IngestState, seen: Seen) -> None:
 
 
 def _forget_old(state: IngestState, seen: Seen, slots: I64) -> None:
-    """Forget pods from before the cluster was restored."""
+    """Forget pods from before the cluster was restored; they have not finished."""
     rows = np.flatnonzero((slots >= 0) & (state.pods.marks[slots] != state.mark)).tolist()
-    forget(state, [state.pods.slots.pop(seen.uids[row]) for row in rows])
+    forget(state, [state.pods.slots.pop(seen.uids[row]) for row in rows], is_finished=False)
     slots[rows] = -1
 
 

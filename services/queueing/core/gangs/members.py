@@ -246,11 +246,16 @@ def count_bound(state: QueueingState, ids: I64, rows: Rows) -> None:
             state.gangs[gang].bound += 1
 
 
-def touch_all(state: QueueingState, rows: Rows) -> None:
-    """Update the indexes of the gangs of pods in these rows."""
+def resume(state: QueueingState, rows: Rows) -> None:
+    """Commit again the gangs of these bound pods that had fallen below minCount, if enough run."""
     for number in np.unique(state.pods.gang[rows]).tolist():
-        if number in state.gangs:
-            touch(state, state.gangs[number])
+        gang = state.gangs.get(number)
+        if gang is None:
+            continue
+        may_commit = gang.topology is None and not gang.tree and not gang.root
+        if gang.started and may_commit and not gang.attempt and gang.running >= least(gang):
+            gang.committed = True
+        touch(state, gang)
 
 
 def count_ended(state: QueueingState, event: PodsGone) -> list[Gang]:

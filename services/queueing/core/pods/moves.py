@@ -216,7 +216,7 @@ def finish(state: QueueingState, event: str, column: bytes) -> None:
         leaving_victims.forget(state, ids.tolist())
     if state.gangs:
         if event == "bound":
-            members.touch_all(state, rows)
+            members.resume(state, rows)
         else:
             # The caller has counted bound members. Those that failed to be bound count, too: the
             # pods that replace them must not go alone.
