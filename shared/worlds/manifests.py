@@ -86,7 +86,10 @@ API_VERSIONS = {
     QUEUE: QUEUES_VERSION,
 }
 DECIDES_NOTHING = "objects of this kind do not affect scheduling"
-IGNORED = {"CronJob": "schedules are not played; give the Jobs that they would make"}
+IGNORED = {
+    "CronJob": "schedules are not played; give the Jobs that they would make",
+    "DeviceTaintRule": "its taints are not read; write them into the slices",
+}
 ALIKE = 0.8
 """How like a known kind an unknown one must be for a suggestion: ServiceAccount is no Service."""
 NAME_LABEL = "kubernetes.io/metadata.name"

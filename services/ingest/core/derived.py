@@ -28,7 +28,7 @@ def derive(state: IngestState) -> IngestState:
         if record.gang is not None:
             index_group(state, key, record.gang)
             if record.gang.replacement_hold_ms and not record.gang.is_in_tree:
-                state.holding.add(record.id)
+                state.keeping.add(record.id)
     for one in state.objects.values():
         replace_spreader(state, None, one)
     index_hyper_nodes(state, [(None, one) for one in state.objects.values()])

@@ -107,7 +107,7 @@ def update_gangs(state: IngestState, gangs: tuple[Gang, ...]) -> None:
         record.version = max(record.version + 1, gang.version)
         _publish_gang(state, record, gang)
         _publish_run_time(state, record.id, gang, before)
-        _note_hold(state, record.id, before, gang.replacement_hold_ms)
+        _note_keeping(state, record.id, before, gang.replacement_hold_ms)
         if _leaves_whole(gang) or (before is not None and _leaves_whole(before)):
             _publish_members(state, record.id, gang)
     publish_trees(state, tops, _publish_gang)
@@ -116,7 +116,7 @@ def update_gangs(state: IngestState, gangs: tuple[Gang, ...]) -> None:
 def _move_in_trees(state: IngestState, record: GangRecord, gang: Gang) -> list[str]:
     """Apply a changed group of a tree; return the topmost groups of the trees that change."""
     before = record.gang
-    _note_hold(state, record.id, before)
+    _note_keeping(state, record.id, before)
     tops = [top_of(state, gang.key)]
     record.gang, record.root = gang, NO_GANG if not gang.min_groups else record.root
     record.version = max(record.version + 1, gang.version)
@@ -136,14 +136,14 @@ def _publish_run_time(state: IngestState, number: GangId, gang: Gang, before: Ga
         state.outbox.append(MinimumRunTime(pack(np.sort(ids)), gang.minimum_run_ms))
 
 
-def _note_hold(state: IngestState, number: GangId, before: Gang | None, hold_ms: int = 0) -> None:
+def _note_keeping(state: IngestState, number: GangId, before: Gang | None, hold_ms: int = 0) -> None:
     """Note for how long a group keeps the places of lost members. What it keeps ends if it said
     something else before, or is gone.
     """
     if hold_ms:
-        state.holding.add(number)
+        state.keeping.add(number)
     else:
-        state.holding.discard(number)
+        state.keeping.discard(number)
     if before is not None and before.replacement_hold_ms not in (0, hold_ms):
         state.outbox.append(MembersLost(number, b"", 0))
 
@@ -154,7 +154,7 @@ def publish_ends(state: IngestState, slots: list[int], are_lost: bool) -> None:
     """
     table, rows = state.pods, np.array(slots, np.int64)
     for number in np.unique(table.gangs[rows]).tolist():
-        if number not in state.holding:
+        if number not in state.keeping:
             continue
         record = state.gangs[state.gang_keys[number]]
         assert record.gang is not None
@@ -259,7 +259,7 @@ def remove_gangs(state: IngestState, keys: list[str]) -> None:
         if known is None or known.gang is None:
             continue
         before, known.gang = known.gang, None
-        _note_hold(state, known.id, before)
+        _note_keeping(state, known.id, before)
         if before.is_in_tree:
             tops += [top_of(state, before.parent), key]
             leave(state, before)

@@ -171,7 +171,7 @@ class IngestState(MachineState):
     shard_nodes: Derived[list[int]] = field(default_factory=list)
     gang_keys: Derived[dict[GangId, str]] = field(default_factory=dict)
     # Groups that keep the places of lost members.
-    holding: Derived[set[GangId]] = field(default_factory=set)
+    keeping: Derived[set[GangId]] = field(default_factory=set)
     # CompositePodGroup -> the groups that name it as their parent.
     children: Derived[dict[str, dict[str, None]]] = field(default_factory=dict)
     spreaders: Derived[Spreaders] = field(default_factory=Spreaders)  # of the objects

@@ -373,7 +373,7 @@ class LiveClaims:
             rows = [row for row in found if row is not None]
             entry.position = len(self._touched)
         try:
-            self._judge(entry, nodes, table, new, rows)
+            self._look(entry, nodes, table, new, rows)
         except ValueError:
             self._entries.pop(key, None)
             raise
@@ -382,7 +382,7 @@ class LiveClaims:
         self._entries[key] = entry
         return entry
 
-    def _judge(
+    def _look(
         self,
         entry: _Entry,
         nodes: Nodes,

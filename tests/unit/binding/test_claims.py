@@ -80,7 +80,13 @@ def test_a_pod_that_others_bound_keeps_its_claims_that_had_devices():
     assert plain(steps.when(assigned({1: 2}))) == [("BindFailed", [1], "foreign", [1])]
 
 
-def test_a_pod_is_not_reserved_anew_before_its_claims_are_back():
+def test_a_pod_that_others_bound_to_its_node_keeps_what_may_have_been_written():
+    steps = asked_once()
+    assert plain(steps.when(assigned({1: 1}))) == [("Bound", [1], [1])]
+    assert not steps.state.claim_returns
+
+
+def test_a_pod_is_not_reserved_again_before_its_claims_are_back():
     steps = asked_once()
     steps.when(written(1, Answer.REFUSED))
     first, *rest = steps.when(chosen(node=1))

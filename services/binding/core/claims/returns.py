@@ -3,7 +3,7 @@
 The writes themselves are in core/volumes.py: claims are written with the volumes. Here is what
 follows when the bind ends:
 
-- bound after the write was answered with DONE: the claim's fact shows the shard the outcome;
+- bound to the node after a write was sent: the claim's fact shows the shard the outcome;
 - ended before any write: the shard may have the devices at once (ClaimsReturned);
 - else a write may have landed, or may still land. The claim is given back under a precondition that
   also refuses every older write, and repeated until the answer is definite. Only then the shard may
@@ -51,13 +51,13 @@ def end_claims(state: BindingState, row: int, pod: PodId, end: Phase) -> None:
     """Settle the claims of a pod whose bind has ended; called while the pod has its name."""
     write = state.claims.pop(pod, None)
     state.claim_conflicts.pop(pod, None)
-    if write is None or (end is Phase.BOUND and write.is_written):
+    if write is None or (end is Phase.BOUND and write.is_sent):
         return
     if not write.is_sent:
         _free(state, pod, write.shard, write.attempt, write.choices)
         return
     choices = write.choices
-    if end in (Phase.BOUND, Phase.FOREIGN):  # others bound the pod, which uses what has devices
+    if end is Phase.FOREIGN:  # others bound the pod, which uses what has devices
         choices = tuple(one for one in choices if one.allocation is not None)
         if not choices:
             return

@@ -296,7 +296,7 @@ def on_pods_deleted_seen(state: IngestState, event: PodsDeletedSeen) -> None:
     """Delete pods."""
     found = map(state.pods.slots.pop, split(event.uids), repeat(-1))
     slots = [slot for slot in found if slot >= 0]
-    if state.holding and slots:
+    if state.keeping and slots:
         publish_ends(state, slots, event.lost)
     forget(state, slots, is_finished=event.finished)
 

@@ -28,7 +28,7 @@ class _Spaces:
         self._state = state
         self._joint: dict[GangId, bool] = {}
 
-    def still_fit(self, one: Nomination) -> bool:
+    def still_fits(self, one: Nomination) -> bool:
         """Return whether the space still suffices once the victims are gone."""
         state = self._state
         is_alone = not one.gang or one.until_ms
@@ -87,7 +87,7 @@ def decide_nomination_news(
         reason = one.lost
         if one.is_used and not reason:
             continue  # until permit ends the gang's attempt
-        if not reason and not spaces.still_fit(one):
+        if not reason and not spaces.still_fits(one):
             reason = SPACE_LOST
         if one.until_ms and one.until_ms <= state.now_ms and not reason:
             reason = TIME_OVER
