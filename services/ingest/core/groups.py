@@ -136,7 +136,9 @@ def _publish_run_time(state: IngestState, number: GangId, gang: Gang, before: Ga
         state.outbox.append(MinimumRunTime(pack(np.sort(ids)), gang.minimum_run_ms))
 
 
-def _note_keeping(state: IngestState, number: GangId, before: Gang | None, hold_ms: int = 0) -> None:
+def _note_keeping(
+    state: IngestState, number: GangId, before: Gang | None, hold_ms: int = 0
+) -> None:
     """Note for how long a group keeps the places of lost members. What it keeps ends if it said
     something else before, or is gone.
     """
