@@ -40,12 +40,15 @@ class DeviceTaint(Struct, frozen=True, omit_defaults=True):
 
 
 class DeviceToleration(Struct, frozen=True, omit_defaults=True):
-    """A toleration of a request; an empty key or effect matches all."""
+    """A toleration of a request; an empty key or effect matches all. `seconds`: how long a device
+    is kept with such a taint.
+    """
 
     key: str
     operator: Literal["Equal", "Exists"]
     value: str
     effect: str
+    seconds: int | None = None
 
 
 class Place(Struct, frozen=True, omit_defaults=True):

@@ -2,6 +2,7 @@
 template get distinct devices, written before the bind, and are given back after their pods.
 """
 
+import json
 from typing import Any
 
 import pytest
@@ -25,8 +26,11 @@ def servers(cluster: KubeServers) -> KubeServers:
     return cluster
 
 
-def devices(api: KubeApi) -> None:
-    """Publish a class, slices and a template, as a driver and users would."""
+def devices(servers: KubeServers) -> None:
+    """Publish a class, slices and a template, as a driver and users would. kubectl escapes the
+    parameters as Go does, and the server compares them byte by byte.
+    """
+    api = servers.api
     kind = {"apiVersion": "resource.k8s.io/v1"}
     expression = f'device.driver == "{DRIVER}" && device.attributes["{DRIVER}"].kind == "big"'
     of_class = {"selectors": [{"cel": {"expression": expression}}]}
@@ -46,9 +50,10 @@ def devices(api: KubeApi) -> None:
         made = kind | {"kind": "ResourceSlice", "metadata": {"name": node}, "spec": spec}
         api.create(f"{ROOT}/resourceslices", made).ok()
     request = {"name": "gpu", "exactly": {"deviceClassName": "gpu"}}
-    template = {"spec": {"devices": {"requests": [request]}}}
+    config = {"opaque": {"driver": DRIVER, "parameters": {"rule": "a < b && c > d"}}}
+    template = {"spec": {"devices": {"requests": [request], "config": [config]}}}
     made = kind | {"kind": "ResourceClaimTemplate", "metadata": {"name": "one"}, "spec": template}
-    api.create(f"{ROOT}/namespaces/default/resourceclaimtemplates", made).ok()
+    servers.kubectl("apply", "-f", "-", stdin=json.dumps(made))
 
 
 def user(api: KubeApi, name: str, **more: Any) -> None:
@@ -74,7 +79,7 @@ def test_claims_are_written_before_their_pods_and_given_back(
     api = servers.api
     servers.start_controller_manager(("resourceclaim-controller",))
     create_nodes(api, list(NODES))
-    devices(api)
+    devices(servers)
     with muster_run(servers.kubeconfig, tmp_path, "-o", "json") as muster:
         for number in range(3):
             user(api, f"p-{number}")

@@ -4,6 +4,10 @@ Unreserve of kube-scheduler's DynamicResources).
 Each claim is read first, and written only if it is unchanged since. Devices are written only to the
 version of the claim that the shard knew: so a claim that was given back, which raises its
 resourceVersion, refuses all older writes, however late.
+
+The API server compares the parameters of drivers byte by byte. So what was read goes back as it
+came, and what is new is written as Go writes it. Only parameters that the server shows in other
+words than it keeps, such as with spaces, can never be sent back: their claims refuse all writes.
 """
 
 from collections.abc import Awaitable, Callable, Iterable
@@ -14,7 +18,7 @@ import msgspec
 
 from shared.kubernetes.client.client import Response
 from shared.kubernetes.objects.claims.written import allocation_object
-from shared.kubernetes.writing.answers import change_answer
+from shared.kubernetes.writing.answers import INVALID, change_answer
 from shared.model.api_outcome import Answer
 from shared.model.claims import Allocation, ClaimChoice
 from shared.ports.cluster import ClaimsRequest, PodRef
@@ -22,6 +26,7 @@ from shared.ports.cluster import ClaimsRequest, PodRef
 FINALIZER = "resource.kubernetes.io/delete-protection"
 USERS_MAX = 256
 JSON = "application/json"
+ESCAPED = {character: f"\\u{ord(character):04x}".encode() for character in "<>&\u2028\u2029"}
 
 Object = dict[str, Any]
 Send = Callable[[str, str, bytes | None, str], Awaitable[Response | Answer]]
@@ -52,53 +57,59 @@ class _Claim:
         self._send, self._tell, self.choice = send, tell, choice
         namespace = f"/apis/resource.k8s.io/v1/namespaces/{choice.namespace}"
         self._path = f"{namespace}/resourceclaims/{choice.name}"
-        self.object: Object = {}
+        self._parts: Object = {}
+        self._status: Object = {}
+        self.meta: Object = {}
+        self.is_invalid = False
 
     async def read(self) -> Answer:
         return await self._call("GET", self._path, None)
 
     async def write(self, changed: Object, part: str = "") -> Answer:
         """PUT the claim, or its status (`part` "/status"), under its resourceVersion."""
-        return await self._call("PUT", self._path + part, msgspec.json.encode(changed))
+        body = msgspec.json.encode(changed)
+        for character, escaped in ESCAPED.items():
+            body = body.replace(character.encode(), escaped)
+        return await self._call("PUT", self._path + part, body)
 
     async def _call(self, method: str, path: str, body: bytes | None) -> Answer:
         response = await self._send(method, path, body, JSON)
         if isinstance(response, Answer):
             return response
-        answer = change_answer(response)
-        choice = self.choice
+        answer, choice = change_answer(response), self.choice
+        self.is_invalid = response.status == INVALID
         self._tell(answer, response, f"write ResourceClaim {choice.namespace}/{choice.name}")
         if answer is not Answer.DONE:
             return answer
         try:
-            self.object = msgspec.json.decode(response.body, type=Object)
-        except msgspec.DecodeError:
+            self._parts = msgspec.json.decode(response.body, type=dict[str, msgspec.Raw])
+            status = self._parts.get("status", b"null")
+            self._status = msgspec.json.decode(status, type=dict[str, msgspec.Raw] | None) or {}
+            self.meta = msgspec.json.decode(self._parts["metadata"], type=Object)
+        except (msgspec.DecodeError, KeyError):
             return Answer.UNKNOWN
         return Answer.DONE if self.meta.get("uid") == choice.uid else Answer.GONE
 
     @property
-    def meta(self) -> Object:
-        found: Object = self.object["metadata"]
+    def allocation(self) -> Object | None:
+        found: Object | None = msgspec.json.decode(self._status.get("allocation", b"null"))
         return found
 
     @property
-    def allocation(self) -> Object | None:
-        return (self.object.get("status") or {}).get("allocation")
-
-    @property
     def users(self) -> list[Object]:
-        return (self.object.get("status") or {}).get("reservedFor") or []
+        return msgspec.json.decode(self._status.get("reservedFor", b"null")) or []
 
     @property
     def finalizers(self) -> list[str]:
         return self.meta.get("finalizers") or []
 
     def with_finalizers(self, finalizers: list[str]) -> Object:
-        return {**self.object, "metadata": {**self.meta, "finalizers": finalizers}}
+        return {**self._parts, "metadata": {**self.meta, "finalizers": finalizers}}
 
     def with_status(self, **fields: Any) -> Object:
-        status = {**(self.object.get("status") or {}), **fields}
-        return {**self.object, "status": {key: value for key, value in status.items() if value}}
+        status = {**self._status, **fields}
+        kept = {key: value for key, value in status.items() if value is not None}
+        return {**self._parts, "status": kept}
 
     @property
     def is_known_version(self) -> bool:
@@ -157,7 +168,8 @@ async def _give_back(claim: _Claim, pod: PodRef) -> Answer:
 
 async def _refuse_older_writes(claim: _Claim) -> Answer:
     """Raise the resourceVersion of a claim without devices, unless it is above that of any write:
-    writes of devices need the finalizer, or the version that the shard knew.
+    writes of devices need the finalizer, or the version that the shard knew. If the server accepts
+    no finalizer here, it accepted none before.
     """
     if FINALIZER in claim.finalizers:
         return await _without_finalizer(claim)
@@ -166,7 +178,7 @@ async def _refuse_older_writes(claim: _Claim) -> Answer:
     answer = await claim.write(claim.with_finalizers([*claim.finalizers, FINALIZER]))
     if answer is Answer.DONE:
         await _without_finalizer(claim)
-    return answer
+    return Answer.DONE if claim.is_invalid and answer is Answer.REFUSED else answer
 
 
 async def _without_finalizer(claim: _Claim) -> Answer:

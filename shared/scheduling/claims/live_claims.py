@@ -166,10 +166,11 @@ class LiveClaims:
         self.facts.claims[one.value.key] = one.value
         self._charge(new, 1)
         self._charge(old, -1)
-        if new is not None:
+        given = self._assumed.get(one.uid)
+        if new is not None and given is not None:
+            old = given.allocation
             self.settle(one.uid)
-        # A claim that only got its devices helps no pod but those that share it.
-        return before is None or new is None or old is not None or not one.value.owner
+        return old is not None and (new is None or old.results != new.results)
 
     def _note_slice(self, before: DeviceObject | None, after: SliceObject | None) -> None:
         if isinstance(before, SliceObject):
@@ -297,7 +298,7 @@ class LiveClaims:
         """Return the claims of a pod that can be tried. Raises NotReady."""
         named = next((one for one in spec.claims if one.pod), spec.claims[0])
         pod = ClaimingPod(spec.namespace, named.pod, named.owner, spec.claims)
-        found = self.facts.resolve(pod)
+        found = list({one.uid: one for one in self.facts.resolve(pod)}.values())
         for claim in found:
             problem = self._claims[claim.key].problem
             if problem:

@@ -180,10 +180,11 @@ def test_an_allocation_is_written_as_it_was_read():
     need: Object = {"key": "zone", "operator": "In", "values": ["a", "b"]}
     result: Object = {"request": "r", "driver": "d.com", "pool": "p", "device": "a"}
     result["adminAccess"] = True
+    tolerated: Object = {"key": "k", "operator": "Exists", "tolerationSeconds": 60}
     opaque: Object = {"driver": "d.com", "parameters": {"a": [1]}}
     allocation: Object = {
         "devices": {
-            "results": [result | {"tolerations": [{"key": "k", "operator": "Exists"}]}],
+            "results": [result | {"tolerations": [tolerated]}],
             "config": [{"source": "FromClass", "requests": ["r"], "opaque": opaque}],
         },
         "nodeSelector": {"nodeSelectorTerms": [{"matchExpressions": [need]}]},

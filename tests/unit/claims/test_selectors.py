@@ -98,3 +98,14 @@ def test_texts_that_are_no_quantity(text):
 def test_texts_that_are_no_version(text):
     with pytest.raises(ValueError):
         semver(text)
+
+
+@pytest.mark.parametrize("joined", [" || ", " && "])
+def test_chains_may_be_long(joined):
+    assert Selector(joined.join(['device.driver != ""'] * 400)).matches(DEVICE)
+
+
+@pytest.mark.parametrize("deep", ["1 + " * 300 + "1 > 0", "!" * 300 + "true"], ids="+!")
+def test_parts_that_are_nested_too_deep_are_refused(deep):
+    with pytest.raises(SelectorError, match="nested"):
+        Selector(deep)

@@ -166,6 +166,22 @@ def test_a_claim_that_is_being_given_devices_is_waited_for():
     assert second.claims[0].allocation is None, "it has devices"
 
 
+def test_the_users_of_a_claim_that_a_controller_owns_are_tried_once_it_has_devices():
+    owned = claim("first", owner="uid-job")
+    shard = shard_of(GPU, devices(Place(node="y"), "a", "b"), owned, SECOND)
+    shard.sig(1, user("first")).sig(2, replace(user("second"), priority=1))
+    decided = shard.dispatch(1, 1, 2).run()
+    assert len(reasons(decided)) == 1
+    assert woken(shard.given(DevicesSet((shown(owned, only(decided)),))).run()) == [1]
+
+
+def test_a_pod_may_name_a_claim_twice():
+    twice = replace(user("first"), claims=(PodClaim("a", "first"), PodClaim("b", "first")))
+    shard = shard_of(GPU, ONE, FIRST).sig(1, twice)
+    (choice,) = only(shard.dispatch(1, 1).run()).claims
+    assert choice.uid == "uid-first"
+
+
 def test_devices_that_several_nodes_reach_are_for_one_shard():
     fabric = devices(Place(all_nodes=True), "f")
     shard = shard_of(GPU, fabric, FIRST, SECOND).sig(1, user("first")).sig(2, user("second"))

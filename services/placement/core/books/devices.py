@@ -10,9 +10,11 @@ from services.placement.core.state import PlacementState
 from shared.events.binding import ClaimsReturned
 from shared.events.ingest import DevicesGone, DevicesSet
 from shared.events.placement import Reserved
-from shared.model.claims import ClaimChoice
+from shared.model.claims import ClaimChoice, ClaimName
+from shared.model.cluster_objects import ClaimObject
 from shared.model.columns import split
 from shared.model.ids import PodId, SignatureId
+from shared.model.objects import PodSpec
 from shared.scheduling.claims.live_claims import Assumption
 from shared.scheduling.plugins import dynamic_resources
 
@@ -40,10 +42,21 @@ def reserve_devices(state: PlacementState, event: Reserved) -> None:
 
 
 def on_devices_set(state: PlacementState, event: DevicesSet) -> None:
-    """Add or change classes, slices and claims."""
+    """Add or change classes, slices and claims. A claim that changed wakes the pods that name it;
+    devices that may be free now wake all.
+    """
     changes = [state.claims.put(one) for one in event.objects]
     if any(changes):
         wake_claim_users(state)
+    changed = {(one.namespace, one.name) for one in event.objects if isinstance(one, ClaimObject)}
+    if changed:
+        state.maybe_allowed.update(
+            sig for sig in state.refused if changed & _named(state.specs[sig])
+        )
+
+
+def _named(spec: PodSpec) -> set[ClaimName]:
+    return {(spec.namespace, one.claim or one.made or "") for one in spec.claims}
 
 
 def on_devices_gone(state: PlacementState, event: DevicesGone) -> None:

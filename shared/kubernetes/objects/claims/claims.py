@@ -170,7 +170,7 @@ def selectors(fields: Fields) -> tuple[str, ...]:
 
 def _toleration(fields: Fields) -> DeviceToleration:
     fields.only(("key", "operator", "value", "effect", "tolerationSeconds"))
-    fields.integer("tolerationSeconds", 0, SECONDS_MIN, SECONDS_MAX)
+    seconds = fields.integer("tolerationSeconds", 0, SECONDS_MIN, SECONDS_MAX)
     operator = fields.one_of("operator", ("Equal", "Exists", ""), "") or "Equal"
     if not fields.text("key") and operator == "Equal":
         raise fields.error("operator", "must be Exists without a key")
@@ -179,6 +179,7 @@ def _toleration(fields: Fields) -> DeviceToleration:
         cast(Literal["Equal", "Exists"], operator),
         fields.text("value"),
         fields.text("effect"),
+        None if fields.values.get("tolerationSeconds") is None else seconds,
     )
 
 

@@ -34,6 +34,7 @@ def _result(one: DeviceResult) -> dict[str, Any]:
             _without_empty(
                 {"key": has.key, "operator": has.operator, "value": has.value, "effect": has.effect}
             )
+            | ({} if has.seconds is None else {"tolerationSeconds": has.seconds})
             for has in one.tolerations
         ]
     if one.share_id:

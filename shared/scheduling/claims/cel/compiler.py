@@ -33,6 +33,8 @@ Run = Callable[[Variables], Any]
 
 ANY, BOOL, STRING, INT, DEVICE = "any", "bool", "string", "int", "device"
 LOOSE = ("any", "dyn")
+PARTS_MAX = 100
+"""How deep parts may be nested, so that the stack suffices wherever a selector is compiled."""
 NESTED_MAX = 2
 """How deep macros over lists and maps may be nested: two never exceed kube-scheduler's cost."""
 
@@ -112,10 +114,18 @@ def _no_match(function: str, types: tuple[Type, ...]) -> SelectorError:
 
 class _Compiler:
     def __init__(self) -> None:
-        self._nested = 0
+        self._nested = self._depth = 0
 
     def node(self, node: Node, scope: Scope) -> Part:
         """Return the type of a part of the expression, and its function. Raises SelectorError."""
+        self._depth += 1
+        if self._depth > PARTS_MAX:
+            raise SelectorError(f"has parts nested more than {PARTS_MAX} deep")
+        found = self._node(node, scope)
+        self._depth -= 1
+        return found
+
+    def _node(self, node: Node, scope: Scope) -> Part:
         match node:
             case Literal(value):
                 return kind(value), lambda _: value

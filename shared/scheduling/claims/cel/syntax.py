@@ -123,6 +123,14 @@ def _tokens(expression: str) -> list[_Token]:
     return [*found, _Token("end", "", at + 1)]
 
 
+def _balanced(function: str, found: list[Node]) -> Node:
+    """Return a chain as a tree that is not deep, as cel-go does: the order does not matter."""
+    if len(found) == 1:
+        return found[0]
+    half = (len(found) + 1) // 2
+    return Call(function, (_balanced(function, found[:half]), _balanced(function, found[half:])))
+
+
 class _Parser:
     """Takes tokens from the left; one method for each level of precedence."""
 
@@ -166,16 +174,16 @@ class _Parser:
         return found
 
     def _either(self) -> Node:
-        found = self._both()
+        found = [self._both()]
         while self._took("||"):
-            found = Call("_||_", (found, self._both()))
-        return found
+            found.append(self._both())
+        return _balanced("_||_", found)
 
     def _both(self) -> Node:
-        found = self._relation()
+        found = [self._relation()]
         while self._took("&&"):
-            found = Call("_&&_", (found, self._relation()))
-        return found
+            found.append(self._relation())
+        return _balanced("_&&_", found)
 
     def _relation(self) -> Node:
         found = self._sum()
