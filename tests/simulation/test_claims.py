@@ -49,7 +49,7 @@ BUGS = (
         "unknown-is-definite",
         RETURNS,
         ("        if Answer(code) in INDEFINITE:\n", "        if False:\n"),
-        first=(2,),
+        first=(26, 13),
     ),
     Bug(
         "facts-end-nothing",
