@@ -32,8 +32,6 @@ REF = {"name": "team", "podGroup": "all"}
 NO_WORKLOAD = 'waiting for pods\'s workload "team" to appear in scheduling queue'
 NO_GROUP = 'pod group "all" doesn\'t exist for a workload "team"'
 TOO_FEW = "waiting for minCount pods from a gang to appear in scheduling queue"
-CLAIM = [{"name": "v", "resourceClaimName": "none"}]
-REFUSED = "spec.resourceClaims: resource claims are not supported"
 FULL = "2 Insufficient cpu."
 SHORT = f"gang default/team/all: 4 of 5 members have a node; 1 more: {FULL}"
 TIMED_OUT = f"gang default/team/all timed out after 3 s: 2 of 3 members have a node; 1 more: {FULL}"
@@ -94,7 +92,6 @@ def test_members_report_what_their_gang_waits_for(
     servers: KubeServers, muster: Running, case: Case
 ):
     api = servers.api
-    api.create(PODS, pod("lonely", resourceClaims=CLAIM)).ok()
     names = [f"member-{number}" for number in range(5)]
     for name in names[:2]:
         api.create(PODS, pod(name, cpu="900m", workloadRef=REF)).ok()
@@ -114,7 +111,6 @@ def test_members_report_what_their_gang_waits_for(
     say(servers, TOO_FEW, *names[:4])
     api.request("DELETE", f"{WORKLOADS}/team").ok()
     say(servers, NO_WORKLOAD, *names[:4])
-    say(servers, REFUSED, "lonely")
 
 
 def test_a_gang_that_is_whole_within_a_moment_costs_no_message(
