@@ -69,8 +69,9 @@ class CounterSet(Struct, frozen=True, omit_defaults=True):
 
 
 class CapacityPolicy(Struct, frozen=True, omit_defaults=True):
-    """What shares may consume of a capacity: `default` if they ask for none, one of `values`, or
-    `least` and whole steps above it up to `most`. Amounts are as in CounterSet, empty for none.
+    """How much of a capacity a share consumes: `default` if it asks for nothing, else one of
+    `values`, or `least` and whole steps above it up to `most`. Amounts are as in
+    CounterSet, empty for none.
     """
 
     name: str

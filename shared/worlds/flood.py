@@ -19,7 +19,7 @@ from shared.events.observed import PodsSeen
 from shared.model.objects import CPU, MEMORY, PODS, GpuRequest, Node, PodSpec
 from shared.model.world import Arrival, World
 from shared.worlds.arrivals import plain_node
-from shared.worlds.openb import read_pods
+from shared.worlds.traces.openb import read_pods
 
 Shapes = Literal["identical", "openb", "distinct"]
 

@@ -18,13 +18,13 @@ from shared.kubernetes.objects.pod_templates import duration_ms
 from shared.model.release import DEFAULT_RELEASE, Release
 from shared.model.text import did_you_mean
 from shared.model.world import World
-from shared.worlds.dlrm import FILE as DLRM_FILE
-from shared.worlds.dlrm import dlrm_world
 from shared.worlds.flood import Flood, flood_world
 from shared.worlds.manifests import manifests_world
-from shared.worlds.openb import NODE_FILE, PLAIN_POD_FILE, Timing, plain_world
-from shared.worlds.openb_main import POD_FILE, MainJob, main_world
-from shared.worlds.published import is_published, require_files
+from shared.worlds.traces.dlrm import FILE as DLRM_FILE
+from shared.worlds.traces.dlrm import dlrm_world
+from shared.worlds.traces.openb import NODE_FILE, PLAIN_POD_FILE, Timing, plain_world
+from shared.worlds.traces.openb_main import POD_FILE, MainJob, main_world
+from shared.worlds.traces.published import is_published, require_files
 
 COUNT_MAX = 10_000_000
 SCHEMES = ("openb", "dlrm", "flood")

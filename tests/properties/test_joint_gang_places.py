@@ -1,4 +1,4 @@
-"""Room for gangs with rules over zones: whoever is evicted, the whole gang then fits, and no victim
+"""Room for gangs with rules over zones: after the evictions the whole gang fits, and no victim
 could have stayed. A second copy of the rules checks the shard's places and nominations.
 """
 

@@ -115,7 +115,7 @@ def at_end(history: ClusterHistory) -> Iterator[Problem]:
             continue
         live = [uid for uid in one.reserved_for if uid in history.pods]
         if not any(not history.pods[uid].deleted for uid in live):
-            yield ("conservation", f"claim {one.name} keeps its devices for nobody")
+            yield ("conservation", f"claim {one.name} keeps its devices without users")
 
 
 def reached(history: ClusterHistory, pod: PodTruth) -> set[str] | None:

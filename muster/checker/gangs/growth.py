@@ -88,7 +88,7 @@ def check(journal: Journal, gang_of: Mapping[int, int]) -> Iterator[Problem]:
                         text = f"gang {event.gang} grows while gangs {others} are tried"
                         yield "minimums-first", f"queueing/0 at {step.position}: {text}"
                     growth.begin(event)
-                case PlaceGiven():  # nobody else would get it
+                case PlaceGiven():  # no other pod would get it
                     seen[event.pod] += 1
                 case Dispatched():
                     for pod in unpack(event.ids).tolist():

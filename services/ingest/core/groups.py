@@ -152,7 +152,7 @@ def _note_keeping(
 
 def publish_ends(state: IngestState, slots: list[int], are_lost: bool) -> None:
     """Publish which of these members leave places that their groups keep: those on nodes, if they
-    are lost. A group whose last pods end otherwise keeps no place: nobody replaces them.
+    are lost. A group whose last pods finish keeps no place, since they are not replaced.
     """
     table, rows = state.pods, np.array(slots, np.int64)
     for number in np.unique(table.gangs[rows]).tolist():

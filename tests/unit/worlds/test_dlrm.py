@@ -7,7 +7,7 @@ import pytest
 from shared.kubernetes.objects.errors import WorldError
 from shared.model.columns import split
 from shared.model.objects import GpuRequest
-from shared.worlds.dlrm import FILE, dlrm_world, nodes_needed, peak, read_instances
+from shared.worlds.traces.dlrm import FILE, dlrm_world, nodes_needed, peak, read_instances
 from tests.unit.worlds.conftest import edited
 
 GIB = 1 << 30

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from muster.cli.main import main
-from shared.worlds.published import FILES
+from shared.worlds.traces.published import FILES
 
 ROOT = Path(__file__).resolve().parents[3]
 TRACE = ROOT / "examples" / "trace"

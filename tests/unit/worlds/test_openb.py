@@ -7,7 +7,7 @@ import pytest
 from shared.kubernetes.objects.errors import WorldError
 from shared.model.columns import split
 from shared.model.objects import GpuRequest
-from shared.worlds.openb import PLAIN_POD_FILE, Timing, plain_world, read_pods
+from shared.worlds.traces.openb import PLAIN_POD_FILE, Timing, plain_world, read_pods
 from tests.unit.worlds.conftest import edited
 
 MIB = 1 << 20

@@ -5,8 +5,8 @@ from collections import Counter
 import pytest
 
 from shared.model.columns import split
-from shared.worlds.openb import Timing
-from shared.worlds.openb_main import POD_FILE, MainJob, main_world
+from shared.worlds.traces.openb import Timing
+from shared.worlds.traces.openb_main import POD_FILE, MainJob, main_world
 
 
 @pytest.fixture(scope="module")

@@ -7,9 +7,9 @@ import pytest
 
 from shared.kubernetes.objects.errors import WorldError
 from shared.model.columns import split
-from shared.worlds.openb import PLAIN_POD_FILE
-from shared.worlds.published import FILES
 from shared.worlds.settings import Choice, data_root, load_world
+from shared.worlds.traces.openb import PLAIN_POD_FILE
+from shared.worlds.traces.published import FILES
 from tests.unit.worlds.manifests import pod
 
 

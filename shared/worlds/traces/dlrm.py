@@ -13,7 +13,7 @@ from shared.kubernetes.objects.cluster_objects import PODS_PER_NODE
 from shared.model.objects import CPU, EPHEMERAL_STORAGE, MEMORY, PODS, GpuRequest, Node, PodSpec
 from shared.model.world import World
 from shared.worlds.arrivals import Pod, arrivals_of, plain_node
-from shared.worlds.tables import Row, read_rows
+from shared.worlds.traces.tables import Row, read_rows
 
 FILE = "disaggregated_DLRM_trace.csv"
 COLUMNS = (

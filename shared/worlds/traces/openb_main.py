@@ -17,7 +17,7 @@ from shared.model.objects import Gang
 from shared.model.world import World
 from shared.worlds.arrivals import Pod, arrivals_of
 from shared.worlds.capacity import check_gangs
-from shared.worlds.openb import NODE_FILE, PodRow, Timing, pods_of, read_nodes, read_pods
+from shared.worlds.traces.openb import NODE_FILE, PodRow, Timing, pods_of, read_nodes, read_pods
 
 POD_FILE = "openb_pod_list_gpuspec33.csv"
 GANG_SIZES = range(2, 17)

@@ -15,7 +15,7 @@ from shared.kubernetes.objects.cluster_objects import PODS_PER_NODE
 from shared.model.objects import CPU, MEMORY, PODS, GpuRequest, Node, PodSpec
 from shared.model.world import World
 from shared.worlds.arrivals import Pod, arrivals_of, plain_node
-from shared.worlds.tables import Row, read_rows
+from shared.worlds.traces.tables import Row, read_rows
 
 NODE_FILE = "openb_node_list_all_node.csv"
 PLAIN_POD_FILE = "openb_pod_list_default.csv"
