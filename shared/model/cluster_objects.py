@@ -199,11 +199,13 @@ class HyperNode(Known, frozen=True, kw_only=True):
 
 class Queue(Known, frozen=True, kw_only=True):
     """A queue of pods below `parent` (empty: below none). Its pods and those of the queues below it
-    use at most `max` of each resource in it, in the units of `shared.model.queues.amounts`.
+    use at most `max` of each resource in it, and go before others up to `guaranteed`; both are in
+    the units of `shared.model.queues.amounts`.
     """
 
     parent: str = ""
     max: tuple[tuple[str, int], ...] = ()
+    guaranteed: tuple[tuple[str, int], ...] = ()
 
 
 class ClassObject(Known, frozen=True, kw_only=True, tag="DeviceClass"):

@@ -1,5 +1,6 @@
 """Queues of pods: which queue a pod is in, what it uses there, and the rules of their tree."""
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 
 from shared.model.cluster_objects import Queue
@@ -53,7 +54,43 @@ def tree_faults(queues: Iterable[Queue]) -> dict[str, Fault]:
         elif name and name not in known:
             faults[list(path)[-1]] = ("spec.parent", f"{name} is no Queue")
         rooted.update(path)
+    return faults or _guarantee_faults(known)
+
+
+def _guarantee_faults(known: Mapping[str, Queue]) -> dict[str, Fault]:
+    """Return the queues of a tree that cannot give what they, or those below them, are guaranteed.
+    A queue that names no guarantee for a resource is guaranteed what those below it are together.
+    """
+    faults: dict[str, Fault] = {}
+    if not any(one.guaranteed for one in known.values()):
+        return faults
+    below: dict[str, Counter[str]] = {name: Counter() for name in known}
+    tree = chains(known.values())
+    for name in sorted(tree, key=lambda name: -len(tree[name])):
+        for resource in sorted(dict(known[name].guaranteed).keys() | below[name].keys()):
+            children = below[name][resource]
+            fault = _guarantee_fault(known[name], resource, children)
+            if fault is not None:
+                faults.setdefault(name, fault)
+            if known[name].parent:
+                least = dict(known[name].guaranteed).get(resource, children)
+                below[known[name].parent][resource] += max(least, children)
     return faults
+
+
+def _guarantee_fault(queue: Queue, resource: str, children: int) -> Fault | None:
+    """Return the fault of a queue below which `children` of a resource are guaranteed."""
+    most, least = dict(queue.max).get(resource), dict(queue.guaranteed).get(resource)
+    below = f"and the queues below it are guaranteed {shown_amount(resource, children)}"
+    if least is not None and least < children:
+        rule = f"is {shown_amount(resource, least)}, {below}"
+        return f"spec.guaranteed.{resource}", rule
+    if most is None or most >= (children if least is None else least):
+        return None
+    if least is None:
+        return f"spec.max.{resource}", f"is {shown_amount(resource, most)}, {below}"
+    figures = f"{shown_amount(resource, least)}, above its max {shown_amount(resource, most)}"
+    return f"spec.guaranteed.{resource}", f"is {figures}"
 
 
 def chains(queues: Iterable[Queue]) -> dict[str, tuple[Queue, ...]]:

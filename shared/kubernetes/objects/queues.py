@@ -13,14 +13,22 @@ QUEUES_VERSION = "muster.io/v1alpha1"
 def queue(document: Fields) -> Queue:
     """Return a Queue. Raises WorldError."""
     spec = document.child("spec")
-    spec.only(("parent", "max"))
-    most, limits = spec.child("max"), spec.amounts("max")
-    for name, amount in limits.items():
+    spec.only(("parent", "max", "guaranteed"))
+    return Queue(
+        **identity(document),
+        parent=spec.text("parent"),
+        max=_amounts(spec, "max"),
+        guaranteed=_amounts(spec, "guaranteed"),
+    )
+
+
+def _amounts(spec: Fields, key: str) -> tuple[tuple[str, int], ...]:
+    within, found = spec.child(key), spec.amounts(key)
+    for name, amount in found.items():
         if name == GPU_MILLI:
-            raise most.error(name, f"is counted as {GPU}")
+            raise within.error(name, f"is counted as {GPU}")
         if name == GPU and amount > INT64_MAX // GPU_WHOLE_MILLI:
-            raise most.error(name, "is out of range")
-    if GPU in limits:
-        limits[GPU] *= GPU_WHOLE_MILLI
-    limit = tuple(sorted(limits.items()))
-    return Queue(**identity(document), parent=spec.text("parent"), max=limit)
+            raise within.error(name, "is out of range")
+    if GPU in found:
+        found[GPU] *= GPU_WHOLE_MILLI
+    return tuple(sorted(found.items()))

@@ -32,6 +32,47 @@ def test_a_fault_names_the_queue_and_the_rule(queues, faults):
     assert tree_faults(queues) == tree_faults(reversed(queues)) == expected
 
 
+def promised(name: str, parent: str = "", most: int | None = None, **least: int) -> Queue:
+    limits = () if most is None else (("cpu", most),)
+    guaranteed = tuple(sorted(least.items()))
+    return Queue(uid=f"{name}-uid", name=name, parent=parent, max=limits, guaranteed=guaranteed)
+
+
+def test_guarantees_below_a_queue_fit_in_its_guarantee_and_its_max():
+    tree = [promised("all", most=6_000), promised("a", "all", cpu=4_000, pods=9)]
+    assert tree_faults([*tree, promised("b", "all", 2_000, cpu=2_000)]) == {}
+    assert tree_faults([*tree, promised("b", "a", 9_000, cpu=4_000)]) == {}
+
+
+@pytest.mark.parametrize(
+    ("queues", "field", "rule"),
+    [
+        (
+            [
+                promised("q", cpu=3_000),
+                promised("a", "q", cpu=2_000),
+                promised("b", "q", cpu=1_500),
+            ],
+            "spec.guaranteed.cpu",
+            "is 3, and the queues below it are guaranteed 3500m",
+        ),
+        ([promised("q", most=1_000, cpu=2_000)], "spec.guaranteed.cpu", "is 2, above its max 1"),
+        (
+            [promised("q", most=1_000), promised("mid", "q"), promised("a", "mid", cpu=2_000)],
+            "spec.max.cpu",
+            "is 1, and the queues below it are guaranteed 2",
+        ),
+        (
+            [promised("q", cpu=1_000), promised("mid", "q"), promised("a", "mid", cpu=2_000)],
+            "spec.guaranteed.cpu",
+            "is 1, and the queues below it are guaranteed 2",
+        ),
+    ],
+)
+def test_a_guarantee_that_cannot_be_given_is_a_fault(queues, field, rule):
+    assert tree_faults(queues) == tree_faults(reversed(queues)) == {"q": (field, rule)}
+
+
 def test_a_chain_ends_at_the_root():
     a, b, c = queue("a"), queue("b", "a"), queue("c", "b")
     assert chains([c, a, b]) == {"a": (a,), "b": (b, a), "c": (c, b, a)}

@@ -21,11 +21,18 @@ def queues(tmp_path: Path, **specs: str) -> tuple[object, ...]:
 
 def test_a_tree_is_read_with_its_amounts(tmp_path: Path):
     most = 'cpu: 1500m, memory: 1Gi, "nvidia.com/gpu": 8, "example.com/x": 3, pods: 10'
-    read = queues(tmp_path, team=f"parent: all, max: {{{most}}}", all="")
+    least = 'guaranteed: {"nvidia.com/gpu": 2}'
+    read = queues(tmp_path, team=f"parent: all, max: {{{most}}}, {least}", all="")
     limits = {"cpu": 1_500, "memory": 1 << 30, "nvidia.com/gpu": 8_000}
     limits |= {"example.com/x": 3, "pods": 10}
     assert read == (
-        Queue(uid="Queue..team", name="team", parent="all", max=tuple(sorted(limits.items()))),
+        Queue(
+            uid="Queue..team",
+            name="team",
+            parent="all",
+            max=tuple(sorted(limits.items())),
+            guaranteed=(("nvidia.com/gpu", 2_000),),
+        ),
         Queue(uid="Queue..all", name="all"),
     )
 
@@ -37,6 +44,8 @@ def test_a_tree_is_read_with_its_amounts(tmp_path: Path):
         ("parent: team", "Queue team: spec.parent: makes a cycle: team -> team"),
         ("max: {cpu: -1}", "Queue team: spec.max.cpu: '-1' is negative"),
         ("max: {cpu: many}", "Queue team: spec.max.cpu: 'many' is not a quantity"),
+        ("guaranteed: {cpu: -1}", "Queue team: spec.guaranteed.cpu: '-1' is negative"),
+        ("guaranteed: {cpu: 2}, max: {cpu: 1}", "spec.guaranteed.cpu: is 2, above its max 1"),
         ("most: {}", "Queue team: spec.most: is an unknown field"),
         ("max: {muster.io/gpu-milli: 1}", "spec.max.muster.io/gpu-milli: is counted as"),
     ],

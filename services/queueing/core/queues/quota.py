@@ -2,6 +2,10 @@
 
 Pods that are being tried or have a node are *used*. Pods for which preemption makes room are
 *nominated*: others leave them their part, but only what is used must stay below the max.
+
+What a queue uses above its guarantee is *borrowed*, and a pod that borrows nothing *claims*. Of
+each resource that a pod asks for, the first queue of its chain with a guarantee for it counts: a
+queue keeps its guarantee also while others below the same parent have borrowed the parent's.
 """
 
 from collections.abc import Iterable, Mapping
@@ -21,9 +25,15 @@ class Quota:
 
     def __init__(self, queues: Iterable[Queue]) -> None:
         """Start without pods."""
+        tree = chains(queues)
         self._chains = {
-            name: tuple((one.name, dict(one.max)) for one in chain)
-            for name, chain in chains(queues).items()
+            name: tuple((one.name, dict(one.max)) for one in chain) for name, chain in tree.items()
+        }
+        self._guaranteed = {name: dict(chain[0].guaranteed) for name, chain in tree.items()}
+        # Queue -> resource -> the first queue of its chain that guarantees it.
+        self._guarantors = {
+            name: {resource: one.name for one in reversed(chain) for resource, _n in one.guaranteed}
+            for name, chain in tree.items()
         }
         self.used: Sums = {}
         self.nominated: Sums = {}
@@ -115,6 +125,37 @@ class Quota:
                 if resource in most and taken + amount > most[resource]:
                     return name, resource, most[resource]
         return None
+
+    def claims(self, queue: str, amounts: Amounts, also: Sums | None = None) -> bool:
+        """Return whether one more pod of this queue is within what is guaranteed, of at least one
+        resource that it asks for and of all others that are guaranteed. `also`: counts as used,
+        too.
+        """
+        guarantors = self._guarantors.get(queue)
+        if not guarantors:
+            return False
+        asked = False
+        for resource, amount in amounts:
+            name = guarantors.get(resource)
+            if name is None:
+                continue
+            taken = self._used(name, False).get(resource, 0)
+            taken += also.get(name, {}).get(resource, 0) if also else 0
+            if taken + amount > self._guaranteed[name][resource]:
+                return False
+            asked = True
+        return asked
+
+    def borrowed(self, queue: str) -> Sums:
+        """Return what a queue and each of those above it use above their guarantees, of all
+        resources. A resource without a guarantee is borrowed wholly.
+        """
+        found: Sums = {}
+        for name, _most in self._chains.get(queue, ()):
+            used, least = self.used.get(name, {}), self._guaranteed[name]
+            over = {one: used[one] - least.get(one, 0) for one in sorted(used)}
+            found[name] = {one: amount for one, amount in over.items() if amount > 0}
+        return found
 
     def hold(self, sig: SignatureId, queue: str, amounts: Amounts) -> bool:
         """Return whether a signature must wait; it is kept until the queue without room uses
