@@ -2,7 +2,7 @@
 
 from msgspec import Struct
 
-from muster.defrag.plan import Place, Plan, Stays
+from muster.defrag.plan import FreedNode, Plan, Stays
 
 
 class Moved(Struct, kw_only=True):
@@ -37,7 +37,7 @@ class DefragAnswer(Struct, kw_only=True):
     count: int | None
     domain: str
     free: tuple[str, ...]
-    places: tuple[Place, ...]
+    places: tuple[FreedNode, ...]
     stays: tuple[Stays, ...]
     lost_gpu_ms: int
     lost_cpu_ms: int

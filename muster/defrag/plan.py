@@ -46,7 +46,7 @@ class Move(Struct, frozen=True):
     gpu_milli: int
 
 
-class Place(Struct, frozen=True):
+class FreedNode(Struct, frozen=True):
     """A node on which one more pod fits after these moves."""
 
     node: str
@@ -67,7 +67,7 @@ class Plan(Struct, frozen=True):
     """
 
     free: tuple[str, ...]
-    places: tuple[Place, ...]
+    places: tuple[FreedNode, ...]
     stays: tuple[Stays, ...]
     domain: str = ""
 
@@ -164,7 +164,7 @@ class _Planner:
         """Return the plan."""
         limit = self._table.size * WHOLE_MILLI if count is None else count
         free = list(self._take_free(limit))
-        places: list[Place] = []
+        places: list[FreedNode] = []
         rows = self._ordered()
         self._never = np.ones(self._table.size, np.bool_)
         self._never[rows] = False
@@ -233,7 +233,7 @@ class _Planner:
                 leaving.append(one)
         return leaving
 
-    def _make_place(self, row: int) -> Place | None:
+    def _make_place(self, row: int) -> FreedNode | None:
         """Move the pods in the way to other nodes; return None, with nothing changed, if one of
         them has none.
         """
@@ -264,7 +264,7 @@ class _Planner:
         gone = {one.pod.uid for one in leaving}
         self._seats[row] = [one for one in self._seats[row] if one.pod.uid not in gone]
         names = table.nodes
-        return Place(
+        return FreedNode(
             names[row].name,
             tuple(_move(one, names[row].name, names[one.row].name) for one in moved),
         )

@@ -11,8 +11,8 @@ from shared.kubernetes.objects.fields import Fields
 from shared.model.claims import ResourceClaim
 from shared.model.profile import DYNAMIC_RESOURCES
 from shared.scheduling.claims.allocator import AllocationError
-from shared.scheduling.claims.places import NodeView
 from shared.scheduling.claims.pod_claims import ClaimFacts, ClaimingPod, Fit, NotReady
+from shared.scheduling.claims.reach import NodeView
 
 GROUP_VERSION = "resource.k8s.io/v1"
 TAINT_RULE = "DeviceTaintRule"

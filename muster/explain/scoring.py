@@ -50,8 +50,8 @@ from shared.model.preemption.victims import Nominee
 from shared.model.profile import DYNAMIC_RESOURCES, Configuration, Profile
 from shared.model.release import DEFAULT_OPTIONS, V1_37, ReleaseOptions
 from shared.scheduling.api.custom.plugin import PLUGINS
-from shared.scheduling.claims.places import NodeView
 from shared.scheduling.claims.pod_claims import ClaimingPod, Fit, NotReady, normalised
+from shared.scheduling.claims.reach import NodeView
 from shared.scheduling.cycle.report import NodeReport, ended_early, explain, pre_filter, reasons
 from shared.scheduling.cycle.signature import Signature
 from shared.scheduling.plugins.narrowed_nodes import LEFT_OUT, SIMULTANEOUSLY

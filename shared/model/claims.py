@@ -51,7 +51,7 @@ class DeviceToleration(Struct, frozen=True, omit_defaults=True):
     seconds: int | None = None
 
 
-class Place(Struct, frozen=True, omit_defaults=True):
+class Reach(Struct, frozen=True, omit_defaults=True):
     """The nodes that reach a slice or device: one by its name, all, or those of a term."""
 
     node: str = ""
@@ -84,7 +84,7 @@ class CapacityPolicy(Struct, frozen=True, omit_defaults=True):
 
 
 class Device(Struct, frozen=True, omit_defaults=True):
-    """One device; `place` counts only in slices whose devices have places each. `consumes`: what it
+    """One device; `reach` counts only in slices whose devices have one each. `consumes`: what it
     takes from its pool's counters, which other devices need as well. `is_shared`: several claims
     may have shares of its capacity, within `policies`.
     """
@@ -93,7 +93,7 @@ class Device(Struct, frozen=True, omit_defaults=True):
     attributes: tuple[tuple[str, Attribute], ...] = ()
     capacity: tuple[tuple[str, str], ...] = ()
     taints: tuple[DeviceTaint, ...] = ()
-    place: Place = Place()
+    reach: Reach = Reach()
     consumes: tuple[CounterSet, ...] = ()
     is_shared: bool = False
     policies: tuple[CapacityPolicy, ...] = ()
@@ -101,7 +101,7 @@ class Device(Struct, frozen=True, omit_defaults=True):
 
 class ResourceSlice(Struct, frozen=True, omit_defaults=True):
     """Some of a pool's devices, or `counters` that they share. The pool is complete with
-    `slice_count` slices of the newest `generation`; without a `place` each device has one.
+    `slice_count` slices of the newest `generation`; without a `reach` each device has one.
     """
 
     name: str
@@ -109,7 +109,7 @@ class ResourceSlice(Struct, frozen=True, omit_defaults=True):
     pool: str
     generation: int
     slice_count: int
-    place: Place | None
+    reach: Reach | None
     devices: tuple[Device, ...]
     counters: tuple[CounterSet, ...] = ()
 

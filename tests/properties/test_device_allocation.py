@@ -19,14 +19,14 @@ from shared.model.claims import (
     Device,
     DeviceClass,
     DeviceResult,
-    Place,
+    Reach,
     Request,
     ResourceClaim,
     ResourceSlice,
     Wanted,
 )
-from shared.scheduling.claims.places import NodeView
 from shared.scheduling.claims.pod_claims import NO_ALLOCATION, ClaimFacts
+from shared.scheduling.claims.reach import NodeView
 
 SEEDS = 400
 D = "d.com"
@@ -55,10 +55,10 @@ def drawn(draw: Random) -> tuple[ClaimFacts, dict, list[ResourceClaim]]:
     half = len(devices) // 2
     counters = (CounterSet("g", (("m", SHARED),)),)
     slices = [
-        ResourceSlice(f"s{at}", D, "p", 1, 3, Place(all_nodes=True), tuple(part))
+        ResourceSlice(f"s{at}", D, "p", 1, 3, Reach(all_nodes=True), tuple(part))
         for at, part in enumerate((devices[:half], devices[half:]))
     ]
-    slices.append(ResourceSlice("s9", D, "p", 1, 3, Place(all_nodes=True), (), counters))
+    slices.append(ResourceSlice("s9", D, "p", 1, 3, Reach(all_nodes=True), (), counters))
     claims = [claim(draw, number) for number in range(draw.randint(1, 2))]
     return ClaimFacts([DeviceClass("c")], slices, held(draw, attributes)), attributes, claims
 

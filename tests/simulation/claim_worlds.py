@@ -12,7 +12,7 @@ from shared.model.claims import (
     ClaimSpec,
     Device,
     DeviceClass,
-    Place,
+    Reach,
     Request,
     ResourceClaim,
     ResourceSlice,
@@ -37,12 +37,12 @@ def make_claim_world(seed: int, with_shared_pool: bool = True) -> World:
     world, rng = make_world(seed), random.Random(f"{seed}/claims")
     objects: list[ClusterObject] = [ClassObject(uid=CLASS, name=CLASS, value=DeviceClass(CLASS))]
     objects += [
-        slice_of(node.name, Place(node=node.name), rng.randrange(1, 3))
+        slice_of(node.name, Reach(node=node.name), rng.randrange(1, 3))
         for node in world.nodes
         if rng.random() < 0.5
     ]
     if with_shared_pool:
-        objects.append(slice_of("fabric", Place(all_nodes=True), 2))
+        objects.append(slice_of("fabric", Reach(all_nodes=True), 2))
     arrivals: list[Arrival] = []
     for number, arrival in enumerate(world.arrivals):
         is_plain = arrival.pods.gang or arrival.pods.names.startswith(BALLAST)
@@ -56,10 +56,10 @@ def make_claim_world(seed: int, with_shared_pool: bool = True) -> World:
     return replace(named, objects=tuple(objects))
 
 
-def slice_of(pool: str, place: Place, devices: int) -> SliceObject:
+def slice_of(pool: str, reach: Reach, devices: int) -> SliceObject:
     """Return the only slice of a pool."""
     made = tuple(Device(f"gpu-{number}") for number in range(devices))
-    value = ResourceSlice(f"slice-{pool}", DRIVER, pool, 1, 1, place, made)
+    value = ResourceSlice(f"slice-{pool}", DRIVER, pool, 1, 1, reach, made)
     return SliceObject(uid=value.name, name=value.name, value=value)
 
 

@@ -136,11 +136,11 @@ def reached(history: ClusterHistory, pod: PodTruth) -> set[str] | None:
     taken = {device for one in found.values() for device in devices_of(one.value.allocation)}
     free = dict.fromkeys(names, 0)
     for one in history.objects:
-        if not isinstance(one, SliceObject) or one.value.place is None:
+        if not isinstance(one, SliceObject) or one.value.reach is None:
             continue
         left = [
             x for x in one.value.devices if (one.value.driver, one.value.pool, x.name) not in taken
         ]
-        for name in names if one.value.place.all_nodes else {one.value.place.node} & names:
+        for name in names if one.value.reach.all_nodes else {one.value.reach.node} & names:
             free[name] += len(left)
     return {name for name, count in free.items() if count >= wanted[0].count}

@@ -16,7 +16,7 @@ from shared.events.queueing import Members
 from shared.model.groups.topology import (
     REST,
     Amounts,
-    Candidate,
+    DomainCandidate,
     DomainOffer,
     Path,
     Scoring,
@@ -223,7 +223,7 @@ def _domains(attempt: Attempt) -> list[_Domain]:
     return found
 
 
-def _candidate(domain: _Domain, scoring: Scoring) -> Candidate:
+def _candidate(domain: _Domain, scoring: Scoring) -> DomainCandidate:
     """Return the domain as it would be with the members."""
     requested = added([one.requested for one in domain.parts])
     for count, request in zip(domain.counts, scoring.requests, strict=True):
@@ -231,7 +231,7 @@ def _candidate(domain: _Domain, scoring: Scoring) -> Candidate:
             pairs = zip(requested, request, strict=True)
             requested = tuple(before + count * amount for before, amount in pairs)
     allocatable = added([one.allocatable for one in domain.parts])
-    return Candidate(domain.path, domain.placed, allocatable, requested)
+    return DomainCandidate(domain.path, domain.placed, allocatable, requested)
 
 
 def _scoring(attempt: Attempt) -> Scoring | None:

@@ -59,7 +59,7 @@ class Scoring(Struct, frozen=True, gc=False, array_like=True):
     requests: tuple[Amounts, ...]
 
 
-class Candidate(Struct, frozen=True, gc=False):
+class DomainCandidate(Struct, frozen=True, gc=False):
     """A domain in which `placed` members would run, and its sums with them."""
 
     path: Path
@@ -68,7 +68,9 @@ class Candidate(Struct, frozen=True, gc=False):
     requested: Amounts
 
 
-def best(candidates: Sequence[Candidate], weights: Sequence[int], resting: int = 0) -> Candidate:
+def best(
+    candidates: Sequence[DomainCandidate], weights: Sequence[int], resting: int = 0
+) -> DomainCandidate:
     """Return the candidate with the highest score, of equal ones the first by path. `resting`:
     members with a node, which count for each candidate.
 
@@ -78,7 +80,7 @@ def best(candidates: Sequence[Candidate], weights: Sequence[int], resting: int =
     """
     most = max(1, max(one.placed for one in candidates) + resting)
 
-    def order(one: Candidate) -> tuple[int, Path]:
+    def order(one: DomainCandidate) -> tuple[int, Path]:
         pods = (one.placed + resting) * 100 // most
         return -pods - allocated_percent(weights, one.requested, one.allocatable), one.path
 

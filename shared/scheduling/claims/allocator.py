@@ -30,8 +30,8 @@ from shared.scheduling.claims.cel.compiler import Selector
 from shared.scheduling.claims.cel.errors import EvaluationError
 from shared.scheduling.claims.constraints import Bound, BoundByRequest
 from shared.scheduling.claims.counters import Consumed, Counters
-from shared.scheduling.claims.device_table import EXPRESSIONS_MAX, Candidate, DeviceTable
-from shared.scheduling.claims.places import NodeView, reaches
+from shared.scheduling.claims.device_table import EXPRESSIONS_MAX, DeviceCandidate, DeviceTable
+from shared.scheduling.claims.reach import NodeView, reaches
 from shared.scheduling.claims.results import Chosen, allocation_of
 
 STEPS_MAX = 40_000
@@ -75,7 +75,7 @@ class _Plan(Struct, frozen=True):
     wanted: Wanted
     device_class: DeviceClass
     count: int
-    devices: tuple[Candidate, ...] = ()
+    devices: tuple[DeviceCandidate, ...] = ()
 
     @property
     def name(self) -> str:
@@ -132,7 +132,7 @@ class _Search:
         self._results: list[list[Chosen]] = [[] for _ in claims]
         self._selected: dict[tuple[int, int], int] = {}  # the alternative, by claim and request
         self._taken: dict[DeviceId, set[int]] = {}  # the claims that a device is chosen for
-        self._possible: dict[Key, tuple[Sequence[Candidate], bool]] = {}
+        self._possible: dict[Key, tuple[Sequence[DeviceCandidate], bool]] = {}
         self._shares = allocator.shares
         self._counters = Counters(self._reached.counters, (allocator.in_use, self._shares))
         self._new_shares: dict[DeviceId, list[Consumption]] = {}
@@ -217,7 +217,7 @@ class _Search:
         devices = tuple(self._all(claim, plan))
         return _Plan(key, request, wanted, device_class, len(devices), devices)
 
-    def _all(self, claim: ResourceClaim, plan: _Plan) -> Iterator[Candidate]:
+    def _all(self, claim: ResourceClaim, plan: _Plan) -> Iterator[DeviceCandidate]:
         """Yield all devices that a request selects. Raises AllocationError."""
         for pool in self._reached.pools:
             if pool.is_incomplete or pool.is_invalid:
@@ -230,7 +230,7 @@ class _Search:
                 if self._is_selectable(claim, plan, one) and self._may_bear(plan, one):
                     yield one
 
-    def _may_bear(self, plan: _Plan, one: Candidate) -> bool:
+    def _may_bear(self, plan: _Plan, one: DeviceCandidate) -> bool:
         """Return whether a device has the capacity for a request: since 1.37 if it were free."""
         if self._version < V1_36:
             return True
@@ -293,7 +293,7 @@ class _Search:
                 return True
         return False
 
-    def _is_allowed(self, claim: int, plan: _Plan, candidate: Candidate) -> bool:
+    def _is_allowed(self, claim: int, plan: _Plan, candidate: DeviceCandidate) -> bool:
         """Return whether the constraints allow a device beside those that are chosen."""
         names = plan.request.name, plan.wanted.name
         attributes = candidate.held.attributes[candidate.at]
@@ -301,7 +301,7 @@ class _Search:
         self._step(1 + len(constraints))
         return all(one.allows(*names, attributes) for one in constraints)
 
-    def _possible_devices(self, claim: int, plan: _Plan) -> tuple[Sequence[Candidate], bool]:
+    def _possible_devices(self, claim: int, plan: _Plan) -> tuple[Sequence[DeviceCandidate], bool]:
         """Return the devices that a request may have, as far as the rest of the search does not
         matter, and whether all of them are selected. Too few of these end a branch, with
         kube-scheduler's result. If a selector fails for one device, all are returned: only the
@@ -322,7 +322,9 @@ class _Search:
             found = self._possible[plan.key] = possible, selected is not None
         return found
 
-    def _selected_devices(self, claim: ResourceClaim, plan: _Plan) -> Sequence[Candidate] | None:
+    def _selected_devices(
+        self, claim: ResourceClaim, plan: _Plan
+    ) -> Sequence[DeviceCandidate] | None:
         """Return the devices that class and request select, None if a selector fails for one."""
         try:
             return [one for one in self._reached.devices if self._is_selectable(claim, plan, one)]
@@ -343,7 +345,7 @@ class _Search:
             return claim not in self._taken.get(device, ())
         return device not in self._in_use and not self._taken.get(device)
 
-    def _is_selectable(self, claim: ResourceClaim, plan: _Plan, one: Candidate) -> bool:
+    def _is_selectable(self, claim: ResourceClaim, plan: _Plan, one: DeviceCandidate) -> bool:
         """Return whether class and request select a device that the node reaches. Raises
         AllocationError.
         """
@@ -366,14 +368,14 @@ class _Search:
                     raise AllocationError(
                         f"{what}: selector #{number}{at_device}: CEL runtime error: {error}{hint}"
                     ) from error
-        return held.slice.place is not None or reaches(held.devices[at].place, self._node)
+        return held.slice.reach is not None or reaches(held.devices[at].reach, self._node)
 
     def _take(
         self,
         claim: int,
         request: int,
         plan: _Plan,
-        candidate: Candidate,
+        candidate: DeviceCandidate,
         number: int,
         after: int,
         *,
@@ -426,7 +428,7 @@ class _Search:
                     self._counters.give_back(candidate.id, charged)
         return done
 
-    def _consumed(self, plan: _Plan, candidate: Candidate) -> Consumption | None:
+    def _consumed(self, plan: _Plan, candidate: DeviceCandidate) -> Consumption | None:
         """Return what a request would consume of a device, None if that is not free."""
         if self._version < V1_36:
             return NONE
@@ -443,7 +445,9 @@ class _Search:
             return True
         return self._version >= V1_37 and device in self._shares
 
-    def _choose(self, claim: int, plan: _Plan, candidate: Candidate, consumed: Consumption) -> None:
+    def _choose(
+        self, claim: int, plan: _Plan, candidate: DeviceCandidate, consumed: Consumption
+    ) -> None:
         """Give a device, or a share of it, to a request."""
         result = _result(plan, candidate.id)
         if candidate.held.devices[candidate.at].is_shared:
@@ -456,7 +460,7 @@ class _Search:
         device = candidate.held.devices[candidate.at]
         self._results[claim].append(Chosen(result, candidate.held.slice, device))
 
-    def _give_back(self, claim: int, candidate: Candidate) -> None:
+    def _give_back(self, claim: int, candidate: DeviceCandidate) -> None:
         """Undo the last choice of a claim."""
         self._results[claim].pop()
         if candidate.held.devices[candidate.at].is_shared:

@@ -21,7 +21,7 @@ from shared.scheduling.claims.counters import (
     PoolCounters,
     counters_of,
 )
-from shared.scheduling.claims.places import NodeView, reaches
+from shared.scheduling.claims.reach import NodeView, reaches
 
 PoolId = tuple[str, str]
 """Driver and name of a pool."""
@@ -93,7 +93,7 @@ def _split(name: str, driver: str) -> tuple[str, str]:
     return (domain, key) if slash else (driver, name)
 
 
-class Candidate(Struct, frozen=True, gc=False):
+class DeviceCandidate(Struct, frozen=True, gc=False):
     """A device, by its slice and place in it."""
 
     held: SliceDevices
@@ -108,7 +108,7 @@ class Pool(Struct, frozen=True):
     """
 
     id: PoolId
-    devices: tuple[Candidate, ...] = ()
+    devices: tuple[DeviceCandidate, ...] = ()
     counters: PoolCounters = NO_COUNTERS
     is_incomplete: bool = False
     is_invalid: bool = False
@@ -127,8 +127,8 @@ class Reached(Struct, frozen=True):
 
     node: NodeView
     pools: tuple[Pool, ...]
-    devices: tuple[Candidate, ...]
-    selected: dict[Selectors, Sequence[Candidate] | None]
+    devices: tuple[DeviceCandidate, ...]
+    selected: dict[Selectors, Sequence[DeviceCandidate] | None]
     counters: dict[PoolId, PoolCounters]
 
 
@@ -146,9 +146,9 @@ class DeviceTable:
             self._add(SliceDevices(one if version >= V1_36 else _without_shares(one)))
 
     def _add(self, one: SliceDevices) -> None:
-        place = one.slice.place
-        if place is not None and place.node and not self._is_everywhere(one.slice):
-            self._on_node.setdefault(place.node, []).append(one)
+        reach = one.slice.reach
+        if reach is not None and reach.node and not self._is_everywhere(one.slice):
+            self._on_node.setdefault(reach.node, []).append(one)
         else:
             self._shared.append(one)
         self._of_pool.setdefault((one.slice.driver, one.slice.pool), []).append(one)
@@ -180,10 +180,10 @@ class DeviceTable:
     def _is_reached(self, one: ResourceSlice, node: NodeView) -> bool:
         if one.counters and self._version <= V1_36:
             return self._is_everywhere(one)
-        if one.place is not None:
-            return reaches(one.place, node)
-        # 1.35 passes over devices with places of their own.
-        return self._version >= V1_36 and any(reaches(each.place, node) for each in one.devices)
+        if one.reach is not None:
+            return reaches(one.reach, node)
+        # 1.35 passes over devices with a reach of their own.
+        return self._version >= V1_36 and any(reaches(each.reach, node) for each in one.devices)
 
     def _pool(self, key: PoolId, reached: list[SliceDevices]) -> Pool | None:
         """Return a pool; None if another node has slices of a newer generation."""
@@ -201,7 +201,7 @@ class DeviceTable:
         if counters is None or _has_duplicates(reached):
             return Pool(key, is_invalid=True)
         devices = (
-            Candidate(held, at, name) for held in reached for at, name in enumerate(held.ids)
+            DeviceCandidate(held, at, name) for held in reached for at, name in enumerate(held.ids)
         )
         return Pool(key, tuple(devices), counters)
 

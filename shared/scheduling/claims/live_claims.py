@@ -30,7 +30,6 @@ from shared.model.objects import Node, PodSpec
 from shared.model.release import V1_36
 from shared.scheduling.claims.allocator import Allocator, NodeRejected
 from shared.scheduling.claims.device_table import DeviceTable, PoolId
-from shared.scheduling.claims.places import NodeView, among
 from shared.scheduling.claims.pod_claims import (
     NO_ALLOCATION,
     NOT_AVAILABLE,
@@ -38,6 +37,7 @@ from shared.scheduling.claims.pod_claims import (
     ClaimingPod,
     NotReady,
 )
+from shared.scheduling.claims.reach import NodeView, among
 from shared.scheduling.claims.results import prioritized
 from shared.scheduling.table.layout import I64, Mask
 
@@ -179,8 +179,8 @@ class LiveClaims:
             if not self._pools[pool]:
                 del self._pools[pool]
         if after is not None:
-            place, slices = after.value.place, self._pools.setdefault(_pool_of(after.value), {})
-            slices[after.uid] = "" if place is None else place.node
+            reach, slices = after.value.reach, self._pools.setdefault(_pool_of(after.value), {})
+            slices[after.uid] = "" if reach is None else reach.node
         self._is_table_old = True
         self._restart()
 

@@ -21,7 +21,7 @@ from shared.scheduling.claims.allocator import Allocator, NodeRejected
 from shared.scheduling.claims.capacity import Shares
 from shared.scheduling.claims.cel.compiler import Selector
 from shared.scheduling.claims.device_table import EXPRESSIONS_MAX, DeviceTable
-from shared.scheduling.claims.places import NodeView, among
+from shared.scheduling.claims.reach import NodeView, among
 from shared.scheduling.claims.results import prioritized
 
 SCORE_MAX = 100

@@ -16,7 +16,7 @@ from shared.model.claims import (
 )
 from shared.model.objects import Requirement, SelectorTerm
 from shared.model.release import V1_37
-from shared.scheduling.claims.places import NAME, NodeView
+from shared.scheduling.claims.reach import NAME, NodeView
 
 
 class Chosen(Struct, frozen=True):
@@ -102,12 +102,12 @@ def _nodes(chosen: Sequence[Chosen], node: NodeView) -> tuple[SelectorTerm, ...]
     labels: list[Requirement] = []
     fields: list[Requirement] = []
     for one in chosen:
-        place = one.device.place if one.slice.place is None else one.slice.place
-        if place.node:
+        reach = one.device.reach if one.slice.reach is None else one.slice.reach
+        if reach.node:
             return (SelectorTerm(fields=(Requirement(NAME, "In", (node.name,)),)),)
-        if place.term is not None:
-            labels += [need for need in place.term.labels if need not in labels]
-            fields += [need for need in place.term.fields if need not in fields]
+        if reach.term is not None:
+            labels += [need for need in reach.term.labels if need not in labels]
+            fields += [need for need in reach.term.fields if need not in fields]
     if not (labels or fields):
         return None
     return (SelectorTerm(tuple(labels), tuple(fields)),)

@@ -46,7 +46,7 @@ class Rule(NamedTuple):
     resolvable: bool
 
 
-class VolumeRules:
+class VolumeAndDeviceRules:
     """The rules of the plugins of volumes and devices that run, with the present claims, volumes
     and devices. `rejected`: plugin and message of a PreFilter that rejects the pod, if one does.
     """
@@ -160,7 +160,7 @@ class Rules:
                 table, sig.spec, sig.constraints, needs_all_keys, sig.others, within
             )
         self.affinity = Affinity(table, sig)
-        self.volumes = VolumeRules(table, sig.spec, sig.plugins, sig.others)
+        self.volumes = VolumeAndDeviceRules(table, sig.spec, sig.plugins, sig.others)
         self._filters = sig.plugins.inter_pod_plugins
         self._spread_weight = profile.weight(pod_topology_spread.NAME)
         self._affinity_weight = profile.weight(inter_pod_affinity.NAME)

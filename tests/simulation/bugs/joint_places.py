@@ -6,7 +6,7 @@ BUGS = (
     Bug(
         "joint-places-not-checked-together",
         "services.placement.core.preemption.in_order",
-        ("if self._trial.fits(self._spots) else None", "if read else []"),
+        ("if self._trial.all_fit(self._members) else None", "if read else []"),
         by=("victims-suffice",),
         first=(4, 14),
     ),

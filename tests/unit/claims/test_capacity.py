@@ -7,15 +7,15 @@ from shared.model.claims import (
     ClaimSpec,
     Device,
     DeviceClass,
-    Place,
+    Reach,
     Request,
     ResourceClaim,
     ResourceSlice,
     Wanted,
 )
 from shared.scheduling.claims.capacity import DeviceCapacity
-from shared.scheduling.claims.places import NodeView
 from shared.scheduling.claims.pod_claims import NO_ALLOCATION, ClaimFacts, Fit
+from shared.scheduling.claims.reach import NodeView
 
 UNIT = 10**9
 HAS = 40
@@ -74,7 +74,7 @@ def test_a_capacity_that_the_device_lacks_cannot_be_asked_for():
 def fit(*amounts: int | tuple[int, ...]) -> Fit:
     """Ask for shares of one device that has 40; several amounts are alternatives."""
     device = Device("d", capacity=(("m", HAS * UNIT),), is_shared=True)
-    one = ResourceSlice("s", "d.com", "p", 1, 1, Place(all_nodes=True), (device,))
+    one = ResourceSlice("s", "d.com", "p", 1, 1, Reach(all_nodes=True), (device,))
     requests = []
     for at, each in enumerate(amounts):
         choice = each if isinstance(each, tuple) else (each,)

@@ -14,7 +14,7 @@ from shared.kubernetes.objects.claims.devices import resource_slice
 from shared.kubernetes.objects.claims.written import allocation_object
 from shared.kubernetes.objects.errors import WorldError
 from shared.kubernetes.objects.fields import Fields
-from shared.model.claims import Attribute, CapacityPolicy, CounterSet, Place
+from shared.model.claims import Attribute, CapacityPolicy, CounterSet, Reach
 from shared.model.pod_rules.pod_claims import PodClaim
 
 Object = dict[str, Any]
@@ -67,7 +67,7 @@ def test_a_slice_is_read():
         "taints": [{"key": "k", "effect": "NoSchedule", "timeAdded": "2026-01-01T00:00:00Z"}],
     }
     found = slice_with(devices=[device])
-    assert found.place == Place("n")
+    assert found.reach == Reach("n")
     assert dict(found.devices[0].attributes)["e.com/v"] == Attribute("version", "1.2.3")
     assert dict(found.devices[0].capacity) == {"memory": "1500000000"}
 

@@ -8,7 +8,7 @@ from shared.model.claims import (
     Constraint,
     Device,
     DeviceClass,
-    Place,
+    Reach,
     Request,
     ResourceClaim,
     ResourceSlice,
@@ -16,8 +16,8 @@ from shared.model.claims import (
 )
 from shared.model.release import V1_35, V1_36, V1_37
 from shared.scheduling.claims.allocator import AllocationError
-from shared.scheduling.claims.places import NodeView
 from shared.scheduling.claims.pod_claims import NO_ALLOCATION, ClaimFacts, Fit
+from shared.scheduling.claims.reach import NodeView
 
 DRIVER, NODE = "d.com", NodeView("n", {})
 TIMED_OUT = "timed out trying to allocate devices"
@@ -29,7 +29,7 @@ def fit(spec: ClaimSpec, devices: int, groups: int, version: str = V1_36) -> Fit
         Device(f"d{number:03}", (("group", Attribute("int", number % groups)),))
         for number in range(devices)
     )
-    slices = [ResourceSlice("s", DRIVER, "p", 1, 1, Place(all_nodes=True), published)]
+    slices = [ResourceSlice("s", DRIVER, "p", 1, 1, Reach(all_nodes=True), published)]
     claim = ResourceClaim("default", "c", "u", spec)
     return ClaimFacts([DeviceClass("c")], slices, [claim], version).fit([claim], NODE)
 

@@ -8,14 +8,14 @@ from shared.model.claims import (
     DeviceClass,
     DeviceTaint,
     DeviceToleration,
-    Place,
+    Reach,
     Request,
     ResourceClaim,
     ResourceSlice,
     Wanted,
 )
-from shared.scheduling.claims.places import NodeView
 from shared.scheduling.claims.pod_claims import ClaimFacts
+from shared.scheduling.claims.reach import NodeView
 
 
 @pytest.mark.parametrize(
@@ -34,7 +34,7 @@ from shared.scheduling.claims.pod_claims import ClaimFacts
 )
 def test_a_taint_rejects_unless_it_is_tolerated(taint, toleration, fits):
     device = Device("a", taints=(DeviceTaint(*taint),))
-    one = ResourceSlice("s", "d.com", "p", 1, 1, Place("n"), (device,))
+    one = ResourceSlice("s", "d.com", "p", 1, 1, Reach("n"), (device,))
     tolerations = (DeviceToleration(*toleration),) if toleration else ()
     request = Request("r", (Wanted("c", tolerations=tolerations),))
     claim = ResourceClaim("default", "x", "u", ClaimSpec((request,)))

@@ -25,7 +25,7 @@ from shared.events.observed import (
     ObjectsSeen,
     WatchAdvanced,
 )
-from shared.model.claims import Device, Place, ResourceSlice
+from shared.model.claims import Device, Reach, ResourceSlice
 from shared.model.cluster_objects import ClusterObject, Namespace, SliceObject, StorageClass
 from shared.model.volumes import ClaimUse
 from shared.model.world import World
@@ -157,7 +157,7 @@ def test_slices_with_many_devices_are_several_events():
     devices = tuple(Device(f"gpu-{number}") for number in range(128))
     slices = [
         SliceObject(
-            uid=name, name=name, value=ResourceSlice(name, "d", name, 1, 1, Place(name), devices)
+            uid=name, name=name, value=ResourceSlice(name, "d", name, 1, 1, Reach(name), devices)
         )
         for name in (f"slice-{number}" for number in range(150))
     ]

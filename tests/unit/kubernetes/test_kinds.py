@@ -193,7 +193,7 @@ WHOLE: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
         {"spec": SLICE, "status": 7},
         {
             "value": claims.ResourceSlice(
-                "whole", "d", "p", 1, 1, claims.Place(node="n"), (claims.Device("x"),)
+                "whole", "d", "p", 1, 1, claims.Reach(node="n"), (claims.Device("x"),)
             )
         },
     ),

@@ -1,10 +1,10 @@
 """The score by which a gang's topology domain is chosen."""
 
-from shared.model.groups.topology import Candidate, added, allocated_percent, best, name_of
+from shared.model.groups.topology import DomainCandidate, added, allocated_percent, best, name_of
 
 
-def rack(name: str, placed: int, allocatable: int, requested: int) -> Candidate:
-    return Candidate((name,), placed, (allocatable,), (requested,))
+def rack(name: str, placed: int, allocatable: int, requested: int) -> DomainCandidate:
+    return DomainCandidate((name,), placed, (allocatable,), (requested,))
 
 
 def test_the_fullest_domain_wins():

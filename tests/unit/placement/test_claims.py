@@ -14,7 +14,7 @@ from shared.model.claims import (
     ClaimSpec,
     Device,
     DeviceClass,
-    Place,
+    Reach,
     Request,
     ResourceClaim,
     ResourceSlice,
@@ -30,7 +30,7 @@ GPU = ClassObject(uid="gpu", name="gpu", value=DeviceClass("gpu"))
 NO_ROOM = ("cannot allocate all claims", 2)
 
 
-def devices(where: Place, *names: str) -> SliceObject:
+def devices(where: Reach, *names: str) -> SliceObject:
     pool = where.node or "fabric"
     value = ResourceSlice(pool, "d", pool, 1, 1, where, tuple(map(Device, names)))
     return SliceObject(uid=pool, name=pool, value=value)
@@ -76,7 +76,7 @@ def only(events: list[Any]) -> Reserved:
     return found
 
 
-ONE = devices(Place(node="y"), "gpu-0")
+ONE = devices(Reach(node="y"), "gpu-0")
 FIRST, SECOND = claim("first"), claim("second")
 
 
@@ -94,7 +94,7 @@ def test_a_pod_goes_where_its_devices_are(placements):
 @pytest.mark.parametrize("is_removed_first", [True, False])
 def test_devices_that_moved_are_used_on_their_new_node(is_removed_first):
     """With several shards only devices of a single node are used."""
-    before = replace(ONE, value=replace(ONE.value, place=Place(node="x")))
+    before = replace(ONE, value=replace(ONE.value, reach=Reach(node="x")))
     shard = shard_of(GPU, before, FIRST, placements=3).sig(1, user("first"))
     if is_removed_first:
         shard.given(DevicesGone(before.uid))
@@ -156,7 +156,7 @@ def test_facts_end_what_was_assumed():
 
 
 def test_a_claim_that_is_being_given_devices_is_waited_for():
-    shard = shard_of(GPU, devices(Place(node="y"), "a", "b"), FIRST).sig(1, user("first"))
+    shard = shard_of(GPU, devices(Reach(node="y"), "a", "b"), FIRST).sig(1, user("first"))
     decided = shard.dispatch(1, 1, 2).run()
     why = "resource claim a/first is in the process of being allocated"
     assert reasons(decided) == [((why, 0),)]
@@ -168,7 +168,7 @@ def test_a_claim_that_is_being_given_devices_is_waited_for():
 
 def test_the_users_of_a_claim_that_a_controller_owns_are_tried_once_it_has_devices():
     owned = claim("first", owner="uid-job")
-    shard = shard_of(GPU, devices(Place(node="y"), "a", "b"), owned, SECOND)
+    shard = shard_of(GPU, devices(Reach(node="y"), "a", "b"), owned, SECOND)
     shard.sig(1, user("first")).sig(2, replace(user("second"), priority=1))
     decided = shard.dispatch(1, 1, 2).run()
     assert len(reasons(decided)) == 1
@@ -183,7 +183,7 @@ def test_a_pod_may_name_a_claim_twice():
 
 
 def test_devices_that_several_nodes_reach_are_for_one_shard():
-    fabric = devices(Place(all_nodes=True), "f")
+    fabric = devices(Reach(all_nodes=True), "f")
     shard = shard_of(GPU, fabric, FIRST, SECOND).sig(1, user("first")).sig(2, user("second"))
     assert len(placed(shard.dispatch(1, 1).dispatch(2, 2).run())) == 1
     shard = shard_of(GPU, fabric, FIRST, placements=3).sig(1, user("first"))

@@ -24,7 +24,7 @@ from muster.defrag.answer import Applied, Moved
 from muster.defrag.check import why_not
 from muster.defrag.cluster import Cluster
 from muster.defrag.movable import TAINT, controller_of, taints_of
-from muster.defrag.plan import Move, Place, Plan
+from muster.defrag.plan import FreedNode, Move, Plan
 from shared.kubernetes.client.client import KubeClient, Response
 
 Objects = Sequence[Mapping[str, Any]]
@@ -103,7 +103,7 @@ class _Mover:
                 except (_Stopped, OSError, TimeoutError):
                     self._done.tainted.append(node)
 
-    async def _empty(self, place: Place, nodes: Sequence[str]) -> None:
+    async def _empty(self, place: FreedNode, nodes: Sequence[str]) -> None:
         """Move the pods of a place, or none of them if one has no other node now."""
         for number in range(0, len(place.moves), self._at_most):
             objects = await self._list()

@@ -22,7 +22,7 @@ from services.placement.core.gangs import member_volumes
 from services.placement.core.gangs.member_volumes import Assumed
 from services.placement.core.gangs.trial_picks import place
 from services.placement.core.preemption.dry_run import NO_VICTIMS, DryRun, candidate_of
-from services.placement.core.preemption.in_order import Reprieve, Spot, Trial
+from services.placement.core.preemption.in_order import MemberRow, Reprieve, Trial
 from services.placement.core.preemption.unit_parts import Part, Victim, reprieved, victim_at
 from services.placement.core.state import PlacementState
 from services.placement.core.volumes import reservations
@@ -36,7 +36,7 @@ from shared.scheduling.table.layout import Mask
 from shared.scheduling.table.picks import Picks
 
 NO_ROWS: I64 = np.zeros(0, np.int64)
-Seated = list[tuple[int, Spot]]
+Placed = list[tuple[int, MemberRow]]
 """(group, place) of members, by group."""
 Leaving = list[tuple[Part, int]]
 """(pods, how many of them violate budgets)"""
@@ -106,7 +106,7 @@ class _Search(DryRun):
         pairs = ((sig, compiled(self.state, sig).counted) for sig in sigs)
         return [sig for sig, counted in pairs if any(at in counters for at, _ in counted)]
 
-    def find(self) -> tuple[Seated, Leaving] | None:
+    def find(self) -> tuple[Placed, Leaving] | None:
         """Return places for the needed members, and the pods that leave, of the lowest priorities
         with which there are enough places.
         """
@@ -122,7 +122,7 @@ class _Search(DryRun):
                 return found
         return None
 
-    def _of_least_priority(self, lower: I64, free: Seated) -> tuple[Seated, Leaving] | None:
+    def _of_least_priority(self, lower: I64, free: Placed) -> tuple[Placed, Leaving] | None:
         found = self._tried(lower, free)
         if found is None:
             return None
@@ -138,18 +138,18 @@ class _Search(DryRun):
             low, high = (low, middle) if fewer else (middle + 1, high)
         return found
 
-    def _tried(self, lower: I64, free: Seated) -> tuple[Seated, Leaving] | None:
+    def _tried(self, lower: I64, free: Placed) -> tuple[Placed, Leaving] | None:
         """Return places for the needed members if these pods may leave: beside the members on free
         nodes, or else anywhere.
         """
         for start, (ignored, away) in product((free, []) if free else ([],), self.ways):
             self._take(lower, ignored, -1)
-            seated = sorted([*start, *self._placed(start)], key=lambda one: one[0])
+            placed = sorted([*start, *self._placed(start)], key=lambda one: one[0])
             self._take(lower, ignored, 1)
-            if len(seated) == self.needed:
-                leaving = self._leaving(lower, away, [spot for _group, spot in seated])
+            if len(placed) == self.needed:
+                leaving = self._leaving(lower, away, [member for _group, member in placed])
                 if leaving is not None:
-                    return seated, leaving
+                    return placed, leaving
         return None
 
     def _take(self, lower: I64, ignored: Sequence[SignatureId], sign: int) -> None:
@@ -164,26 +164,26 @@ class _Search(DryRun):
             if sig not in ignored:
                 table.counters.charge_counts(wanted, rows, -sign)
 
-    def _placed(self, before: Seated) -> Seated:
+    def _placed(self, before: Placed) -> Placed:
         """Return places for the other members beside those before; why not more, if they are too
         few. The trial is unchanged afterwards.
         """
-        state, table, found = self.state, self.trial.table, Seated()
+        state, table, found = self.state, self.trial.table, Placed()
         done: list[tuple[Signature, I64, I64]] = []
         with member_volumes.assumed_on_trial(state) as assumed:
-            for _group, spot in before:
-                wanted = compiled(state, spot.sig)
-                node = one_node(table, spot.row, self.trial.nominated_pods(spot.sig))
+            for _group, member in before:
+                wanted = compiled(state, member.sig)
+                node = one_node(table, member.row, self.trial.nominated_pods(member.sig))
                 masks = np.array([node.pick_devices(wanted)], np.int64)
-                done.append((wanted, np.array([spot.row]), masks))
+                done.append((wanted, np.array([member.row]), masks))
                 table.charge(*done[-1])
-                member_volumes.assume_choices(state, spot.sig, spot.row, assumed)
+                member_volumes.assume_choices(state, member.sig, member.row, assumed)
             for group, sig, members in self.groups:
-                seated = sum(one == group for one, _spot in before)
-                count = min(self.needed - len(before) - len(found), members - seated)
+                placed = sum(one == group for one, _member in before)
+                count = min(self.needed - len(before) - len(found), members - placed)
                 picks = self._picked(sig, count, assumed)
                 done.append((compiled(state, sig), picks.rows, picks.masks))
-                found += [(group, Spot(sig, row)) for row in picks.rows.tolist()]
+                found += [(group, MemberRow(sig, row)) for row in picks.rows.tolist()]
                 if len(picks.rows) < count:
                     self.why = state.kernel.reasons(table, compiled(state, sig)).messages
         for wanted, rows, masks in reversed(done):
@@ -202,13 +202,13 @@ class _Search(DryRun):
         return picks
 
     def _leaving(
-        self, lower: I64, away: Sequence[SignatureId], spots: Sequence[Spot]
+        self, lower: I64, away: Sequence[SignatureId], members: Sequence[MemberRow]
     ) -> Leaving | None:
         """Return which of these pods leave for members in these places; None if the members do not
         fit with all the others there.
         """
         ledger = self.state.ledger
-        nodes = self.trial.table.ids[[spot.row for spot in spots]]
+        nodes = self.trial.table.ids[[member.row for member in members]]
         chosen = np.isin(ledger.node[lower], nodes) | np.isin(ledger.sig[lower], away)
         victims = [victim_at(self.state, row) for row in lower[chosen].tolist()]
         victims.sort(key=lambda one: (-one.priority, one.start_ms, one.pod))
@@ -217,7 +217,7 @@ class _Search(DryRun):
         trial = Trial(self.state, self.gang)
         trial.table.within = self.trial.table.within
         trial.move([one.pod for one in victims], -1)
-        reprieve = Reprieve(trial, spots)
+        reprieve = Reprieve(trial, members)
         gone = set(reprieved(parts, violations, lambda part: reprieve.stay(_pods(part))))
         together: dict[int, list[int]] = {}  # parts of a unit leave or stay whole from here on
         for at, part in enumerate(parts):
@@ -232,20 +232,20 @@ class _Search(DryRun):
         gone.difference_update(lone[at] for at in reprieve.retry([_pods(parts[at]) for at in lone]))
         return [(parts[at], violations[at]) for at in sorted(gone)]
 
-    def places(self, seated: Seated, leaving: Leaving) -> Iterator[Place]:
+    def places(self, placed: Placed, leaving: Leaving) -> Iterator[Place]:
         """Yield the places, with the victims of each; those on other nodes with the first."""
         state, first = self.state, dict[NodeId, int]()
-        nodes = [state.table.node_id_at(spot.row) for _group, spot in seated]
+        nodes = [state.table.node_id_at(member.row) for _group, member in placed]
         for at, node in enumerate(nodes):
             first.setdefault(node, at)
         victims: dict[int, list[Victim]] = {}
-        violations = [0] * len(seated)
+        violations = [0] * len(placed)
         for part, count in leaving:
             for number, victim in enumerate(part.here):
                 at = first.get(state.ledger.node_at(state.ledger.row(victim.pod)), 0)
                 victims.setdefault(at, []).append(victim)
                 violations[at] += 0 if number else count
-        for at, (group, _spot) in enumerate(seated):
+        for at, (group, _member) in enumerate(placed):
             found = free_place(state, nodes[at])
             if at in victims:
                 found = candidate_of(nodes[at], victims[at], violations[at], state.world)

@@ -23,9 +23,9 @@ from services.placement.core.gangs.trial_picks import place
 from services.placement.core.placing.unsupported import unsupported_in_gang
 from services.placement.core.preemption import in_order, nominations
 from services.placement.core.preemption.dry_run import NO_VICTIMS, DryRun
-from services.placement.core.preemption.in_order import Reprieve, Spot, Trial
+from services.placement.core.preemption.in_order import MemberRow, Reprieve, Trial
 from services.placement.core.preemption.pre_check import has_lower_priority_pod
-from services.placement.core.preemption.reprieve import Seat
+from services.placement.core.preemption.reprieve import TrialNominee
 from services.placement.core.preemption.unit_parts import Victim
 from services.placement.core.state import PlacementState
 from services.placement.core.transitions import State
@@ -90,33 +90,33 @@ def decide_places(state: PlacementState, event: GangDryRunAsked) -> PlacesFound:
             return joint_places.decide_places(state, event, _within(state, event))
         return PlacesFound(state.shard, event.ask, event.gang, (), (), nodes)
     places: list[Place] = []
-    seats: list[Seat] = []
+    nominees: list[TrialNominee] = []
     reasons: Reasons = ()
     for group, part in enumerate(event.members):
         count = min(event.needed - len(places), size(part.ids))
         if not count or part.sig not in state.specs or not is_preempting(state, part.sig):
             continue
-        found, why = _seats(state, event, part.sig, count, seats)
+        found, why = _nominees(state, event, part.sig, count, nominees)
         reasons = reasons or why
-        places += [Place(group, seat.candidate) for seat in found]
-        seats += found
+        places += [Place(group, nominee.candidate) for nominee in found]
+        nominees += found
     if places and len(places) < event.needed:
         reasons = ((NO_VICTIMS, nodes),)  # reasons with all of these placed
     return PlacesFound(state.shard, event.ask, event.gang, tuple(places), reasons, nodes)
 
 
-def _seats(
+def _nominees(
     state: PlacementState,
     event: GangDryRunAsked,
     sig: SignatureId,
     count: int,
-    before: Sequence[Seat],
-) -> tuple[list[Seat], Reasons]:
+    before: Sequence[TrialNominee],
+) -> tuple[list[TrialNominee], Reasons]:
     found = _free(state, event, sig, count, before)
     if len(found) == count:
         return found, ()
     run = _Members(state, event, sig, [*before, *found])
-    found += run.seats(count - len(found))
+    found += run.nominees(count - len(found))
     return found, tuple(sorted(run.reasons.items()))
 
 
@@ -130,20 +130,20 @@ def _free(
     event: GangDryRunAsked,
     sig: SignatureId,
     count: int,
-    before: Sequence[Seat],
-) -> list[Seat]:
+    before: Sequence[TrialNominee],
+) -> list[TrialNominee]:
     """Return nodes on which members fit without victims."""
     priority = state.specs[sig].priority
     nominated_pods = nominations.nominated_pods_for(state, priority, gang=event.gang)
-    for seat in before:
-        nominated_pods.setdefault(seat.candidate.node, []).append((seat.wanted, seat.mask))
+    for nominee in before:
+        nominated_pods.setdefault(nominee.candidate.node, []).append((nominee.wanted, nominee.mask))
     trial = state.table.trial()
     trial.within = _within(state, event)
     picks = place(state, trial, sig, count, nominated_pods)
     nodes = state.table.ids[picks.rows].tolist()
     wanted = compiled(state, sig)
     return [
-        Seat(wanted, mask, joint_places.free_place(state, node))
+        TrialNominee(wanted, mask, joint_places.free_place(state, node))
         for node, mask in zip(nodes, picks.masks.tolist(), strict=True)
     ]
 
@@ -156,7 +156,7 @@ class _Members(DryRun):
         state: PlacementState,
         event: GangDryRunAsked,
         sig: SignatureId,
-        before: Sequence[Seat],
+        before: Sequence[TrialNominee],
     ) -> None:
         """`before`: the places of other members."""
         asked = DryRunAsked(
@@ -186,19 +186,19 @@ class _Members(DryRun):
         found = [self.rows_by_node[start:end] for start, end in edges]
         return np.concatenate(found)
 
-    def seats(self, count: int) -> list[Seat]:
+    def nominees(self, count: int) -> list[TrialNominee]:
         """Return up to `count` places."""
-        found: list[Seat] = []
+        found: list[TrialNominee] = []
         while len(found) < count:
             self.search()
             if not self.found:
                 break
-            seat = self._next()
-            if seat is not None:
-                found.append(seat)
+            nominee = self._next()
+            if nominee is not None:
+                found.append(nominee)
         return found
 
-    def _next(self) -> Seat | None:
+    def _next(self) -> TrialNominee | None:
         """Return the best place, or None if its node must be searched again first."""
         _key, row, chosen = heappop(self.found)
         self.clean -= not chosen.violations
@@ -208,14 +208,14 @@ class _Members(DryRun):
             self._look(row)
             return None
         before = dict(self.left), dict(self.spare)
-        seat = Seat(self.wanted, self._mask(row, chosen), chosen)
-        self._apply_seat(seat)
+        nominee = TrialNominee(self.wanted, self._mask(row, chosen), chosen)
+        self._nominate(nominee)
         if (self.left, self.spare) != before:
             self.fresh.clear()
         if victims:
             self.shared.add(chosen.node)
         self._look(row)
-        return seat
+        return nominee
 
     def _is_limited(self, pod: PodId) -> bool:
         """Return whether the pod's eviction depends on those before it."""
@@ -337,9 +337,11 @@ def _needed_jointly(
     if not leave.isdisjoint(state.victims_of):
         return None
     trial, rows = Trial(state, gang), [state.table.row_of(one.node) for one in nominees]
-    spots = [Spot(one.sig, row) for one, row in zip(nominees, rows, strict=True) if row is not None]
+    members = [
+        MemberRow(one.sig, row) for one, row in zip(nominees, rows, strict=True) if row is not None
+    ]
     trial.move(sorted(leave), -1)
-    reprieve = Reprieve(trial, spots)
+    reprieve = Reprieve(trial, members)
     stay: list[list[PodId]] = []
     gone: list[list[PodId]] = []
     for pod in sorted(leave, key=lambda pod: _importance(state, pod, priorities[pod])):

@@ -22,7 +22,7 @@ from services.placement.core.preemption import in_order
 from services.placement.core.state import PlacementState
 from shared.events.permit import HoldAsked, OfferAsked
 from shared.model.columns import size, unpack
-from shared.model.groups.topology import REST, Candidate, Path, best
+from shared.model.groups.topology import REST, DomainCandidate, Path, best
 from shared.model.groups.trees import (
     GroupTree,
     below,
@@ -146,7 +146,7 @@ class TreeTrial:
         found = self._state.table.domains((tree[0].key,))
         homes = self._values(tree).union(tree[0].homes)
         parts, was_choosing = self._parts(tree), self._is_choosing
-        feasible, others = list[Candidate](), list[Candidate]()
+        feasible, others = list[DomainCandidate](), list[DomainCandidate]()
         self._is_choosing = True
         for path in found.paths:
             within = found.within(path) if around is None else found.within(path) & around
@@ -170,7 +170,7 @@ class TreeTrial:
 
     def _candidate(
         self, tree: GroupTree, path: Path, within: Mask, parts: Sequence[Part]
-    ) -> Candidate:
+    ) -> DomainCandidate:
         """Return a domain, with the members placed."""
         amounts = [part.amounts(self._trial.cols) for part in parts]
         have = tuple(int(amount[within].sum(dtype=np.int64)) for amount, _taken in amounts)
@@ -178,7 +178,7 @@ class TreeTrial:
             int((taken[within].astype(np.int64) - part.ask).sum(dtype=np.int64))
             for part, (_amount, taken) in zip(parts, amounts, strict=True)
         )
-        return Candidate(path, sum(self._fit[leaf] for leaf in leaves(tree)), have, used)
+        return DomainCandidate(path, sum(self._fit[leaf] for leaf in leaves(tree)), have, used)
 
     def _parts(self, tree: GroupTree) -> list[Part]:
         """Return the resources by which domains are scored, for the first members of a group."""

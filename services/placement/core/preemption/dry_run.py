@@ -24,7 +24,7 @@ from services.placement.core.preemption.minimum_run_time import (
 )
 from services.placement.core.preemption.pre_check import have_lower_priority_pods
 from services.placement.core.preemption.refusal_reasons import message, messages, stuck_rows
-from services.placement.core.preemption.reprieve import Chosen, LowerColumns, Seat
+from services.placement.core.preemption.reprieve import Chosen, LowerColumns, TrialNominee
 from services.placement.core.preemption.unit_parts import (
     Part,
     Victim,
@@ -134,7 +134,9 @@ def _decide_series(state: PlacementState, event: DryRunAsked) -> CandidatesFound
     at_once = len(asked) if _are_alike(state, event.sig, asked) else 1
     series: list[Candidate] = []
     for _run in range(RUNS_MAX):
-        run = DryRun(state, event, [Seat(compiled(state, event.sig), 0, one) for one in series])
+        run = DryRun(
+            state, event, [TrialNominee(compiled(state, event.sig), 0, one) for one in series]
+        )
         run.search()
         if not run.found:
             return answer(
@@ -167,7 +169,7 @@ class DryRun:
         self,
         state: PlacementState,
         event: DryRunAsked,
-        before: Sequence[Seat] = (),
+        before: Sequence[TrialNominee] = (),
         only: I64 | None = None,
         gang: GangId = NO_GANG,
     ) -> None:
@@ -187,7 +189,7 @@ class DryRun:
         self.protections = self._protections()
         self.nominated_pods = nominations.nominated_pods_for(state, self.priority, event.pod, gang)
         for one in before:
-            self._apply_seat(one)
+            self._nominate(one)
         self.rows = retries.rows_to_try(state, event.sig, self.nominated_pods)
         if only is not None:
             self.rows = self.rows[np.isin(self.rows, only)]
@@ -200,10 +202,12 @@ class DryRun:
         self.found: list[tuple[tuple[int, ...], int, Candidate]] = []
         self.clean = 0  # candidates that violate no budget
 
-    def _apply_seat(self, seat: Seat) -> None:
+    def _nominate(self, nominee: TrialNominee) -> None:
         """Apply a preemptor's place: charged, its victims leaving."""
-        victims = unpack(seat.candidate.victims).tolist()
-        self.nominated_pods.setdefault(seat.candidate.node, []).append((seat.wanted, seat.mask))
+        victims = unpack(nominee.candidate.victims).tolist()
+        self.nominated_pods.setdefault(nominee.candidate.node, []).append(
+            (nominee.wanted, nominee.mask)
+        )
         self.taken.update(victims)
         for pod in victims:
             for budget in self._budgets(pod):
@@ -229,7 +233,7 @@ class DryRun:
             if len(series) == most or self.lower_columns is None or self.lower_columns.covered[row]:
                 break
             self.clean -= not chosen.violations
-            self._apply_seat(Seat(self.wanted, 0, chosen))
+            self._nominate(TrialNominee(self.wanted, 0, chosen))
             if self.lower_columns.leave(row, unpack(chosen.victims)):
                 deque(self._at_once(self.lower_columns, np.array([row], np.int64)), maxlen=0)
             self.search()

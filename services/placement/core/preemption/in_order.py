@@ -26,7 +26,7 @@ from shared.scheduling.cycle.signature import Signature
 from shared.scheduling.table.layout import NominatedPods
 
 
-class Spot(NamedTuple):
+class MemberRow(NamedTuple):
     """A member's place in a trial: the row of its node."""
 
     sig: SignatureId
@@ -80,41 +80,41 @@ class Trial:
             rows = self.table.rows_of(ledger.node[chosen].tolist())
             self.table.charge(compiled(state, sig), rows, ledger.devices[chosen], sign)
 
-    def fits(self, spots: Sequence[Spot]) -> bool:
+    def all_fit(self, members: Sequence[MemberRow]) -> bool:
         """Return whether members fit in these places, each beside those before it, and also once
         the pods that are nominated on any node run there. The trial is unchanged afterwards.
         """
-        if not self._fit(spots):
+        if not self._each_fits(members):
             return False
-        lowest = min((self.state.specs[spot.sig].priority for spot in spots), default=0)
+        lowest = min((self.state.specs[member.sig].priority for member in members), default=0)
         nominated = self._nominated(lowest)
         if not any(sig.counted for pods in nominated.values() for sig, _mask in pods):
             return True
         with with_nominated_pods(self.table, nominated):
-            return self._fit(spots, are_nominated_placed=True)
+            return self._each_fits(members, are_nominated_placed=True)
 
-    def _fit(self, spots: Sequence[Spot], are_nominated_placed: bool = False) -> bool:
-        done: list[tuple[Spot, int]] = []
+    def _each_fits(self, members: Sequence[MemberRow], are_nominated_placed: bool = False) -> bool:
+        done: list[tuple[MemberRow, int]] = []
         with member_volumes.assumed_on_trial(self.state) as assumed:
-            for spot in spots:
-                nominated = {} if are_nominated_placed else self.nominated_pods(spot.sig)
-                mask = self._fitting(spot, nominated)
+            for member in members:
+                nominated = {} if are_nominated_placed else self.nominated_pods(member.sig)
+                mask = self._devices_for(member, nominated)
                 if mask is None:
                     break
-                self.table.charge_one(compiled(self.state, spot.sig), spot.row, mask)
-                member_volumes.assume_choices(self.state, spot.sig, spot.row, assumed)
-                done.append((spot, mask))
-        for spot, mask in reversed(done):
-            self.table.charge_one(compiled(self.state, spot.sig), spot.row, mask, -1)
-        return len(done) == len(spots)
+                self.table.charge_one(compiled(self.state, member.sig), member.row, mask)
+                member_volumes.assume_choices(self.state, member.sig, member.row, assumed)
+                done.append((member, mask))
+        for member, mask in reversed(done):
+            self.table.charge_one(compiled(self.state, member.sig), member.row, mask, -1)
+        return len(done) == len(members)
 
-    def _fitting(self, spot: Spot, nominated: NominatedPods) -> int | None:
+    def _devices_for(self, member: MemberRow, nominated: NominatedPods) -> int | None:
         """Return the devices of a member that fits in this place, or None."""
-        wanted = compiled(self.state, spot.sig)
+        wanted = compiled(self.state, member.sig)
         static = static_of(self.table, wanted.spec, wanted.plugins).ok
-        if static is not None and not static[spot.row]:
+        if static is not None and not static[member.row]:
             return None
-        node = one_node(self.table, spot.row, nominated)
+        node = one_node(self.table, member.row, nominated)
         return node.pick_devices(wanted) if fits(self.table, wanted, node) else None
 
 
@@ -123,12 +123,12 @@ class Reprieve:
     members' rules, so that their nodes alone decide. The others are put back in ever smaller parts.
     """
 
-    def __init__(self, trial: Trial, spots: Sequence[Spot]) -> None:
-        self._trial, self._spots, self._state = trial, spots, trial.state
-        self._at: dict[int, list[Spot]] = {}
-        for spot in spots:
-            self._at.setdefault(spot.row, []).append(spot)
-        sigs = sorted({spot.sig for spot in spots})
+    def __init__(self, trial: Trial, members: Sequence[MemberRow]) -> None:
+        self._trial, self._members, self._state = trial, members, trial.state
+        self._at: dict[int, list[MemberRow]] = {}
+        for member in members:
+            self._at.setdefault(member.row, []).append(member)
+        sigs = sorted({member.sig for member in members})
         read_rows = self._state.table.counters.read_rows
         self._read = set[int]().union(*(read_rows(compiled(self._state, sig)) for sig in sigs))
 
@@ -146,11 +146,11 @@ class Reprieve:
         """Return which of these parts, which are back, must leave after all, and take them away;
         None if the members do not fit even then.
         """
-        if self._trial.fits(self._spots):
+        if self._trial.all_fit(self._members):
             return []
         read = [at for at, pods in enumerate(parts) if any(map(self._is_read, pods))]
         self._trial.move([pod for at in read for pod in parts[at]], -1)
-        return self._refused(read, parts) if self._trial.fits(self._spots) else None
+        return self._refused(read, parts) if self._trial.all_fit(self._members) else None
 
     def retry(self, parts: Sequence[Sequence[PodId]]) -> list[int]:
         """Put back which of these parts fit after all, once others have left for the rules; return
@@ -162,7 +162,7 @@ class Reprieve:
             before = len(stay)
             for at, pods in enumerate(parts):
                 if at not in stay and self.stay(pods):
-                    if not any(map(self._is_read, pods)) or self._trial.fits(self._spots):
+                    if not any(map(self._is_read, pods)) or self._trial.all_fit(self._members):
                         stay.append(at)
                     else:
                         self._trial.move(pods, -1)
@@ -172,7 +172,7 @@ class Reprieve:
         """Put back what fits of these parts; return the numbers of the others."""
         pods = [pod for at in numbers for pod in parts[at]]
         self._trial.move(pods, 1)
-        if self._trial.fits(self._spots):
+        if self._trial.all_fit(self._members):
             return []
         self._trial.move(pods, -1)
         if len(numbers) == 1:
@@ -189,9 +189,9 @@ class Reprieve:
     def _has_room(self, row: int) -> bool:
         """Return whether a node has room for its members by amounts, devices and ports."""
         before: list[tuple[Signature, int]] = []
-        for spot in self._at[row]:
-            wanted = compiled(self._state, spot.sig)
-            node = one_node(self._trial.table, row, self._trial.nominated_pods(spot.sig))
+        for member in self._at[row]:
+            wanted = compiled(self._state, member.sig)
+            node = one_node(self._trial.table, row, self._trial.nominated_pods(member.sig))
             for other, mask in before:
                 node.add(other, mask)
             if not node.fits(wanted):
@@ -208,5 +208,7 @@ def still_fit(state: PlacementState, gang: GangId, places: Sequence[Nomination])
         return True
     trial = Trial(state, gang)
     rows = [trial.table.row_of(one.node) for one in places]
-    spots = [Spot(one.sig, row) for one, row in zip(places, rows, strict=True) if row is not None]
-    return len(spots) == len(places) and trial.fits(spots)
+    members = [
+        MemberRow(one.sig, row) for one, row in zip(places, rows, strict=True) if row is not None
+    ]
+    return len(members) == len(places) and trial.all_fit(members)

@@ -33,7 +33,7 @@ class Chosen:
     ends: list[int]
 
 
-class Seat(NamedTuple):
+class TrialNominee(NamedTuple):
     """A place for a member that is not chosen yet."""
 
     wanted: Signature

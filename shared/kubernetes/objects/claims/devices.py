@@ -13,7 +13,7 @@ from shared.model.claims import (
     CounterSet,
     Device,
     DeviceTaint,
-    Place,
+    Reach,
     ResourceSlice,
 )
 from shared.scheduling.claims.cel.values import semver
@@ -23,7 +23,7 @@ SETS_MAX, CONSUMED_MAX, COUNTERS_MAX, VALUES_MAX = 8, 2, 32, 10
 INT64_MIN, INT64_MAX = -(1 << 63), (1 << 63) - 1
 
 SLICE_FIELDS = ("driver", "pool", "devices", "perDeviceNodeSelection", "nodeName", "allNodes")
-PLACE_FIELDS = ("nodeName", "allNodes", "nodeSelector")
+REACH_FIELDS = ("nodeName", "allNodes", "nodeSelector")
 
 
 def resource_slice(document: Fields) -> ResourceSlice:
@@ -33,8 +33,8 @@ def resource_slice(document: Fields) -> ResourceSlice:
     pool = spec.child("pool")
     pool.only(("name", "generation", "resourceSliceCount"))
     each = spec.flag("perDeviceNodeSelection")
-    places = [name for name in PLACE_FIELDS if _is_set(spec, name)]
-    if len(places) + each != 1:
+    reaches = [name for name in REACH_FIELDS if _is_set(spec, name)]
+    if len(reaches) + each != 1:
         rule = "exactly one of nodeName, nodeSelector, allNodes, perDeviceNodeSelection is required"
         raise spec.error("", rule)
     devices = tuple(_device(one, each) for one in spec.children("devices"))
@@ -49,7 +49,7 @@ def resource_slice(document: Fields) -> ResourceSlice:
         pool.required_text("name"),
         pool.integer("generation", 0, 0, INT64_MAX),
         pool.integer("resourceSliceCount", 0, 1, INT64_MAX),
-        None if each else place(spec),
+        None if each else reach(spec),
         devices,
         counters,
     )
@@ -74,7 +74,7 @@ def _is_set(fields: Fields, name: str) -> bool:
     return fields.flag(name) if name == "allNodes" else fields.has(name)
 
 
-def place(fields: Fields) -> Place:
+def reach(fields: Fields) -> Reach:
     """Return which nodes reach a slice or device. Raises WorldError."""
     term = None
     if fields.has("nodeSelector"):
@@ -84,18 +84,18 @@ def place(fields: Fields) -> Place:
         if len(terms) != 1:
             raise selector.error("nodeSelectorTerms", "must be one term")
         term = affinity.selector_term(terms[0])
-    return Place(fields.text("nodeName"), fields.flag("allNodes"), term)
+    return Reach(fields.text("nodeName"), fields.flag("allNodes"), term)
 
 
-def _device(fields: Fields, has_place: bool) -> Device:
+def _device(fields: Fields, has_reach: bool) -> Device:
     later = (
         *("bindsToNode", "bindingConditions", "bindingFailureConditions"),
         "nodeAllocatableResources",
     )
-    places = PLACE_FIELDS if has_place else ()
+    reaches = REACH_FIELDS if has_reach else ()
     known = ("name", "attributes", "capacity", "taints", "consumesCounters")
-    only(fields, (*known, "allowMultipleAllocations", *places), later)
-    if has_place and sum(_is_set(fields, name) for name in PLACE_FIELDS) != 1:
+    only(fields, (*known, "allowMultipleAllocations", *reaches), later)
+    if has_reach and sum(_is_set(fields, name) for name in REACH_FIELDS) != 1:
         raise fields.error("", "exactly one of nodeName, nodeSelector, allNodes is required")
     attributes, capacity = fields.child("attributes"), fields.child("capacity")
     if len(attributes.values) + len(capacity.values) > NAMED_MAX:
@@ -114,7 +114,7 @@ def _device(fields: Fields, has_place: bool) -> Device:
             for one in sorted(capacity.values)
         ),
         taints,
-        place(fields) if has_place else Place(),
+        reach(fields) if has_reach else Reach(),
         _counter_sets(fields, "consumesCounters", "counterSet", CONSUMED_MAX),
         fields.flag("allowMultipleAllocations"),
         tuple(

@@ -1,10 +1,10 @@
-"""Whether a node is among those that a place or an allocation names."""
+"""Whether a node is among those that a reach or an allocation names."""
 
 from collections.abc import Mapping, Sequence
 
 from msgspec import Struct
 
-from shared.model.claims import Place
+from shared.model.claims import Reach
 from shared.model.objects import Requirement, SelectorTerm
 from shared.model.pod_rules.selectors import holds
 from shared.scheduling.table.labels import integer
@@ -13,17 +13,17 @@ NAME = "metadata.name"
 
 
 class NodeView(Struct, frozen=True):
-    """What places ask of a node."""
+    """What is asked of a node."""
 
     name: str
     labels: Mapping[str, str]
 
 
-def reaches(place: Place, node: NodeView) -> bool:
+def reaches(reach: Reach, node: NodeView) -> bool:
     """Return whether the node reaches the slice or device (GatherPools, NodeMatches)."""
-    if place.node:
-        return place.node == node.name
-    return place.all_nodes or (place.term is not None and _holds(place.term, node))
+    if reach.node:
+        return reach.node == node.name
+    return reach.all_nodes or (reach.term is not None and _holds(reach.term, node))
 
 
 def among(terms: Sequence[SelectorTerm], node: NodeView) -> bool:
