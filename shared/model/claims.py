@@ -83,7 +83,7 @@ class CapacityPolicy(Struct, frozen=True, omit_defaults=True):
     step: str = ""
 
 
-class Device(Struct, frozen=True, omit_defaults=True):
+class Device(Struct, frozen=True, omit_defaults=True, rename={"reach": "place"}):
     """One device; `reach` counts only in slices whose devices have one each. `consumes`: what it
     takes from its pool's counters, which other devices need as well. `is_shared`: several claims
     may have shares of its capacity, within `policies`.
@@ -99,7 +99,7 @@ class Device(Struct, frozen=True, omit_defaults=True):
     policies: tuple[CapacityPolicy, ...] = ()
 
 
-class ResourceSlice(Struct, frozen=True, omit_defaults=True):
+class ResourceSlice(Struct, frozen=True, omit_defaults=True, rename={"reach": "place"}):
     """Some of a pool's devices, or `counters` that they share. The pool is complete with
     `slice_count` slices of the newest `generation`; without a `reach` each device has one.
     """
