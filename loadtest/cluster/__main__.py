@@ -17,6 +17,7 @@ from rich.table import Table
 
 from loadtest.cluster.batching import batching
 from loadtest.cluster.contestants import BARE, BATCHING, CONTESTANTS, OPTIONS, SINGLE
+from loadtest.cluster.devices import devices
 from loadtest.cluster.groups import groups
 from loadtest.cluster.lists import lists
 from loadtest.cluster.measure import Figures, Sizes
@@ -31,6 +32,7 @@ CASES: dict[str, Callable[[Sizes], Figures]] = {
     "backlog": backlog,
     "batching": batching,
     "creating": creating,
+    "devices": devices,
     "groups": groups,
     "startup": startup,
     "latency": latency,
@@ -43,6 +45,8 @@ TARGETS: dict[tuple[str, str], tuple[str, float]] = {
     ("creating", SHARE): (">=", 1.0),
     ("groups", TIMES): (">=", 5.0),
     ("groups", OF_BARE): (">=", 0.7),
+    ("devices", TIMES): (">=", 5.0),
+    ("devices", OF_BARE): (">=", 0.6),
     ("startup", "first bind after"): ("<=", 10.0),
     ("latency", "p99"): ("<=", 100.0),
     ("waiting", CPU): ("<=", 5.0),

@@ -78,17 +78,18 @@ class Binder:
 
     async def bind(self, pods: Sequence[Meta]) -> None:
         """Bind these pods."""
-        await each(pods, self._bind, self._width)
+        await each(pods, self.bind_one, self._width)
 
     async def bind_coming(self, pods: "asyncio.Queue[Meta]", count: int) -> None:
         """Bind `count` pods as they arrive."""
 
         async def one(_number: int) -> None:
-            await self._bind(await pods.get())
+            await self.bind_one(await pods.get())
 
         await each(range(count), one, self._width)
 
-    async def _bind(self, meta: Meta) -> None:
+    async def bind_one(self, meta: Meta) -> None:
+        """Bind one pod to the next node."""
         node = node_name(self.bound % self._nodes)
         self.bound += 1
         revision = int(meta.resourceVersion)

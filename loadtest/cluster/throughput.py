@@ -139,12 +139,12 @@ async def _figures(
     events = sum(count for what, count in writes.items() if what.endswith(" events"))
     return [
         *used(who, *bills, pods),
-        figure(who, API_WRITES, _written(writes) / pods, PER_POD),
+        figure(who, API_WRITES, written(writes) / pods, PER_POD),
         figure(who, "events among them", events / pods, PER_POD),
     ]
 
 
-def _written(writes: Counter[str]) -> int:
+def written(writes: Counter[str]) -> int:
     """Return the number of writes that are not the load's."""
     return writes.total() - writes[OF_LOAD]
 
@@ -166,8 +166,8 @@ async def bare_backlog(servers: KubeServers, load: Load, sizes: Sizes) -> Figure
         before, first = await load.writes(), bill(servers, None)
         await Binder(load, sizes.nodes, width).bind(pods)
         last = bill(servers, None)
-        tries.append((first, last, _written(await load.writes() - before)))
-    return _bare(tries, sizes.pods)
+        tries.append((first, last, written(await load.writes() - before)))
+    return bare_figures(tries, sizes.pods)
 
 
 async def _bare_creating(servers: KubeServers, load: Load, sizes: Sizes) -> Figures:
@@ -181,11 +181,11 @@ async def _bare_creating(servers: KubeServers, load: Load, sizes: Sizes) -> Figu
             group.create_task(load.create_pods(names, "nobody", 0, coming.put_nowait))
             group.create_task(binder.bind_coming(coming, len(names)))
         last = bill(servers, None)
-        tries.append((first, last, _written(await load.writes() - before)))
-    return _bare(tries, sizes.pods)
+        tries.append((first, last, written(await load.writes() - before)))
+    return bare_figures(tries, sizes.pods)
 
 
-def _bare(tries: list[tuple[Bill, Bill, int]], pods: int) -> Figures:
+def bare_figures(tries: list[tuple[Bill, Bill, int]], pods: int) -> Figures:
     """Return the best width's figures and its writes; the CPU is that of the bench itself."""
     rates = [pods / (last.time_s - first.time_s) for first, last, _ in tries]
     each = [

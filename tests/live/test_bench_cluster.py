@@ -78,8 +78,9 @@ def test_batches_are_measured_beside_those_of_kube_scheduler():
         assert found[who, "CPU of its own"] >= 0
 
 
-def test_groups_are_measured_of_all_three():
-    found = figures("groups")
+@pytest.mark.parametrize("case", ["groups", "devices"])
+def test_other_pods_are_measured_of_all_three(case: str):
+    found = figures(case)
     for who in ("bare", *SCHEDULERS):
         assert found[who, "bound"] > 0
 

@@ -4,6 +4,7 @@
 
 import json
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import Literal, cast
 
 from shared.kubernetes.objects import affinity
@@ -31,6 +32,7 @@ from shared.scheduling.claims.cel.compiler import Selector
 from shared.scheduling.claims.cel.errors import SelectorError
 
 LIST_MAX, TOLERATIONS_MAX = 32, 16
+SELECTORS_CACHED = 512  # of up to 10 KiB each
 COUNT_MAX = (1 << 63) - 1
 SECONDS_MIN, SECONDS_MAX = -(1 << 63), (1 << 63) - 1
 WANTED_FIELDS = (
@@ -158,14 +160,23 @@ def selectors(fields: Fields) -> tuple[str, ...]:
         cel = one.child("cel")
         cel.only(("expression",))
         expression = cel.lines("expression")
-        try:
-            Selector(expression)
-        except SelectorError as error:
-            raise cel.error("expression", f"{error} (in: {expression})") from error
+        fault = _fault(expression)
+        if fault:
+            raise cel.error("expression", f"{fault} (in: {expression})")
         found.append(expression)
     if len(found) > LIST_MAX:
         raise fields.error("selectors", f"must be at most {LIST_MAX}")
     return tuple(found)
+
+
+@lru_cache(SELECTORS_CACHED)
+def _fault(expression: str) -> str:
+    """Return why a CEL expression does not compile; empty if it does."""
+    try:
+        Selector(expression)
+    except SelectorError as error:
+        return str(error)
+    return ""
 
 
 def _toleration(fields: Fields) -> DeviceToleration:
