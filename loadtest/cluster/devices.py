@@ -1,5 +1,5 @@
-"""Pods with a resource claim for one device each, on a real API server of 1.37. No controller and no
-driver runs there: claims exist before their pods, and slices are written once.
+"""Pods with a resource claim for one device each, on a real API server of 1.37. No controller and
+no driver runs there: claims exist before their pods, and slices are written once.
 """
 
 import json
