@@ -16,6 +16,7 @@ from prometheus_client.registry import Collector
 from muster.metrics.follow import Followed
 from muster.metrics.histogram import Histogram
 from muster.metrics.lag import Lag
+from muster.metrics.queues import QueueCollector
 from muster.metrics.reasons import plugin_of
 from services.queueing.core.state import QueueingState
 from services.queueing.core.transitions import Pod
@@ -197,4 +198,5 @@ def registry_with(
     registry = registry_of(owners, left_out)
     registry.register(SchedulerCollector(followed, owners))
     registry.register(ServiceCollector(followed, owners, lag or Lag(owners)))
+    registry.register(QueueCollector(owners))
     return registry
