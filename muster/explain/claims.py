@@ -6,7 +6,7 @@ from typing import Any
 
 from muster.explain.case_answer import ERROR, UNRESOLVABLE, NodeStatus, failed
 from shared.kubernetes.objects.claims.claims import device_class, pod_claims, resource_claim
-from shared.kubernetes.objects.claims.devices import resource_slice
+from shared.kubernetes.objects.claims.devices import resource_slice, taint_rule
 from shared.kubernetes.objects.fields import Fields
 from shared.model.claims import ResourceClaim
 from shared.model.profile import DYNAMIC_RESOURCES
@@ -15,14 +15,6 @@ from shared.scheduling.claims.pod_claims import ClaimFacts, ClaimingPod, Fit, No
 from shared.scheduling.claims.reach import NodeView
 
 GROUP_VERSION = "resource.k8s.io/v1"
-TAINT_RULE = "DeviceTaintRule"
-CLAIM_KINDS = {
-    "DeviceClass": "deviceclasses",
-    "ResourceSlice": "resourceslices",
-    "ResourceClaim": "resourceclaims",
-    TAINT_RULE: "devicetaintrules",
-}
-"""The kinds that are read, and their resources."""
 
 
 def without_claims(case: Mapping[str, Any]) -> dict[str, Any]:
@@ -67,13 +59,12 @@ class CaseClaims:
     @cached_property
     def facts(self) -> ClaimFacts:
         """Return what the case holds. Raises WorldError."""
-        for one in self._read(TAINT_RULE):
-            raise one.error("kind", f"{TAINT_RULE} is not supported by muster yet")
         return ClaimFacts(
             [device_class(one) for one in self._read("DeviceClass")],
             [resource_slice(one) for one in self._read("ResourceSlice")],
             [resource_claim(one, _namespace(one)) for one in self._read("ResourceClaim")],
             self._version,
+            [taint_rule(one) for one in self._read("DeviceTaintRule")],
         )
 
     def _read(self, kind: str) -> Iterator[Fields]:

@@ -39,6 +39,18 @@ class DeviceTaint(Struct, frozen=True, omit_defaults=True):
     effect: str
 
 
+class DeviceTaintRule(Struct, frozen=True, omit_defaults=True):
+    """A taint of all devices of a driver, of a pool, or with a name; None stands for any. A rule
+    without a selector (`selects` False) taints none.
+    """
+
+    taint: DeviceTaint
+    selects: bool = True
+    driver: str | None = None
+    pool: str | None = None
+    device: str | None = None
+
+
 class DeviceToleration(Struct, frozen=True, omit_defaults=True):
     """A toleration of a request; an empty key or effect matches all. `seconds`: how long a device
     is kept with such a taint.

@@ -6,7 +6,7 @@ for one object after another.
 
 from msgspec import Struct
 
-from shared.model.claims import DeviceClass, ResourceClaim, ResourceSlice
+from shared.model.claims import DeviceClass, DeviceTaintRule, ResourceClaim, ResourceSlice
 from shared.model.objects import Requirement, SelectorTerm
 
 Pairs = tuple[tuple[str, str], ...]
@@ -231,7 +231,13 @@ class ClaimObject(Known, frozen=True, kw_only=True, tag="ResourceClaim"):
     problem: str = ""
 
 
-DeviceObject = ClassObject | SliceObject | ClaimObject
+class TaintRuleObject(Known, frozen=True, kw_only=True, tag="DeviceTaintRule"):
+    """A taint of devices, besides those that drivers publish."""
+
+    value: DeviceTaintRule
+
+
+DeviceObject = ClassObject | SliceObject | ClaimObject | TaintRuleObject
 """The objects of dynamic resource allocation that shards read to place pods with claims."""
 StorageObject = (
     PersistentVolume

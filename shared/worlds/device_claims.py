@@ -1,5 +1,6 @@
-"""Classes, slices and claims of devices in manifests, and the claims that pods get from templates:
-they exist from the start, named POD-CLAIM, as if the resourceclaim controller had made them.
+"""Classes, slices, taint rules and claims of devices in manifests, and the claims that pods get
+from templates: they exist from the start, named POD-CLAIM, as if the resourceclaim controller had
+made them.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -10,9 +11,11 @@ from shared.kubernetes.objects.claims.watched import (
     CLAIM,
     CLASS,
     SLICE,
+    TAINT_RULE,
     watched_claim,
     watched_class,
     watched_slice,
+    watched_taint_rule,
 )
 from shared.kubernetes.objects.errors import WorldError
 from shared.kubernetes.objects.fields import Fields
@@ -22,7 +25,7 @@ from shared.model.cluster_objects import ClaimObject, DeviceObject
 from shared.worlds.arrivals import Pod, uid_of
 
 TEMPLATE = "ResourceClaimTemplate"
-WATCHED = (CLASS, SLICE, CLAIM)
+WATCHED = (CLASS, SLICE, CLAIM, TAINT_RULE)
 DEVICE_KINDS = (*WATCHED, TEMPLATE)
 
 
@@ -45,6 +48,8 @@ def device_objects(given: Sequence[Given], pods: Iterable[Pod]) -> Iterator[Devi
             yield watched_class(document)
         elif one.kind == SLICE:
             yield watched_slice(document)
+        elif one.kind == TAINT_RULE:
+            yield watched_taint_rule(document)
         elif one.kind == CLAIM:
             claim = watched_claim(document)
             if claim.problem:

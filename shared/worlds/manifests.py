@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 
 from shared.kubernetes.objects import affinity
-from shared.kubernetes.objects.claims.watched import CLASS, SLICE
+from shared.kubernetes.objects.claims.watched import CLASS, SLICE, TAINT_RULE
 from shared.kubernetes.objects.cluster_objects import (
     BudgetRule,
     budget_of,
@@ -88,13 +88,12 @@ API_VERSIONS = {
 DECIDES_NOTHING = "objects of this kind do not affect scheduling"
 IGNORED = {
     "CronJob": "schedules are not played; give the Jobs that they would make",
-    "DeviceTaintRule": "its taints are not read; write them into the slices",
 }
 ALIKE = 0.8
 """How like a known kind an unknown one must be for a suggestion: ServiceAccount is no Service."""
 NAME_LABEL = "kubernetes.io/metadata.name"
 CLUSTER_KINDS = (
-    *("Node", "PriorityClass", "Namespace", HYPER_NODE, QUEUE, CLASS, SLICE),
+    *("Node", "PriorityClass", "Namespace", HYPER_NODE, QUEUE, CLASS, SLICE, TAINT_RULE),
     *(kind for kind, (_, is_namespaced) in READERS.items() if not is_namespaced),
 )
 _NAME = re.compile(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?")

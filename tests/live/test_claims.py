@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from shared.model.release import V1_37
 from tests.live.support.case import Case
 from tests.live.support.objects import PODS, create_nodes, muster_run, nodes_of, pod, until
 from tests.live.test_why import why
@@ -18,7 +19,8 @@ ROOT = "/apis/resource.k8s.io/v1"
 CLAIMS = f"{ROOT}/namespaces/default/resourceclaims"
 DRIVER = "gpu.example.com"
 NODES = ("node-a", "node-b", "node-c")
-WITH_DEVICES = {"node-a": 2, "node-b": 1}
+WITH_DEVICES = {"node-a": 2, "node-b": 1, "node-c": 1}
+TAINTED = "node-c"
 
 
 @pytest.fixture(scope="module")
@@ -27,8 +29,8 @@ def servers(cluster: KubeServers) -> KubeServers:
 
 
 def devices(servers: KubeServers) -> None:
-    """Publish a class, slices and a template, as a driver and users would. kubectl escapes the
-    parameters as Go does, and the server compares them byte by byte.
+    """Publish a class, slices, a taint and a template, as a driver and users would. kubectl escapes
+    the parameters as Go does, and the server compares them byte by byte.
     """
     api = servers.api
     kind = {"apiVersion": "resource.k8s.io/v1"}
@@ -49,6 +51,9 @@ def devices(servers: KubeServers) -> None:
         }
         made = kind | {"kind": "ResourceSlice", "metadata": {"name": node}, "spec": spec}
         api.create(f"{ROOT}/resourceslices", made).ok()
+    rule = {"deviceSelector": {"pool": TAINTED}, "taint": {"key": "k", "effect": "NoSchedule"}}
+    made = kind | {"kind": "DeviceTaintRule", "metadata": {"name": "tainted"}, "spec": rule}
+    api.create(f"{ROOT}/devicetaintrules", made).ok()
     request = {"name": "gpu", "exactly": {"deviceClassName": "gpu"}}
     config = {"opaque": {"driver": DRIVER, "parameters": {"rule": "a < b && c > d"}}}
     template = {"spec": {"devices": {"requests": [request], "config": [config]}}}
@@ -80,7 +85,8 @@ def test_claims_are_written_before_their_pods_and_given_back(
     servers.start_controller_manager(("resourceclaim-controller",))
     create_nodes(api, list(NODES))
     devices(servers)
-    with muster_run(servers.kubeconfig, tmp_path, "-o", "json") as muster:
+    follow = ("--compatibility-version", V1_37)
+    with muster_run(servers.kubeconfig, tmp_path, "-o", "json", *follow) as muster:
         for number in range(3):
             user(api, f"p-{number}")
         names = [f"p-{number}" for number in range(3)]

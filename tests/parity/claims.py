@@ -26,11 +26,12 @@ def _differing(
     seeds: range,
     draw: Callable[[int], Case],
     differences: Callable[[Case, Case], Iterable[str]],
+    as_sent: Callable[[Case], Case] = dict,
 ) -> int:
-    """Print the cases that differ; return how many do."""
+    """Print the cases that differ; return how many do. `as_sent`: what the oracle gets."""
     failed = 0
     with Oracle(version, claims_answer.program(version)) as oracle:
-        answers = oracle.ask_all(draw(seed) for seed in seeds)
+        answers = oracle.ask_all(as_sent(draw(seed)) for seed in seeds)
         for seed, theirs in track(
             zip(seeds, answers, strict=True), name, len(seeds), transient=True
         ):
@@ -52,9 +53,10 @@ def _differing(
 def main(cases: int, seed: int, version: str | None) -> None:
     seeds, failed = range(seed, seed + cases), 0
     for one in [version] if version else VERSIONS:
-        failed += _differing(
-            one, "claims", seeds, partial(claims.case, version=one), partial(_claims, one)
+        draw, as_sent = (
+            partial(what, version=one) for what in (claims.case, claims.with_taints_in_slices)
         )
+        failed += _differing(one, "claims", seeds, draw, partial(_claims, one), as_sent)
     failed += _differing(V1_37, "selectors", seeds, selectors.case, _selectors)
     sys.exit(bool(failed))
 

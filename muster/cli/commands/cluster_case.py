@@ -1,18 +1,17 @@
 """What a live cluster holds now, for `muster score --kubeconfig`: lists, and nothing else."""
 
 import asyncio
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
 from muster.app.event_loop import loop_factory
 from muster.cli.addresses.kube import kube_cluster
 from muster.cli.errors import Fault, UsageFault
-from muster.explain.claims import CLAIM_KINDS, GROUP_VERSION, has_claims
 from shared.events.base import Event
 from shared.kubernetes.client.client import ApiError, KubeClient
 from shared.kubernetes.client.credentials import KubeconfigError
-from shared.kubernetes.client.discovery import NOT_FOUND, served
+from shared.kubernetes.client.discovery import served
 from shared.kubernetes.client.kinds import OTHER_KINDS
 from shared.kubernetes.watching.lists import list_into
 from shared.kubernetes.watching.resources import BUDGETS_PATH, NODES_PATH, PODS_PATH, UNFINISHED
@@ -60,8 +59,7 @@ def objects_in(kubeconfig: str) -> list[Document]:
 
     async def read() -> list[Document]:
         try:
-            found = await list_objects(client)
-            return [*found, *await list_claims(client, found)]
+            return await list_objects(client)
         finally:
             await client.close()
 
@@ -84,26 +82,6 @@ async def list_objects(client: KubeClient) -> list[Document]:
         for path, query, documents in lists:
             await list_into(client, path, query, documents)
     return [one for _path, _query, documents in lists for one in documents.found]
-
-
-async def list_claims(client: KubeClient, found: Sequence[Document]) -> list[Document]:
-    """Return the resource claims, and what they are about, if a pod of `found` uses claims; without
-    kinds that the cluster does not serve, or that are found already. Raises Fault.
-    """
-    if not any(has_claims(one) for one in found):
-        return []
-    lists = {kind: _Documents(kind, GROUP_VERSION) for kind in CLAIM_KINDS}
-    for kind in {one["kind"] for one in found} & lists.keys():
-        del lists[kind]
-    with _faults():
-        for kind, documents in lists.items():
-            try:
-                path = f"/apis/{GROUP_VERSION}/{CLAIM_KINDS[kind]}"
-                await list_into(client, path, "", documents)
-            except ApiError as error:
-                if error.status != NOT_FOUND:
-                    raise
-    return [one for documents in lists.values() for one in documents.found]
 
 
 @contextmanager

@@ -14,7 +14,7 @@ import msgspec
 
 from shared.adapters.structured_gather import gather_all
 from shared.kubernetes.client.client import ApiError, KubeClient
-from shared.kubernetes.client.kinds import HYPER_NODES, Kind
+from shared.kubernetes.client.kinds import HYPER_NODES, TAINT_RULES, Kind
 from shared.kubernetes.objects.groups.composite import COMPOSITES
 from shared.kubernetes.objects.groups.other_schedulers import OTHER_KINDS as OTHER_GROUPS
 from shared.kubernetes.objects.groups.other_schedulers import GroupKind
@@ -99,10 +99,11 @@ async def has_hyper_nodes(client: KubeClient) -> bool:
 async def served(client: KubeClient, kinds: Sequence[Kind]) -> list[Kind]:
     """Return the kinds that the server has. Raises ApiError, ConnectionError, TimeoutError."""
     bodies = await gather_all(*(_get(client, f"{kind.path}?limit=1") for kind in kinds))
-    missing = [kind.path for kind, body in zip(kinds, bodies, strict=True) if body is None]
+    pairs = list(zip(kinds, bodies, strict=True))
+    missing = [kind.path for kind, body in pairs if body is None and kind is not TAINT_RULES]
     if missing:
         log.warning("not served, so left out: %s", ", ".join(missing))
-    return [kind for kind, body in zip(kinds, bodies, strict=True) if body is not None]
+    return [kind for kind, body in pairs if body is not None]
 
 
 async def may_read(client: KubeClient, kind: Kind) -> bool:

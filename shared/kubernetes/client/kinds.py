@@ -115,6 +115,10 @@ CLAIM_SPEC = (
     *("spec.volumeName", "spec.storageClassName", "spec.volumeAttributesClassName"),
     *("spec.accessModes", "spec.volumeMode", "spec.resources", "spec.selector"),
 )
+TAINT_RULES = _kind(
+    *(watched.TAINT_RULE, DEVICES, "devicetaintrules", watched.watched_taint_rule, "spec"),
+)
+"""Servers have this version of them since 1.37."""
 OTHER_KINDS = (
     _kind(
         *("PriorityClass", "scheduling.k8s.io", "priorityclasses", _priority_class),
@@ -169,6 +173,7 @@ OTHER_KINDS = (
         *("metadata.deletionTimestamp", "metadata.ownerReferences"),
         *("status.allocation", "status.reservedFor"),
     ),
+    TAINT_RULES,
 )
 REQUESTS = _kind(
     *("ProvisioningRequest", provisioning.API_GROUP, provisioning.RESOURCE),

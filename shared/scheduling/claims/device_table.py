@@ -4,12 +4,19 @@ A selector is asked once about a device, when the search first reaches it: an er
 then, as in kube-scheduler. Equal selectors of all pods and nodes share these answers.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from shared.model.claims import Attribute, Device, DeviceId, ResourceSlice
+from shared.model.claims import (
+    Attribute,
+    Device,
+    DeviceId,
+    DeviceTaint,
+    DeviceTaintRule,
+    ResourceSlice,
+)
 from shared.model.release import V1_36, V1_37
 from shared.scheduling.claims.capacity import DeviceCapacity
 from shared.scheduling.claims.cel.compiler import DeviceView, Domains, Selector
@@ -135,15 +142,22 @@ class Reached(Struct, frozen=True):
 class DeviceTable:
     """All slices; the pools of a node are gathered when they are first asked for."""
 
-    def __init__(self, slices: Iterable[ResourceSlice] = (), version: str = V1_37) -> None:
+    def __init__(
+        self,
+        slices: Iterable[ResourceSlice] = (),
+        version: str = V1_37,
+        rules: Sequence[DeviceTaintRule] = (),
+    ) -> None:
         """`version` is the release of kube-scheduler."""
+        rules = rules if version >= V1_37 else ()
         self._version = version
         self._on_node: dict[str, list[SliceDevices]] = {}
         self._shared: list[SliceDevices] = []
         self._of_pool: dict[PoolId, list[SliceDevices]] = {}
         self._reached: dict[str, Reached] = {}
         for one in sorted(slices, key=lambda one: one.name):
-            self._add(SliceDevices(one if version >= V1_36 else _without_shares(one)))
+            seen = _tainted(one, rules) if version >= V1_36 else _without_shares(one)
+            self._add(SliceDevices(seen))
 
     def _add(self, one: SliceDevices) -> None:
         reach = one.slice.reach
@@ -224,6 +238,26 @@ def _keep_newest(found: dict[PoolId, list[SliceDevices]], one: SliceDevices) -> 
         found[key] = [one]
     elif one.slice.generation == held[0].slice.generation:
         held.append(one)
+
+
+def _tainted(one: ResourceSlice, rules: Sequence[DeviceTaintRule]) -> ResourceSlice:
+    """Return a slice with the taints of rules (applyPatches of the resourceslice tracker)."""
+    matching = [
+        rule
+        for rule in rules
+        if rule.selects and rule.driver in (None, one.driver) and rule.pool in (None, one.pool)
+    ]
+    if not matching:
+        return one
+    devices = (
+        replace(device, taints=(*device.taints, *_taints(device.name, matching)))
+        for device in one.devices
+    )
+    return replace(one, devices=tuple(devices))
+
+
+def _taints(device: str, rules: Sequence[DeviceTaintRule]) -> Iterator[DeviceTaint]:
+    return (rule.taint for rule in rules if rule.device in (None, device))
 
 
 def _without_shares(one: ResourceSlice) -> ResourceSlice:

@@ -24,7 +24,13 @@ from shared.model.claims import (
     ResourceClaim,
     ResourceSlice,
 )
-from shared.model.cluster_objects import ClaimObject, ClassObject, DeviceObject, SliceObject
+from shared.model.cluster_objects import (
+    ClaimObject,
+    ClassObject,
+    DeviceObject,
+    SliceObject,
+    TaintRuleObject,
+)
 from shared.model.ids import NO_ATTEMPT, NO_POD, AttemptId, PodId
 from shared.model.objects import Node, PodSpec
 from shared.model.release import V1_36
@@ -136,6 +142,9 @@ class LiveClaims:
                 self._restart()
             case SliceObject():
                 self._note_slice(before, one)
+            case TaintRuleObject():
+                self._is_table_old = True
+                self._restart()
             case ClaimObject():
                 return self._put_claim(before, one)
         return True
@@ -153,6 +162,9 @@ class LiveClaims:
                 self._restart()
             case SliceObject():
                 self._note_slice(one, None)
+            case TaintRuleObject():
+                self._is_table_old = True
+                self._restart()
             case ClaimObject():
                 del self._claims[one.value.key], self.facts.claims[one.value.key]
                 self.settle(uid)
@@ -193,7 +205,8 @@ class LiveClaims:
         if self._is_table_old:
             slices = [one.value for one in self._held.values() if isinstance(one, SliceObject)]
             known = (one for one in slices if self.knows_all or self._node_of(_pool_of(one)))
-            self.facts.table = DeviceTable(known, self.facts.version)
+            rules = [one.value for one in self._held.values() if isinstance(one, TaintRuleObject)]
+            self.facts.table = DeviceTable(known, self.facts.version, rules)
             self._is_table_old = False
         return self.facts.table
 

@@ -12,6 +12,7 @@ from shared.model.claims import (
     ClaimName,
     DeviceClass,
     DeviceId,
+    DeviceTaintRule,
     ResourceClaim,
     ResourceSlice,
 )
@@ -59,11 +60,12 @@ class ClaimFacts:
         slices: Iterable[ResourceSlice] = (),
         claims: Iterable[ResourceClaim] = (),
         version: str = V1_37,
+        rules: Sequence[DeviceTaintRule] = (),
     ) -> None:
         """`version` is the release of kube-scheduler."""
         self.version = version
         self.classes = {one.name: one for one in classes}
-        self.table = DeviceTable(slices, version)
+        self.table = DeviceTable(slices, version, rules)
         self.claims: dict[ClaimName, ResourceClaim] = {one.key: one for one in claims}
         self.in_use: set[DeviceId] = set()
         for one in self.claims.values():

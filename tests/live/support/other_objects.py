@@ -200,6 +200,27 @@ OTHERS = {
             }
         },
     ),
+    "devicetaintrules": Other(
+        {
+            "spec": {
+                "deviceSelector": {"driver": "d.example.com"},
+                "taint": {"key": "k", "effect": "NoSchedule"},
+            }
+        },
+        {
+            "value": {
+                "taint": {"key": "k", "value": "", "effect": "NoSchedule"},
+                "driver": "d.example.com",
+            }
+        },
+        {"spec": {"deviceSelector": None}},
+        {
+            "value": {
+                "taint": {"key": "k", "value": "", "effect": "NoSchedule"},
+                "selects": False,
+            }
+        },
+    ),
 }
 NAMED = ("deviceclasses", "resourceslices", "resourceclaims")
 """Their values have the names of the objects."""

@@ -2,6 +2,7 @@
 pods that use them. Names are few, so that claims meet in the same devices.
 """
 
+import copy
 from collections import Counter
 from random import Random
 
@@ -67,7 +68,43 @@ def case(seed: int, version: str = V1_37) -> Object:
         _without_lapses(claims)
     slices += _counters(Random(f"counters {seed}"), slices)
     _share(Random(f"shares {seed}"), slices, claims)
-    return {"objects": [*nodes, *classes, *slices, *claims], "pods": pods}
+    rules = _taint_rules(Random(f"rules {seed}"))
+    return {"objects": [*nodes, *classes, *slices, *claims, *rules], "pods": pods}
+
+
+def _taint_rules(draw: Random) -> list[Object]:
+    """Rules that taint devices, in some of the cases."""
+    found = []
+    for number in range(draw.choice((0, 0, 0, 1, 2))):
+        names = {
+            "driver": draw.choice(DRIVERS),
+            "pool": f"p{draw.randint(0, 3)}",
+            "device": f"d{draw.randint(0, 5)}",
+        }
+        selector = {key: names[key] for key in names if draw.random() < 0.4}
+        spec: Object = {"taint": _taint(draw)}
+        if draw.random() < 0.9:
+            spec["deviceSelector"] = selector
+        found.append(_object("DeviceTaintRule", f"t{number}", spec=spec))
+    return found
+
+
+def with_taints_in_slices(asked: Object, version: str) -> Object:
+    """Return a case for an oracle, which reads no DeviceTaintRules: since 1.37 with their taints in
+    the slices.
+    """
+    asked = copy.deepcopy(asked)
+    rules = [one["spec"] for one in asked["objects"] if one["kind"] == "DeviceTaintRule"]
+    slices = [one["spec"] for one in asked["objects"] if one["kind"] == "ResourceSlice"]
+    asked["objects"] = [one for one in asked["objects"] if one["kind"] != "DeviceTaintRule"]
+    for rule in rules if version >= V1_37 else ():
+        selector = rule.get("deviceSelector", {"device": None})
+        for spec in slices:
+            for device in spec.get("devices", ()):
+                is_of = {"driver": spec["driver"], "pool": spec["pool"]["name"]}
+                if selector.items() <= (is_of | {"device": device["name"]}).items():
+                    device.setdefault("taints", []).append(rule["taint"])
+    return asked
 
 
 def _counters(draw: Random, slices: list[Object]) -> list[Object]:

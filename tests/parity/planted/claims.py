@@ -23,6 +23,8 @@ V1_37_BUGS = (
     _bug(
         "device-kept-when-given-back", ALLOCATOR, "self._taken[candidate.id].discard(claim)", "pass"
     ),
+    _bug("rules-without-selector", TABLE, "if rule.selects and", "if"),
+    _bug("rules-of-other-pools", TABLE, " and rule.pool in (None, one.pool)", ""),
     _bug("taints-forgotten", ALLOCATOR, "taint.effect in REJECTING and", "False and"),
     _bug(
         "first-alternative-only",

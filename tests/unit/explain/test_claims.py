@@ -9,7 +9,7 @@ import pytest
 from muster.cli.main import main
 from muster.explain.scoring import score_case
 from shared.kubernetes.objects.errors import WorldError
-from shared.model.release import ReleaseOptions
+from shared.model.release import V1_36, V1_37, ReleaseOptions
 from tests.parity.suites.builders import node, pod
 
 API = "resource.k8s.io/v1"
@@ -166,6 +166,28 @@ def test_the_table_names_the_devices_of_the_best_node(tmp_path, capsys):
 
 
 @pytest.mark.parametrize(
+    ("version", "selector", "fits"),
+    [
+        (V1_36, {}, True),
+        (V1_37, None, True),
+        (V1_37, {}, False),
+        (V1_37, {"driver": DRIVER, "pool": "a", "device": "d0"}, False),
+        (V1_37, {"driver": "other.example.com"}, True),
+        (V1_37, {"pool": "b"}, True),
+        (V1_37, {"driver": DRIVER, "device": "d1"}, True),
+    ],
+)
+def test_rules_taint_the_devices_that_they_select_since_1_37(version, selector, fits):
+    taint = {"key": "k", "effect": "NoSchedule"}
+    rule = dra("DeviceTaintRule", "t", spec={"deviceSelector": selector, "taint": taint})
+    objects = [node("a"), gpu_class(), gpus("a", "d0"), claim(), rule]
+    found = score_case(
+        {"objects": objects, "pods": [using("c")]}, release=ReleaseOptions(compatibility=version)
+    )
+    assert found["pods"][0]["nodes"]["a"]["feasible"] is fits
+
+
+@pytest.mark.parametrize(
     ("case", "message"),
     [
         (
@@ -178,7 +200,10 @@ def test_the_table_names_the_devices_of_the_best_node(tmp_path, capsys):
             "objects[0]: ResourceClaim c: apiVersion: must be resource.k8s.io/v1",
         ),
         ({"objects": [claim(), claim()]}, "ResourceClaim c: metadata.name: is a duplicate"),
-        ({"objects": [dra("DeviceTaintRule", "t")]}, "DeviceTaintRule t: kind: DeviceTaintRule is"),
+        (
+            {"objects": [dra("DeviceTaintRule", "t", spec={"deviceSelector": {"class": "c"}})]},
+            "DeviceTaintRule t: spec.deviceSelector.class: is an unknown field",
+        ),
         ({"pods": [pod(resourceClaims=[{"name": "g"}])]}, "exactly one of resourceClaimName,"),
     ],
 )

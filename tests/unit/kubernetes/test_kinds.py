@@ -219,6 +219,20 @@ WHOLE: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
             "reserved_for": ("pod",),
         },
     ),
+    "devicetaintrules": (
+        {
+            "spec": {
+                "deviceSelector": {"driver": "d", "pool": "p", "device": "x"},
+                "taint": {"key": "k", "value": "v", "effect": "NoSchedule", "timeAdded": "now"},
+            },
+            "status": 7,
+        },
+        {
+            "value": claims.DeviceTaintRule(
+                claims.DeviceTaint("k", "v", "NoSchedule"), True, "d", "p", "x"
+            )
+        },
+    ),
 }
 """Every field that is read, and one that is not, with a wrong type."""
 
@@ -275,7 +289,7 @@ async def test_an_empty_class_of_the_annotation_counts(cluster: KubeCluster, api
 
 @pytest.mark.parametrize(
     "kind",
-    [one for one in OTHER_KINDS if one.resource != "resourceslices"],
+    [one for one in OTHER_KINDS if one.resource not in ("resourceslices", "devicetaintrules")],
     ids=lambda kind: kind.resource,
 )
 async def test_an_empty_object_is_read(cluster: KubeCluster, api: FakeApi, kind):

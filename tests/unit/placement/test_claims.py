@@ -14,16 +14,25 @@ from shared.model.claims import (
     ClaimSpec,
     Device,
     DeviceClass,
+    DeviceTaint,
+    DeviceTaintRule,
     Reach,
     Request,
     ResourceClaim,
     ResourceSlice,
     Wanted,
 )
-from shared.model.cluster_objects import ClaimObject, ClassObject, DeviceObject, SliceObject
+from shared.model.cluster_objects import (
+    ClaimObject,
+    ClassObject,
+    DeviceObject,
+    SliceObject,
+    TaintRuleObject,
+)
 from shared.model.columns import pack, unpack
 from shared.model.objects import PodSpec
 from shared.model.pod_rules.pod_claims import PodClaim
+from shared.model.release import V1_37
 from tests.unit.placement.shard import Shard, node, placed, spec
 
 GPU = ClassObject(uid="gpu", name="gpu", value=DeviceClass("gpu"))
@@ -49,8 +58,8 @@ def user(name: str, of: str = "") -> PodSpec:
     return made
 
 
-def shard_of(*objects: DeviceObject, placements: int = 1) -> Shard:
-    made = Shard(placements=placements)
+def shard_of(*objects: DeviceObject, placements: int = 1, **config: Any) -> Shard:
+    made = Shard(placements=placements, **config)
     for number, name in enumerate("xy", start=1):
         made.nodes(number, node(name))
     return made.given(DevicesSet(objects)) if objects else made
@@ -89,6 +98,16 @@ def test_a_pod_goes_where_its_devices_are(placements):
     assert (choice.uid, choice.revision) == ("uid-first", 3)
     assert choice.allocation is not None
     assert [one.id for one in choice.allocation.results] == [("d", "y", "gpu-0")]
+
+
+def test_a_rule_taints_devices_until_it_is_gone():
+    rule = DeviceTaintRule(DeviceTaint("k", "", "NoSchedule"), pool="y")
+    given = (GPU, ONE, FIRST, TaintRuleObject(uid="rule", name="rule", value=rule))
+    shard = shard_of(*given, compatibility=V1_37).sig(1, user("first"))
+    assert reasons(shard.reload().dispatch(1, 1).run()) == [(NO_ROOM,)]
+    shard.given(DevicesGone("rule"))
+    assert woken(shard.run()) == [1]
+    assert placed(shard.dispatch(1, 1).run()) == [(1, 2)]
 
 
 @pytest.mark.parametrize("is_removed_first", [True, False])

@@ -1,4 +1,6 @@
-"""Reads ResourceSlices: the devices that drivers publish (api/resource/v1/types.go)."""
+"""Reads ResourceSlices, the devices that drivers publish, and rules that taint devices
+(api/resource/v1/types.go).
+"""
 
 from typing import get_args
 
@@ -13,6 +15,7 @@ from shared.model.claims import (
     CounterSet,
     Device,
     DeviceTaint,
+    DeviceTaintRule,
     Reach,
     ResourceSlice,
 )
@@ -52,6 +55,22 @@ def resource_slice(document: Fields) -> ResourceSlice:
         None if each else reach(spec),
         devices,
         counters,
+    )
+
+
+def taint_rule(document: Fields) -> DeviceTaintRule:
+    """Return a DeviceTaintRule. Raises WorldError."""
+    spec = document.child("spec")
+    spec.only(("deviceSelector", "taint"))
+    selector = spec.child("deviceSelector")
+    selector.only(("driver", "pool", "device"))
+    return DeviceTaintRule(
+        _taint(spec.child("taint")),
+        spec.has("deviceSelector"),
+        *(
+            selector.text(key) if selector.has(key) else None
+            for key in ("driver", "pool", "device")
+        ),
     )
 
 

@@ -1,16 +1,17 @@
-"""Reads classes, slices and claims with their identity, as they are watched. A claim that Muster
-does not understand is kept with its devices, so that no other claim gets them.
+"""Reads classes, slices, taint rules and claims with their identity, as they are watched. A claim
+that Muster does not understand is kept with its devices, so that no other claim gets them.
 """
 
 from shared.kubernetes.objects.claims.claims import device_class, resource_claim
-from shared.kubernetes.objects.claims.devices import resource_slice
+from shared.kubernetes.objects.claims.devices import resource_slice, taint_rule
 from shared.kubernetes.objects.errors import WorldError
 from shared.kubernetes.objects.fields import Fields
 from shared.kubernetes.objects.volume_objects import identity
 from shared.model.claims import Allocation, ClaimSpec, DeviceResult, ResourceClaim
-from shared.model.cluster_objects import ClaimObject, ClassObject, SliceObject
+from shared.model.cluster_objects import ClaimObject, ClassObject, SliceObject, TaintRuleObject
 
 CLASS, SLICE, CLAIM = "DeviceClass", "ResourceSlice", "ResourceClaim"
+TAINT_RULE = "DeviceTaintRule"
 
 
 def watched_class(document: Fields) -> ClassObject:
@@ -21,6 +22,11 @@ def watched_class(document: Fields) -> ClassObject:
 def watched_slice(document: Fields) -> SliceObject:
     """Return a ResourceSlice. Raises WorldError."""
     return SliceObject(**identity(document), value=resource_slice(document))
+
+
+def watched_taint_rule(document: Fields) -> TaintRuleObject:
+    """Return a DeviceTaintRule. Raises WorldError."""
+    return TaintRuleObject(**identity(document), value=taint_rule(document))
 
 
 def watched_claim(document: Fields) -> ClaimObject:
