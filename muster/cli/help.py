@@ -72,6 +72,14 @@ EXAMPLES = {
         muster get nodes runs/live -o wide
         muster get runs
     """,
+    "muster queues": """
+        muster get queues
+        muster queues import queues.yaml > new-queues.yaml
+    """,
+    "muster queues import": """
+        muster queues import queues.yaml > new-queues.yaml
+        kubectl get queues.scheduling.volcano.sh -o yaml | muster queues import -
+    """,
     "muster runs": """
         muster get runs
         muster runs rm --keep 5

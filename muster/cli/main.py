@@ -427,6 +427,24 @@ def get(
 
 
 @app.group(no_args_is_help=False)
+def queues() -> None:
+    """Manage Queues."""
+
+
+@queues.command("import")
+@click.argument(
+    "files", nargs=-1, type=FILE, required=True, metavar="FILE...", help="- is standard input."
+)
+def import_queues(files: Sequence[Path]) -> None:
+    """Print Queues for those of YuniKorn (queues.yaml), KAI, Volcano, or ElasticQuotas. What has
+    no counterpart is named on standard error.
+    """
+    from muster.cli.commands.import_queues import print_queues
+
+    print_queues(files)
+
+
+@app.group(no_args_is_help=False)
 def runs() -> None:
     """Manage the folders of runs."""
 

@@ -6,7 +6,7 @@ composed, before a value is made of it.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -130,6 +130,11 @@ def load_all(text: str) -> list[Any]:
         raise
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         raise YamlError(f"cannot be decoded: {error}") from error
+
+
+def dump_all(values: Iterable[Any]) -> str:
+    """Return documents as text, their keys in the order of the values'."""
+    return str(yaml.dump_all(values, Dumper=yaml.CSafeDumper, sort_keys=False, explicit_start=True))
 
 
 def check_file(path: Path) -> None:

@@ -44,6 +44,7 @@ def loaded(*words: str) -> tuple[int, set[str], set[str]]:
         ("defrag examples/fragmented.yaml -o json", WORLDS | WIRE, ANY),
         ("defrag nowhere", WORLDS | WIRE, ANY),
         ("defrag --help", ALWAYS, ""),
+        ("queues import nowhere", WORLDS, ""),
         ("story pod/a nowhere", JOURNALS, ""),
         ("why a nowhere", JOURNALS, ANY),
         ("replay nowhere", JOURNALS, ANY),

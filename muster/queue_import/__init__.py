@@ -1,0 +1,1 @@
+"""Converts the queues of other schedulers, with no cluster and no run."""

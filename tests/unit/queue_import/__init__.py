@@ -1,0 +1,1 @@
+"""Queues of other schedulers become Queues."""
