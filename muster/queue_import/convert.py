@@ -180,9 +180,9 @@ def _elastic_quota(one: Fields, notes: list[str]) -> Draft:
     if not is_of_koordinator:
         name = meta.text("namespace", "default")
         notes.append(f"{one.what}: {name}: needs the label {QUEUE_LABEL}={name} on its namespace")
-    for key in ("allow-lent-resource", "tree-id"):
-        if f"{KOORDINATOR}/{key}" in labels:
-            notes.append(f"{one.what}: {name}: label {KOORDINATOR}/{key} has no counterpart")
+    unused = [f"{KOORDINATOR}/{key}" for key in ("allow-lent-resource", "tree-id")]
+    lost = [label for label in unused if label in labels]
+    notes += [f"{one.what}: {name}: label {label} has no counterpart" for label in lost]
     if parent == KOORDINATOR_ROOT:
         parent = ""
     return Draft(one, name, parent, _quantities(spec, "max"), _quantities(spec, "min"))

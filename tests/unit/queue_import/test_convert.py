@@ -23,6 +23,7 @@ partitions:
       queues: [{name: train}]
     - {name: b, parent: false}
 """
+TEAM_A = "partitions[0].queues[0].queues[0]"
 KAI = """
 apiVersion: scheduling.run.ai/v2
 kind: Queue
@@ -102,8 +103,7 @@ def test_queues_of_yunikorn_are_named_by_their_paths(tmp_path):
         "document 1: partition default: partitions[0].placementrules has no counterpart",
         "document 1: root: partitions[0].queues[0].submitacl has no counterpart",
         "document 1: queue Team_A below root is named root.team-a",
-        "document 1: root.team-a: partitions[0].queues[0].queues[0].maxapplications has no "
-        "counterpart",
+        f"document 1: root.team-a: {TEAM_A}.maxapplications has no counterpart",
     ]
 
 
