@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Self
 
@@ -17,6 +18,7 @@ PODS = "/api/v1/namespaces/default/pods"
 LEASES = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases"
 SETTLE_S = 1.0
 STOP_S = 300.0
+END_S = 10.0
 PATIENCE_S = 300.0
 """A limit in seconds for things that must happen however slow the machine is. Promised times are
 checked where they are promised.
@@ -92,7 +94,12 @@ class Running:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, *_error: object) -> None:
+    def __exit__(self, error: object, *_more: object) -> None:
+        """End the process; if all went well, so that it gives its Lease back to the next one."""
+        if error is None and self.process.poll() is None:
+            self.process.send_signal(signal.SIGINT)
+            with suppress(subprocess.TimeoutExpired):
+                self.process.communicate(timeout=END_S)
         self.kill()
         self._file.close()
         if self.process.stdout is not None:
