@@ -165,12 +165,6 @@ def derive_columns(table: "NodeTable", rows: I64) -> None:
     table.cols[GPU_EMPTY, rows] = empty
 
 
-def derive_row(table: "NodeTable", row: int) -> None:
-    """Derive GPU_LARGEST and GPU_EMPTY of one row."""
-    found = largest_and_empty(table.gpu_free[row].tolist())
-    table.cols[GPU_LARGEST, row], table.cols[GPU_EMPTY, row] = found
-
-
 def largest_and_empty(free: Sequence[int]) -> tuple[int, int]:
     """Return what Filter reads of a node: the largest amount free on one device, and how many are
     empty.

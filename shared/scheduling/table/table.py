@@ -19,7 +19,7 @@ from shared.scheduling.claims.live_claims import LiveClaims
 from shared.scheduling.table.changes import ChangeLog, runs
 from shared.scheduling.table.column_minima import ColumnMinima
 from shared.scheduling.table.counters import Counters
-from shared.scheduling.table.devices import charge_devices, charge_one, derive_row, ledger_of
+from shared.scheduling.table.devices import charge_devices, charge_one, derive_columns, ledger_of
 from shared.scheduling.table.images import Images
 from shared.scheduling.table.labels import LabelColumn
 from shared.scheduling.table.layout import (
@@ -176,16 +176,14 @@ class NodeTable:
             if name not in self.scored:
                 first = FREE + self._add_columns(2)
                 self.scored[name] = (first, first + 1)
-        for row, node in enumerate(self.nodes):
-            self._set_amounts(row, node)
+        self._set_amounts(np.arange(self.size))
 
     def hand_out(self, plugins: Iterable["Reserving"]) -> None:
         """Add resources that users' plugins hand out. Before any charge."""
         for one in plugins:
             self.resource(one.resource)
             self.rooms.setdefault(one.resource, one)
-        for row, node in enumerate(self.nodes):
-            self._set_amounts(row, node)
+        self._set_amounts(np.arange(self.size))
 
     def _add_columns(self, count: int) -> int:
         """Add columns of zeros after those of resources; return the index of the first."""
@@ -232,8 +230,8 @@ class NodeTable:
         before = self.nodes[row]
         assert before.uid == node.uid, f"node id {self.ids[row]}: {before.uid} became {node.uid}"
         self.nodes[row] = node
-        self._set_amounts(row, node)
-        self._set_devices(row, node)
+        self._set_amounts(np.array([row]))
+        self._set_devices(np.array([row]))
         self.images.changed(row, before, node)
         if _static_part(before) != _static_part(node):
             self.taint_class[row] = self._class_of(node)
@@ -256,9 +254,8 @@ class NodeTable:
             setattr(self, name, np.concatenate((old, np.zeros(count, np.int64))))
         classes = [self._class_of(node) for node in fresh.values()]
         self.taint_class = np.concatenate((self.taint_class, np.array(classes, np.int32)))
-        for row, node in enumerate(fresh.values(), start=first):
-            self._set_amounts(row, node)
-            self._set_devices(row, node)
+        self._set_amounts(np.arange(first, self.size))
+        self._set_devices(np.arange(first, self.size))
         order = sorted(range(self.size), key=self._keys.__getitem__)
         self._keep(np.array(order, np.int64))
 
@@ -295,10 +292,31 @@ class NodeTable:
             self.taint_classes.append(key)
         return index
 
-    def _set_amounts(self, row: int, node: Node) -> None:
-        for name, _ in node.allocatable:
-            self.resource(name)
-        amounts = np.zeros(len(self.allocatable))
+    def _set_amounts(self, rows: I64) -> None:
+        """Take over what is allocatable on the nodes of these rows."""
+        if not len(rows):
+            return
+        nodes = [self.nodes[row] for row in rows.tolist()]
+        for node in nodes:
+            for name, _ in node.allocatable:
+                if name not in self.resources:
+                    self.resource(name)
+        amounts = np.array([self._amounts(node) for node in nodes]).T
+        delta = amounts - self.allocatable[:, rows]
+        self.allocatable[:, rows] = amounts
+        if self.beyond.sums:
+            for row, added in zip(rows.tolist(), delta.T, strict=True):
+                self._add_exactly(enumerate(added.tolist(), start=FREE), row)
+                self._add_exactly(enumerate((added[:2] * PERCENT).tolist(), start=ROOM), row)
+        else:
+            self.cols[FREE:, rows] += delta
+            self.cols[ROOM : ROOM + 2, rows] += delta[:2] * PERCENT
+        self.cols[ALLOC : ALLOC + 2, rows] = amounts[:2]
+        self.whole = self.whole and bool(amounts[:2].all())
+
+    def _amounts(self, node: Node) -> list[float]:
+        """Return what is allocatable on a node, by resource."""
+        amounts = [0.0] * len(self.allocatable)
         for name, amount in node.allocatable:
             scored = name in (CPU, MEMORY)
             amounts[self.resources[name]] = min(float(amount), SCORED_MAX if scored else AMOUNT_MAX)
@@ -308,29 +326,25 @@ class NodeTable:
             amounts[self.resources[name]] = one.room(node)
         if GPU in self.scored:
             amounts[self.scored[GPU][0] - FREE] = float(DEVICE_MILLI * node.gpu_count)
-        assert (amounts >= 0.0).all(), f"node {node.name} has a negative allocatable"
-        delta = amounts - self.allocatable[:, row]
-        self.allocatable[:, row] = amounts
-        if self.beyond.sums:
-            self._add_exactly(enumerate(delta.tolist(), start=FREE), row)
-            self._add_exactly(enumerate((delta[:2] * PERCENT).tolist(), start=ROOM), row)
-        else:
-            self.cols[FREE:, row] += delta
-            self.cols[ROOM : ROOM + 2, row] += delta[:2] * PERCENT
-        self.cols[ALLOC : ALLOC + 2, row] = amounts[:2]
-        self.whole = self.whole and bool(amounts[:2].all())
+        assert min(amounts) >= 0.0, f"node {node.name} has a negative allocatable"
+        return amounts
 
-    def _set_devices(self, row: int, node: Node) -> None:
+    def _set_devices(self, rows: I64) -> None:
         # A device that disappears takes its milli with it, so that charges on it stay exact
         # (negative free) and are even again if it returns.
-        count = node.gpu_count
-        assert 0 <= count <= COUNTED_MAX, f"node {node.name} has {count} GPUs"
-        self._widen(min(count, DEVICES_MAX))
-        before, width = int(self.gpu_count[row]), self.gpu_free.shape[1]
-        if count != before:
-            self.gpu_free[row] += ledger_of(count, width) - ledger_of(before, width)
-        self.gpu_count[row] = count
-        derive_row(self, row)
+        changed: dict[tuple[int, int], list[int]] = {}
+        for row, before in zip(rows.tolist(), self.gpu_count[rows].tolist(), strict=True):
+            node = self.nodes[row]
+            count = node.gpu_count
+            assert 0 <= count <= COUNTED_MAX, f"node {node.name} has {count} GPUs"
+            if count != before:
+                changed.setdefault((before, count), []).append(row)
+        for (before, count), alike in changed.items():
+            self._widen(min(count, DEVICES_MAX))
+            width = self.gpu_free.shape[1]
+            self.gpu_free[alike] += ledger_of(count, width) - ledger_of(before, width)
+            self.gpu_count[alike] = count
+        derive_columns(self, rows)
 
     def _widen(self, devices: int) -> None:
         if devices > self.gpu_free.shape[1]:
