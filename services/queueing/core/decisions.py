@@ -26,6 +26,7 @@ from services.queueing.core.gangs import (
     request_timing,
     validation,
 )
+from services.queueing.core.gangs.member_lists import pending_groups
 from services.queueing.core.inputs.own_events import FLUSH, IMPROVED, PROTECTED, parked_ids
 from services.queueing.core.pods.priority_index import top
 from services.queueing.core.preemption import asks
@@ -311,7 +312,7 @@ def _decide_dispatches(state: QueueingState) -> Iterator[Event]:
 
 
 def _decide_gang(state: QueueingState, gang: Gang) -> Iterator[Event]:
-    groups = members.pending_groups(state, gang)
+    groups = pending_groups(state, gang)
     problem = validation.why_no_group(state, gang, groups)
     groups, _why = members_within(state, gang, groups, members.needed(gang))
     if problem:

@@ -79,7 +79,7 @@ BY_THE_CHECKER = (
     ),
     Bug(
         "members-with-a-node-not-named",
-        "services.queueing.core.gangs.members",
+        "services.queueing.core.gangs.member_lists",
         (
             "return pack(np.sort(np.concatenate((reserved, np.array(bound, np.int64)))))",
             'return b""',
@@ -89,7 +89,7 @@ BY_THE_CHECKER = (
     ),
     Bug(
         "reserved-members-not-named",
-        "services.queueing.core.gangs.members",
+        "services.queueing.core.gangs.member_lists",
         ("np.concatenate((reserved, np.array(bound, np.int64)))", "np.array(bound, np.int64)"),
         by=("gang-domain",),
         first=(0, 1),

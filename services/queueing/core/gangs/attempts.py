@@ -16,16 +16,15 @@ from services.queueing.core.gangs import (
     provisioning,
 )
 from services.queueing.core.gangs.group_trees import groups_of, missing_of
+from services.queueing.core.gangs.member_lists import members_in, placed_members
 from services.queueing.core.gangs.members import (
     drop,
     end_index,
     ensure_gang,
     index,
     least,
-    members_in,
     needed,
     note_failure,
-    placed_members,
     queue_tried,
     touch,
     update_workload,

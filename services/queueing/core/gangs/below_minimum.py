@@ -10,6 +10,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from services.queueing.core.gangs import members, preemption
+from services.queueing.core.gangs.member_lists import members_in
 from services.queueing.core.pods import moves
 from services.queueing.core.state import Gang, QueueingState
 from services.queueing.core.transitions import Pod
@@ -29,7 +30,7 @@ def on_gang_shrunk(state: QueueingState, event: GangShrunk) -> None:
     members.end_index(state, gang)
     if gang.topology is None:
         gang.committed = True
-        ids = members.members_in(state, gang, Pod.GANG_PENDING)
+        ids = members_in(state, gang, Pod.GANG_PENDING)
         if len(ids):
             moves.leave(state, ids, state.pods.rows(ids))
             moves.requeue(state, ids)

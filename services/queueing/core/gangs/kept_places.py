@@ -8,6 +8,7 @@ Members of other gangs are tried together, and find the places by themselves.
 import numpy as np
 
 from services.queueing.core.gangs import members
+from services.queueing.core.gangs.member_lists import members_in
 from services.queueing.core.pods import moves
 from services.queueing.core.preemption.asks import MADE_ROOM_FOR
 from services.queueing.core.scheduling_queue import enqueue
@@ -65,7 +66,7 @@ def give(state: QueueingState, gang: Gang) -> None:
     places = [one for one in places if one.gang == gang.gang]
     if not (places and gang.committed):
         return
-    ids = np.concatenate([members.members_in(state, gang, code) for code in TAKERS])
+    ids = np.concatenate([members_in(state, gang, code) for code in TAKERS])
     seqs = state.pods.seq[ids - state.pods.base]
     waiting: list[PodId] = ids[seqs.argsort(kind="stable")].tolist()
     for place in places:

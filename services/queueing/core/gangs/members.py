@@ -4,7 +4,6 @@ Used by everything that moves pods; attempts.py has the meaning of permit's answ
 """
 
 from array import array
-from collections.abc import Iterable
 from heapq import heappop, heappush
 
 import numpy as np
@@ -20,6 +19,7 @@ from services.queueing.core.config import (
     backoff_ms,
 )
 from services.queueing.core.gangs import group_trees, growth, minimums, request_timing
+from services.queueing.core.gangs.member_lists import open_members
 from services.queueing.core.pods.table import Rows
 from services.queueing.core.queues.gang_members import are_held
 from services.queueing.core.state import Gang, QueueingState, by_number
@@ -32,8 +32,7 @@ from services.queueing.core.waiting.messages import (
     workload_of,
 )
 from shared.events.ingest import PodsGone
-from shared.events.queueing import Members
-from shared.model.columns import I64, as_numbers, pack, unpack
+from shared.model.columns import I64, as_numbers, unpack
 from shared.model.groups.trees import COMPOSITE
 from shared.model.ids import NO_ATTEMPT, NO_GANG, GangId, PodId, SignatureId
 
@@ -291,7 +290,7 @@ def fallen(state: QueueingState, numbers: NDArray[np.int32]) -> list[Gang]:
 def join(state: QueueingState, gang: Gang, ids: I64) -> None:
     """Add pods to the gang. Finished members are removed when there are many."""
     if len(gang.members) >= gang.members_max:
-        kept = _open(state, gang)
+        kept = open_members(state, gang)
         gang.members = array("q", kept.tobytes())
         gang.members_max = max(MEMBERS_KEPT_MIN, 2 * len(kept))
     gang.members.frombytes(ids.tobytes())
@@ -355,30 +354,9 @@ def reorder(state: QueueingState) -> None:
             gang.priority = max(groups, default=gang.priority)
 
 
-def members_in(state: QueueingState, gang: Gang, code: Pod) -> I64:
-    """Return the members in this state, by id."""
-    ids = _open(state, gang)
-    rows = ids - state.pods.base
-    is_there = state.pods.state[rows] == code
-    if gang.tried_groups and code is Pod.GANG_IN_FLIGHT:
-        is_there &= state.pods.attempt[rows] == gang.attempt
-    there: I64 = ids[is_there]
-    return there
-
-
 def needed(gang: Gang) -> int:
     """Return how many pending members need a node for minCount."""
     return max(1, least(gang) - gang.running)
-
-
-def placed_members(state: QueueingState, gang: Gang) -> bytes:
-    """Return the members that have a node, by id."""
-    if not gang.running:
-        return b""
-    groups = {group.gang for group in group_trees.groups_of(state, gang)}
-    bound = [pod for pod, number in state.bound_members.items() if number in groups]
-    reserved = members_in(state, gang, Pod.RESERVED)
-    return pack(np.sort(np.concatenate((reserved, np.array(bound, np.int64)))))
 
 
 def rejoin(state: QueueingState, ids: I64, failed: bool) -> I64:
@@ -422,59 +400,6 @@ def note_failure(state: QueueingState, gang: Gang) -> None:
     gang.until_ms = state.now_ms + wait_ms
 
 
-def pending_groups(state: QueueingState, gang: Gang) -> tuple[Members, ...]:
-    """Return all pending members by signature, the highest priority first; before them those that
-    its parts need.
-    """
-    pods = state.pods
-    ids = members_in(state, gang, Pod.GANG_PENDING)
-    ids = ids[pods.seq[pods.rows(ids)].argsort(kind="stable")]
-    columns: tuple[I64, ...] = (ids,)
-    if gang.minimums:
-        columns = minimums.first_and_rest(state, gang, ids)
-    elif gang.tree:
-        columns = group_trees.in_order(state, gang, ids)
-    return _by_signature(state, columns)
-
-
-def needed_groups(state: QueueingState, root: Gang) -> tuple[Members, ...]:
-    """Return the first pending members with which a tree may start, by signature."""
-    ids = members_in(state, root, Pod.GANG_PENDING)
-    ids = ids[state.pods.seq[state.pods.rows(ids)].argsort(kind="stable")]
-    needed_ids = group_trees.needed_members(state, root, ids)
-    return _by_signature(state, (needed_ids,)) if len(needed_ids) else ()
-
-
-def _by_signature(state: QueueingState, columns: Iterable[I64]) -> tuple[Members, ...]:
-    pods, found = state.pods, list[Members]()
-    for column in columns:
-        groups = by_number(pods.sig[pods.rows(column)].astype(np.int64))
-        groups.sort(key=lambda group: (-state.sigs[group[0]].priority, group[0]))
-        found += [Members(sig, pack(column[part])) for sig, part in groups]
-    return tuple(found)
-
-
-def _open(state: QueueingState, gang: Gang) -> I64:
-    """Return the members that are not finished, by id; of a root those of its tree, and those in
-    its open attempt.
-    """
-    if gang.tree or gang.tried_groups:
-        groups = {group.gang: group for group in group_trees.groups_of(state, gang)}
-        groups |= {one: state.gangs[one] for one in gang.tried_groups if one in state.gangs}
-        return np.unique(
-            np.concatenate([NO_IDS, *(_open_of(state, one) for one in groups.values())])
-        )
-    return _open_of(state, gang)
-
-
-def _open_of(state: QueueingState, gang: Gang) -> I64:
-    pods = state.pods
-    ids = pods.known(np.unique(np.frombuffer(gang.members, np.int64).copy()))
-    rows = ids - pods.base
-    there: I64 = ids[(pods.state[rows] < BOUND) & (pods.gang[rows] == gang.gang)]
-    return there
-
-
 def forget(state: QueueingState, rows: Rows) -> None:
     """Drop the records of groups without object and members."""
     for number, _part in by_number(state.pods.gang[rows].astype(np.int64)):
@@ -487,7 +412,7 @@ def drop(state: QueueingState, gang: Gang) -> None:
     """Drop the record of a deleted group if it has no member left, and of a root if no PodGroup
     names it.
     """
-    if len(_open(state, gang)) or gang.tried_groups:
+    if len(open_members(state, gang)) or gang.tried_groups:
         return
     if gang.key.endswith(COMPOSITE) and any(
         other.root == gang.gang for other in state.gangs.values()
@@ -546,7 +471,7 @@ def first_ready(state: QueueingState) -> Gang | None:
         gang = state.gangs.get(heap[0][2])
         if gang is not None and gang.place == heap[0]:
             is_first = heap[0][0] == -gang.priority and ready(state, gang)
-            if is_first and not are_held(state, gang, pending_groups, needed):
+            if is_first and not are_held(state, gang, needed(gang)):
                 return gang
             gang.place = None
             if complete(gang) and has_minimum(gang):

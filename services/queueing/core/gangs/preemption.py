@@ -4,12 +4,11 @@ does not ask again. Each failed ask makes it wait longer before the next one.
 """
 
 from services.queueing.core.config import GANG_ASK_AGAIN_MS, GANG_ASKS_OPEN_MAX
+from services.queueing.core.gangs.member_lists import needed_groups, pending_groups
 from services.queueing.core.gangs.members import (
     ask_early_ms,
     complete,
     needed,
-    needed_groups,
-    pending_groups,
     touch,
 )
 from services.queueing.core.state import ASK_OPEN, ASK_WANTED, NOT_ASKED, Gang, QueueingState

@@ -9,7 +9,8 @@ from collections.abc import Iterator
 
 from services.queueing.core.config import PROVISIONING_RETRY_MS, PROVISIONING_RETRY_MS_MAX
 from services.queueing.core.gangs import request_timing
-from services.queueing.core.gangs.members import needed, pending_groups, touch
+from services.queueing.core.gangs.member_lists import pending_groups
+from services.queueing.core.gangs.members import needed, touch
 from services.queueing.core.state import Gang, Provisioning, QueueingState
 from shared.events.base import Event
 from shared.events.binding import ProvisioningRefused

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from services.queueing.core.config import ATTEMPTS_MAX, backoff_end_ms
 from services.queueing.core.gangs import growth, members
+from services.queueing.core.gangs.member_lists import members_in
 from services.queueing.core.pods.table import CODES, SMALL, Rows, backoff_ends
 from services.queueing.core.preemption import leaving_victims
 from services.queueing.core.scheduling_queue import enqueue
@@ -124,7 +125,7 @@ def regroup(state: QueueingState, gang: Gang) -> None:
         *(Pod.READY, Pod.LEFTOVER, Pod.PARKED),
         *(Pod.ASKING, Pod.PREEMPTING, Pod.NOMINATED),
     ):
-        ids = members.members_in(state, gang, code)
+        ids = members_in(state, gang, code)
         if len(ids):
             rows = state.pods.rows(ids)
             leave(state, ids, rows)

@@ -1,7 +1,6 @@
 """How many members of a gang their queues have room for."""
 
-from collections.abc import Callable
-
+from services.queueing.core.gangs.member_lists import pending_groups
 from services.queueing.core.state import Gang, QueueingState
 from shared.events.queueing import Members
 from shared.model.columns import ID_BYTES, size
@@ -34,14 +33,9 @@ def members_within(
     return tuple(chosen), why
 
 
-def are_held(
-    state: QueueingState,
-    gang: Gang,
-    pending: Callable[[QueueingState, Gang], tuple[Members, ...]],
-    needed: Callable[[Gang], int],
-) -> bool:
+def are_held(state: QueueingState, gang: Gang, needed: int) -> bool:
     """Return whether a gang's members must wait for a queue; it is kept until one uses less."""
-    if state.quota is None or members_within(state, gang, pending(state, gang), needed(gang))[0]:
+    if state.quota is None or members_within(state, gang, pending_groups(state, gang), needed)[0]:
         return False
     state.quota.held_gangs[gang.gang] = None
     return True

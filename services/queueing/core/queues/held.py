@@ -6,6 +6,7 @@ their queue uses less. They keep their place and their age.
 
 from services.queueing.core.derived import reindex
 from services.queueing.core.gangs import members
+from services.queueing.core.gangs.member_lists import pending_groups
 from services.queueing.core.pods.priority_index import next_single
 from services.queueing.core.queues import charges
 from services.queueing.core.queues.gang_members import members_within
@@ -77,7 +78,7 @@ def decide_reached(state: QueueingState) -> QuotaReached | None:
 def _why_gang_held(state: QueueingState, gang: Gang | None) -> str:
     if gang is None or gang.held or not members.ready(state, gang):
         return ""
-    groups = members.pending_groups(state, gang)
+    groups = pending_groups(state, gang)
     return members_within(state, gang, groups, members.needed(gang))[1]
 
 

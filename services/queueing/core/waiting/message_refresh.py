@@ -13,7 +13,7 @@ from heapq import heappop
 import numpy as np
 
 from services.queueing.core.config import GANG_MESSAGE_AFTER_MS, LOOKS_EVERY_MS, LOOKS_MAX
-from services.queueing.core.gangs.members import members_in
+from services.queueing.core.gangs.member_lists import members_in
 from services.queueing.core.inputs.own_events import (
     OF_A_GANG,
     confirm_in_ms,
