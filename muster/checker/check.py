@@ -7,6 +7,7 @@ from itertools import pairwise
 from muster.checker import (
     backoffs,
     binds,
+    guarantees,
     identity,
     ledger,
     permit_rejections,
@@ -115,6 +116,7 @@ def check(
     problems += composites.check(journals[QUEUEING], journals[PERMIT], facts.gang_of)
     problems += below_minimum.check(journals[QUEUEING], facts.gang_of)
     problems += quotas.check(journals[QUEUEING])
+    problems += guarantees.check(journals[QUEUEING])
     problems += claims.check(history)
     problems += report.of_books()
     report.unsafe = len(problems)

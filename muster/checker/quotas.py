@@ -48,16 +48,19 @@ class Usage:
             return f"{name}, which does not exist"
         while name:
             for resource, most in self.queues[name].max:
-                used = sum(
-                    _amount(self.specs[sig], resource)
-                    for pod, sig in self.sig_of.items()
-                    if pod in (self.counted if counted is None else counted)
-                    and self._is_in(self.specs[sig].queue, name)
-                )
-                if used > most and _amount(spec, resource):
+                used = self.used(name, resource, self.counted if counted is None else counted)
+                if used > most and amount_of(spec, resource):
                     return f"{name} with {used} of {resource}, max {most}"
             name = self.queues[name].parent
         return ""
+
+    def used(self, queue: str, resource: str, counted: Container[int]) -> int:
+        """Return what these pods use of a queue."""
+        return sum(
+            amount_of(self.specs[sig], resource)
+            for pod, sig in self.sig_of.items()
+            if pod in counted and self._is_in(self.specs[sig].queue, queue)
+        )
 
     def _is_in(self, queue: str, above: str) -> bool:
         while queue and queue != above and queue in self.queues:
@@ -94,7 +97,8 @@ class Usage:
                 pass
 
 
-def _amount(spec: PodSpec, resource: str) -> int:
+def amount_of(spec: PodSpec, resource: str) -> int:
+    """Return what a pod uses of a resource in its queue."""
     if resource == "pods":
         return 1
     if resource == "nvidia.com/gpu":

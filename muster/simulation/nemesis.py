@@ -422,11 +422,13 @@ class Nemesis:
         return True
 
     def _change_queue(self) -> bool:
-        """Delete or recreate a Queue, give it another max, or put it below another one."""
+        """Delete or recreate a Queue, give it another's max or guarantee, or put it below that."""
         rng, cluster = self.services_rng, self.cluster
         every = [one for one in cluster.world.objects if isinstance(one, Queue)]
         one, other = rng.choice(every), rng.choice(every)
         change = rng.choice((None, {}, {"max": other.max}, {"parent": other.name}))
+        if change and other.guaranteed and rng.random() < 0.5:
+            change = {"guaranteed": other.guaranteed}
         if change is not None:
             cluster.set_object(msgspec.structs.replace(one, **change))
         elif one.uid in cluster.objects:

@@ -35,7 +35,9 @@ class Minimum(Struct, frozen=True, gc=False, array_like=True):
 class Dispatched(Event, frozen=True, gc=False):
     """One attempt of pods of one signature at one shard. `attempt` is unique in the epoch.
 
-    `urgent` marks leftovers of another shard and preemptors with a freed nomination.
+    `urgent` marks leftovers of another shard and preemptors with a freed nomination. The pods are
+    within the guarantee of their queue (`claims`), or above it while there are guarantees
+    (`borrows`).
     """
 
     attempt: AttemptId
@@ -43,6 +45,8 @@ class Dispatched(Event, frozen=True, gc=False):
     sig: SignatureId
     ids: bytes
     urgent: bool = False
+    claims: bool = False
+    borrows: bool = False
 
     def to(self) -> tuple[str, ...]:
         return (placement(self.shard),)

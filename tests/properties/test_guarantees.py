@@ -1,11 +1,20 @@
-"""Guarantees by brute force, in random trees."""
+"""Guarantees by brute force, in random trees, and the order that they give."""
+
+from random import Random
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from services.queueing.core.queues.quota import Quota
+from shared.events.base import Event
+from shared.events.ingest import PodsGone, QueuesSet, SignatureDefined
+from shared.events.queueing import Dispatched
 from shared.model.cluster_objects import Queue
+from shared.model.columns import pack
+from shared.model.objects import PodSpec
 from shared.model.queues import tree_faults
+from tests.unit.queueing.inputs import bound, ids, pending, reserved, tried
+from tests.unit.queueing.inputs import queue as queue_steps
 
 RESOURCES = ("cpu", "gpu", "pods")
 amounts = st.dictionaries(st.sampled_from(RESOURCES), st.integers(1, 3), min_size=1)
@@ -83,3 +92,112 @@ def test_claims_and_borrowing_agree_with_the_sums_of_pods(queues: list[Queue], d
     for one in chain:
         over = {r: used_at(one.name, r) - dict(one.guaranteed).get(r, 0) for r in RESOURCES}
         assert quota.borrowed(name)[one.name] == {r: n for r, n in over.items() if n > 0}
+
+
+PODS_OF = {1: "", 2: "a", 3: "b", 4: "b1", 5: "b1", 6: "b2", 7: "a"}
+
+
+class Played:
+    """Queueing with queues, some with guarantees, and the pods that wait and that are charged."""
+
+    def __init__(self, random: Random, shards: int) -> None:
+        self.random, self.parents = random, {"a": "", "b": "", "b1": "b", "b2": "b"}
+        self.steps = queue_steps(shards, (), credit_units=random.choice((5, 65, 20_000, 20_000)))
+        below = [random.randint(0, 3), random.randint(0, 3)]
+        self.least = {"a": random.randint(0, 4), "b": sum(below) + random.randint(0, 3)}
+        self.least |= dict(zip(("b1", "b2"), below, strict=True))
+        self.least = {one: n for one, n in self.least.items() if n and random.random() < 0.8}
+        self.most = {"b": random.randint(8, 12)}
+        self.set_tree()
+        for sig, name in PODS_OF.items():
+            spec = PodSpec(priority=random.randint(0, 2), queue=name)
+            self.steps.given(SignatureDefined(sig, spec))
+        self.ready: dict[int, list[int]] = {sig: [] for sig in PODS_OF}
+        self.charged: dict[int, int] = {}
+        self.open: list[Dispatched] = []
+        self.running: list[int] = []
+        self.next_pod = 1
+
+    def set_tree(self) -> None:
+        def of(amounts: dict[str, int], name: str) -> tuple[tuple[str, int], ...]:
+            return (("pods", amounts[name]),) if name in amounts else ()
+
+        tree = [
+            Queue(uid=n, name=n, parent=up, max=of(self.most, n), guaranteed=of(self.least, n))
+            for n, up in self.parents.items()
+        ]
+        assert tree_faults(tree) == {}
+        self.steps.given(QueuesSet(tuple(tree)))
+
+    def chain(self, sig: int) -> list[str]:
+        name, found = PODS_OF[sig], []
+        while name:
+            found.append(name)
+            name = self.parents[name]
+        return found
+
+    def used(self, queue: str) -> int:
+        return sum(queue in self.chain(sig) for sig in self.charged.values())
+
+    def claims(self, sig: int) -> bool:
+        named = [one for one in self.chain(sig) if one in self.least]
+        return bool(named) and self.used(named[0]) < self.least[named[0]]
+
+    def has_room(self, sig: int) -> bool:
+        return all(self.used(one) < self.most.get(one, 99) for one in self.chain(sig))
+
+    def arrive(self) -> list[Event]:
+        events: list[Event] = []
+        for sig in self.random.sample(sorted(PODS_OF), self.random.randint(1, 4)):
+            pods = range(self.next_pod, self.next_pod + self.random.randint(1, 4))
+            self.next_pod = pods.stop
+            self.ready[sig] += pods
+            events.append(pending(sig, *pods))
+        return events
+
+    def end_some(self) -> list[Event]:
+        ended = [pod for pod in self.running if self.random.random() < 0.4]
+        for pod in ended:
+            self.running.remove(pod)
+            del self.charged[pod]
+        return [PodsGone(pack(ended))] if ended else []
+
+    def answer(self) -> list[Event]:
+        if not self.open:
+            return []
+        one = self.open.pop(0)
+        self.running += ids(one)
+        return [reserved(one), bound(*ids(one))]
+
+    def follow(self, decided: list[Event]) -> None:
+        """Check each dispatch with the pods that wait and are charged before it."""
+        for one in tried(decided):
+            others = [sig for sig, pods in self.ready.items() if pods and sig != one.sig]
+            for pod in ids(one):
+                if one.sig != 1 and self.least and not self.claims(one.sig):
+                    waiting = [sig for sig in others if self.claims(sig) and self.has_room(sig)]
+                    assert not waiting, f"pod {pod} of {one.sig} borrows before {waiting}"
+                assert self.has_room(one.sig)
+                self.charged[pod] = one.sig
+                self.ready[one.sig].remove(pod)
+            self.open.append(one)
+
+
+@settings(max_examples=40)
+@given(st.integers(0, 1 << 32), st.integers(1, 3))
+def test_nothing_borrows_before_what_claims_and_nothing_waits_with_room(seed, shards):
+    random = Random(seed)
+    played = Played(random, shards)
+    for _turn in range(30):
+        if random.random() < 0.05:
+            played.least = {n: least - 1 for n, least in played.least.items() if least > 1}
+            played.least.pop("b", None)
+            played.set_tree()
+        if random.random() < 0.05:
+            played.steps.reload()
+        turn = random.choice((played.arrive, played.end_some, played.answer))
+        played.follow(played.steps.when(*turn()))
+    while played.open:
+        played.follow(played.steps.when(*played.answer()))
+    for sig, pods in played.ready.items():
+        assert not (pods and played.has_room(sig)), f"pods {pods} of {sig} wait"

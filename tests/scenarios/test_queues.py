@@ -1,6 +1,7 @@
 """Queues: no more than their max runs, what waits says so, and starts when there is room."""
 
 import pytest
+from msgspec.structs import replace
 
 from muster.cli.commands.get import Asked
 from muster.cli.commands.lists import listing
@@ -14,12 +15,17 @@ from tests.scenarios.test_topology import MESHES
 GANG = "default/g"
 anywhere = pytest.mark.parametrize("mesh", MESHES)
 TEAM = (("muster.io/queue", "team"),)
+OTHER = (("muster.io/queue", "other"),)
 NODES = [node(name, 4_000) for name in ("a", "b", "c")]
 
 
 def queue(name: str, parent: str = "", **most: int) -> Queue:
     limits = {key.replace("gpu", "nvidia.com/gpu"): value for key, value in most.items()}
     return Queue(uid=f"{name}-uid", name=name, parent=parent, max=tuple(sorted(limits.items())))
+
+
+def guaranteed(name: str, **least: int) -> Queue:
+    return replace(queue(name), guaranteed=tuple(sorted(least.items())))
 
 
 def names(count: int) -> list[str]:
@@ -133,6 +139,29 @@ def test_a_pod_that_preempts_stays_below_the_max(mesh):
         assert len(left) == 1
 
     play(story, *NODES, objects=(queue("team", cpu=8_000),), **mesh)
+
+
+@anywhere
+def test_a_guarantee_goes_before_a_borrower_of_higher_priority(mesh):
+    async def story(scene: Scene):
+        scene.pods(*names(6), cpu_milli=2_000, of=TEAM)
+        await scene.settle()
+        assert scene.running(*names(6)) == 6, "what is guaranteed to another queue may be borrowed"
+        scene.pods("x1", "x2", cpu_milli=2_000, priority=10, of=TEAM, never_preempts=True)
+        scene.pods("y1", "y2", cpu_milli=2_000, of=OTHER, never_preempts=True)
+        await scene.settle(60)
+        scene.finish("p0", "p1")
+        await scene.settle()
+        assert [scene.running(name) for name in ("x1", "x2", "y1", "y2")] in (
+            [1, 0, 1, 0],
+            [0, 1, 1, 0],
+        )
+        scene.cluster.set_object(guaranteed("other", cpu=4_000))
+        scene.finish("p2")
+        await scene.settle()
+        assert scene.running("y1", "y2") == 2
+
+    play(story, *NODES, objects=(queue("team"), guaranteed("other", cpu=2_000)), **mesh)
 
 
 def test_the_namespace_names_the_queue_and_parts_of_devices_count():

@@ -1,4 +1,6 @@
-"""Worlds whose pods are in queues, on two levels, which change while they run."""
+"""Worlds whose pods are in queues, on two levels, which change while they run; two of three have
+guarantees.
+"""
 
 import dataclasses
 import random
@@ -9,9 +11,10 @@ from muster.simulation.scenario import QUEUES, Mutation, Scenario, make_scenario
 from muster.simulation.worlds import make_world
 from shared.model.cluster_objects import Namespace, Queue
 from shared.model.columns import join, split
-from shared.model.queues import QUEUE_LABEL
+from shared.model.queues import QUEUE_LABEL, tree_faults
 from shared.model.world import Arrival, World
 
+KINDS = {"cpu": 9_000, "pods": 12, "nvidia.com/gpu": 2_000, "memory": 20 << 30}
 NAMES = ("team-a", "team-b", "team-c")
 
 
@@ -21,6 +24,8 @@ def make_queue_world(seed: int) -> World:
     tree = [_queue("all", "", rng, 4), *(_queue(name, "all", rng, 1) for name in NAMES)]
     if rng.random() < 0.5:
         tree.append(_queue("default", "", rng, 1))
+    if seed % 3:
+        tree = _with_guarantees(tree, random.Random(f"{seed}/guarantees"))
     labels = ((QUEUE_LABEL, "team-b"),) if rng.random() < 0.5 else ()
     spaces = (Namespace(uid="default-ns", name="default", labels=labels),)
     arrivals = tuple(part for one in base.arrivals for part in _in_queues(one, rng))
@@ -37,10 +42,20 @@ def make_queue_scenario(seed: int, placements: int) -> Scenario:
 
 
 def _queue(name: str, parent: str, rng: random.Random, size: int) -> Queue:
-    kinds = {"cpu": 9_000, "pods": 12, "nvidia.com/gpu": 2_000, "memory": 20 << 30}
-    chosen = rng.sample(sorted(kinds), rng.randint(1, 2))
-    most = {kind: kinds[kind] * size * rng.randint(1, 3) // 2 for kind in chosen}
+    chosen = rng.sample(sorted(KINDS), rng.randint(1, 2))
+    most = {kind: KINDS[kind] * size * rng.randint(1, 3) // 2 for kind in chosen}
     return Queue(uid=f"{name}-uid", name=name, parent=parent, max=tuple(sorted(most.items())))
+
+
+def _with_guarantees(tree: list[Queue], rng: random.Random) -> list[Queue]:
+    """Return the queues, most of them with a guarantee that the tree can give."""
+    for place, queue in enumerate(tree):
+        chosen = rng.sample(("cpu", "pods"), rng.randint(0, 2))
+        least = {kind: KINDS[kind] * rng.randint(1, 4) // 6 for kind in chosen}
+        changed = replace(queue, guaranteed=tuple(sorted(least.items())))
+        if not tree_faults([*tree[:place], changed, *tree[place + 1 :]]):
+            tree[place] = changed
+    return tree
 
 
 def _in_queues(arrival: Arrival, rng: random.Random) -> list[Arrival]:

@@ -100,7 +100,8 @@ def _check_gang(state: QueueingState, gang: Gang) -> None:
     )
     live = rows[(codes != Pod.UNKNOWN) & (codes < Pod.BOUND)] + pods.base
     assert set(live.tolist()).issubset(gang.members), f"gang {number}: members that it lost"
-    assert gang.place is None or gang.place in state.gangs_ready, f"gang {number} has no place"
+    heap = members.ready_gangs(state, gang.place[3]) if gang.place is not None else ()
+    assert gang.place is None or gang.place in heap, f"gang {number} has no place"
     is_below = members.is_below_minimum(gang)
     assert is_below == (gang.below_ms > 0) == (number in state.below_minimum), (
         f"gang {number} below"

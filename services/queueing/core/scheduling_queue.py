@@ -2,7 +2,8 @@
 
     enqueue, enqueue_few    pods -> READY: in the queue of their signature (pods/fifo.py), which is
                             in the index of what a shard can try (pods/priority_index.py)
-    next_to_try             the signature or gang that is first: by priority, leftovers, then age
+    next_to_try             the signature or gang that is first: by priority, leftovers, then age;
+                            what borrows waits for what claims a guarantee
     decide_dispatch         Dispatched: so many of its pods to the best shard, by free amounts,
                             credits, the reorder window and the batch limit
     on_dispatched           pods -> IN_FLIGHT: out of the queue, in an open attempt
@@ -23,7 +24,9 @@ from services.queueing.core.config import (
 from services.queueing.core.gangs import members
 from services.queueing.core.pods.priority_index import next_of_priority, next_single
 from services.queueing.core.pods.table import SMALL, Rows
+from services.queueing.core.queues.guarantees import claiming_queue, is_within_guarantee
 from services.queueing.core.queues.looks import wake_held
+from services.queueing.core.queues.quota import BORROWS, CLAIMS
 from services.queueing.core.state import (
     Attempt,
     Entry,
@@ -101,10 +104,12 @@ def next_to_try(state: QueueingState) -> Gang | Single | None:
     if not (counts[READY] or counts[LEFT] or counts[WAITING]) or state.is_bind_limited():
         return None
     behind = lane.priority if lane.gang else LOWEST  # the gang with the lane goes before these
-    single = next_single(state, state.free_mask())
+    free = state.free_mask()
+    may_borrow = state.quota is None or not claiming_queue(state, free)
+    single = next_single(state, free, may_borrow)
     if single is not None and -single[0][0] <= behind:
         single = None
-    gang = members.first_ready(state) if counts[WAITING] else None
+    gang = members.first_ready(state, may_borrow) if counts[WAITING] else None
     if gang is not None and gang.gang != lane.gang and gang.priority <= behind:
         gang = None
     if gang is None or (single is not None and single[0][:3] < (-gang.priority, 1, gang.seq)):
@@ -117,10 +122,15 @@ def next_to_try(state: QueueingState) -> Gang | Single | None:
 
 
 def _is_too_young(state: QueueingState, single: Single) -> bool:
-    """Return whether an older gang of at least its priority has a head start on a queue's head."""
+    """Return whether an older gang of at least its priority has a head start on a queue's head;
+    of any priority if the gang is within its guarantee and the queue borrows.
+    """
     entry = single[0]
+    borrows = state.sigs[entry[3]].lane >> len(state.shards) == BORROWS
     return entry[1] != 0 and any(
-        -gang.priority <= entry[0] and gang.seq < entry[2] for gang in members.head_starts(state)
+        gang.seq < entry[2]
+        and (-gang.priority <= entry[0] or (borrows and is_within_guarantee(state, gang)))
+        for gang in members.head_starts(state)
     )
 
 
@@ -140,12 +150,17 @@ def decide_dispatch(state: QueueingState, entry: Entry, usable: int) -> Dispatch
     limit = batch_limit(state, sig, shard, usable, sig.fifo.live)
     if sig.queue and state.quota is not None:
         limit = min(limit, state.quota.room(sig.queue, sig.amounts))
+        claimed, _name = state.quota.claimed(sig.queue, sig.amounts)
+        limit = min(limit, claimed or limit)
+    standing = sig.lane >> len(state.shards)
+    claims, borrows = standing == CLAIMS, standing == BORROWS
     if limit == 1:
         oldest = sig.fifo.first(state.pods)
-        return Dispatched(attempt, shard, sig.sig, oldest.to_bytes(8, "little"))
+        one = oldest.to_bytes(8, "little")
+        return Dispatched(attempt, shard, sig.sig, one, claims=claims, borrows=borrows)
     ids, seqs = sig.fifo.oldest(state.pods, limit)
     ids = _before_gang(state, sig, _within_window(state, sig, ids, seqs), seqs)
-    return Dispatched(attempt, shard, sig.sig, ids.tobytes())
+    return Dispatched(attempt, shard, sig.sig, ids.tobytes(), claims=claims, borrows=borrows)
 
 
 def _within_window(state: QueueingState, sig: Sig, ids: I64, seqs: I64) -> I64:

@@ -24,7 +24,7 @@ from services.queueing.core.config import (
 )
 from services.queueing.core.pods.fifo import Fifo
 from services.queueing.core.pods.table import Pods, Rows
-from services.queueing.core.queues.quota import Quota
+from services.queueing.core.queues.quota import Place, Quota
 from services.queueing.core.transitions import Pod
 from shared.events.placement import PlaceKept, Refused
 from shared.machine.core import MachineState
@@ -277,7 +277,7 @@ class Gang:
     has_workload: Derived[bool] = False
     due_ms: Derived[int | None] = None
     timer_ms: Derived[int | None] = None
-    place: Derived[tuple[int, int, GangId] | None] = None
+    place: Derived[Place | None] = None
 
     @property
     def outcome(self) -> str:
@@ -410,7 +410,7 @@ class QueueingState(MachineState):
     quota: Derived[Quota | None] = None  # None without queues
     all_mask: Derived[int] = 0
     asks_max: Derived[int] = ASKS_KEPT_MIN  # beyond it, asks of finished pods are dropped
-    # Shards that cannot be tried (bits) -> heap.
+    # Shards that cannot be tried (bits, see quota.lane) -> heap.
     heaps: Derived[dict[int, list[Entry]]] = field(default_factory=dict)
     backoff: Derived[dict[int, Bucket]] = field(default_factory=dict)  # see pods.backoff_ends
     backoff_ends: Derived[list[int]] = field(default_factory=list)
@@ -429,11 +429,9 @@ class QueueingState(MachineState):
     # Signature -> pods whose preemption searches, and whose victims are leaving.
     askers: Derived[Index] = field(default_factory=dict)
     preempting: Derived[Index] = field(default_factory=dict)
-    messages_due: Derived[dict[GangId, None]] = field(
-        default_factory=dict
-    )  # gangs with a new message
-    # (-priority, age, gang).
-    gangs_ready: Derived[list[tuple[int, int, GangId]]] = field(default_factory=list)
+    # Gangs with a new message.
+    messages_due: Derived[dict[GangId, None]] = field(default_factory=dict)
+    gangs_ready: Derived[list[Place]] = field(default_factory=list)  # with guarantees see quota
     gang_timers: Derived[list[tuple[int, GangId]]] = field(default_factory=list)
     # (When members get the message, gang).
     shown_due: Derived[dict[GangId, None]] = field(default_factory=dict)
@@ -477,11 +475,13 @@ class QueueingState(MachineState):
             self.protected_until_ms.pop(sig.sig, None)
 
     def index_queue(self, sig: Sig) -> None:
-        """Add the signature's queue to the heap of its blocked shards."""
+        """Add the signature's queue to the heap of its blocked shards, and of what it claims."""
+        lane = sig.blocked_mask()
         if sig.queue and self.quota is not None:
             self.quota.untold[sig.sig] = None
-        if sig.fifo.live and sig.lane != sig.blocked_mask():
-            sig.lane, sig.lane_seq = sig.blocked_mask(), sig.fifo.head_seq(self.pods)
+            lane = self.quota.lane(sig.sig, sig.queue, sig.amounts, lane, self.all_mask)
+        if sig.fifo.live and sig.lane != lane:
+            sig.lane, sig.lane_seq = lane, sig.fifo.head_seq(self.pods)
             entry = (-sig.priority, 1, sig.lane_seq, sig.sig)
             heappush(self.heaps.setdefault(sig.lane, []), entry)
 

@@ -3,6 +3,7 @@
 from typing import assert_never
 
 from services.queueing.core.gangs import group_trees
+from services.queueing.core.queues.guarantees import why_borrower_waits, why_borrowing_gang_waits
 from services.queueing.core.queues.held import why_held
 from services.queueing.core.state import QueueingState, Sig
 from services.queueing.core.transitions import Pod
@@ -89,6 +90,8 @@ def _dispatch_wait(state: QueueingState, sig: Sig) -> str:
     """Return what a ready signature waits for."""
     if held := why_held(state, sig):
         return held
+    if behind := why_borrower_waits(state, sig):
+        return behind
     if state.is_bind_limited():
         limit = max(state.config.unbound_max, state.rate.per_second())
         return f"{state.pods.counts[Pod.RESERVED]} reserved pods wait for binds, limit {limit}"
@@ -133,5 +136,6 @@ def _gang(state: QueueingState, number: GangId) -> str:
     start = f"gang {gang.key or number}: "
     message = gang_message(gang)
     failed = f" (failed {gang.failures} times)" if message and message == gang.outcome else ""
-    text = message.removeprefix(start) or "waits for its turn by priority and age"
+    text = message.removeprefix(start) or why_borrowing_gang_waits(state, gang)
+    text = text or "waits for its turn by priority and age"
     return f"{start}{text}{failed}"

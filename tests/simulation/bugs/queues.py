@@ -3,6 +3,7 @@
 from tests.simulation.planted import Bug
 
 MAX = ("queue-max",)
+FIRST = ("guarantee-first",)
 IN_QUEUES = (
     Bug(
         "batch-larger-than-the-room-of-its-queue",
@@ -44,6 +45,34 @@ IN_QUEUES = (
         "services.queueing.core.queues.looks",
         ("for number in quota.held.pop(name, ()):", "for number in ():"),
         by=("queue-max", "no-pod-lost"),
+        first=(3,),
+    ),
+    Bug(
+        "borrowers-go-by-priority",
+        "services.queueing.core.scheduling_queue",
+        ("not claiming_queue(state, free)", "True"),
+        by=FIRST,
         first=(1,),
+    ),
+    Bug(
+        "batch-larger-than-the-guarantee-of-its-queue",
+        "services.queueing.core.scheduling_queue",
+        ("claimed or limit", "limit"),
+        by=FIRST,
+        first=(4,),
+    ),
+    Bug(
+        "what-used-up-its-guarantee-still-claims",
+        "services.queueing.core.pods.priority_index",
+        ("if lane != mask:", "if lane != mask and lane >> len(state.shards) == CLAIMS:"),
+        by=FIRST,
+        first=(4,),
+    ),
+    Bug(
+        "guarantee-of-the-queue-above-counts-first",
+        "services.queueing.core.queues.quota",
+        ("for one in reversed(chain) for resource", "for one in chain for resource"),
+        by=FIRST,
+        first=(4,),
     ),
 )

@@ -48,9 +48,11 @@ class Shard(Steps[PlacementState]):
     def sig(self, number: int, spec: PodSpec) -> Self:
         return self.given(SignatureDefined(number, spec))
 
-    def dispatch(self, sig: int, *pods: int, attempt: int = 0, urgent: bool = False) -> Self:
+    def dispatch(
+        self, sig: int, *pods: int, attempt: int = 0, urgent: bool = False, **more: bool
+    ) -> Self:
         self.attempts = attempt or self.attempts + 1
-        return self.given(Dispatched(self.attempts, self.shard, sig, pack(pods), urgent))
+        return self.given(Dispatched(self.attempts, self.shard, sig, pack(pods), urgent, **more))
 
     def assigned(self, *triples: tuple[int, int, int]) -> Self:
         ids, sigs, nodes = (pack(column) for column in zip(*triples, strict=True))

@@ -42,6 +42,16 @@ def test_a_loaded_shard_follows_the_order_and_forgets_retired_signatures():
     assert shard.state.orders == {2: 7}
 
 
+def test_what_claims_goes_before_what_borrows_and_the_others_keep_their_place():
+    shard = _shard().sig(4, spec(priority=7))
+    shard.dispatch(1, 1, borrows=True).dispatch(2, 2, claims=True).dispatch(3, 3).dispatch(4, 4)
+    dumped = shard.core.dump(shard.state)
+    shard.state = shard.core.load(dumped)
+    assert shard.core.dump(shard.state) == dumped
+    assert _order(shard) == [4, 3, 2, 1]
+    assert _order(_shard().dispatch(1, 1, borrows=True).dispatch(3, 3)) == [1, 3]
+
+
 def test_nominated_space_is_kept_by_priority_all_the_same():
     shard = _shard().assigned((60, 2, 1))
     shard.given(_queued((2, 100)), NominateAsked(1, 50, 1, 0, 1, pack([60]))).run()

@@ -108,10 +108,7 @@ def _split(state: PlacementState, batch: Batch, changed: I64) -> list[Batch]:
     left = batch.left()
     if not np.isin(left, changed).any():
         return [batch]
-    return [
-        Batch(batch.attempt, sig, ids, batch.urgent, batch.priority, batch.order)
-        for sig, ids in by_latest_sig(state, batch.sig, left)
-    ]
+    return [batch.part(sig, ids) for sig, ids in by_latest_sig(state, batch.sig, left)]
 
 
 def expanded(state: PlacementState, members: tuple[Members, ...]) -> tuple[Members, ...]:

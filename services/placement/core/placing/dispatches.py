@@ -23,7 +23,7 @@ from shared.events.binding import BindFailed, Bound
 from shared.events.placement import Refused, Released, Reserved
 from shared.events.queueing import Dispatched
 from shared.model.columns import I64, as_numbers, size, unpack
-from shared.model.ids import AttemptId, NodeId, PodId, SignatureId
+from shared.model.ids import NodeId, PodId, SignatureId
 from shared.scheduling.table.layout import FREE
 
 
@@ -41,7 +41,7 @@ def on_dispatched(state: PlacementState, event: Dispatched) -> None:
         before = ledger.advance(ledger.rows(ids), "Dispatched")
         if before.any():
             ids = _placeable(state, event, ids, before)
-    _queue(state, event.attempt, event.sig, event.urgent, ids)
+    _queue(state, event, ids)
 
 
 def _placeable(state: PlacementState, event: Dispatched, ids: I64, before: I8) -> I64:
@@ -55,22 +55,22 @@ def _placeable(state: PlacementState, event: Dispatched, ids: I64, before: I8) -
     return wanted
 
 
-def _queue(
-    state: PlacementState, attempt: AttemptId, sig: SignatureId, urgent: bool, ids: I64
-) -> None:
+def _queue(state: PlacementState, one: Dispatched | Deferred, ids: I64) -> None:
     if not len(ids):
         return
     state.work_queue.arrivals += 1
     order = state.work_queue.arrivals
-    if sig > state.last_sig:
+    standing = (one.claims, one.borrows) if isinstance(one, Dispatched) else ()
+    if one.sig > state.last_sig:
         # The dispatch has read more of ingest's journal than this shard, also about these pods.
-        batch = Batch(attempt, sig, ids, urgent, 0, order)
-        state.work_queue.unknown.setdefault(sig, []).append(batch)
+        batch = Batch(one.attempt, one.sig, ids, one.urgent, 0, order, *standing)
+        state.work_queue.unknown.setdefault(one.sig, []).append(batch)
         return
-    for latest, part in by_latest_sig(state, sig, ids):
+    for latest, part in by_latest_sig(state, one.sig, ids):
         spec = state.specs.get(latest)
         priority = state.orders.get(latest, spec.priority if spec else 0)
-        state.work_queue.add(Batch(attempt, latest, part, urgent, priority, order))
+        batch = Batch(one.attempt, latest, part, one.urgent, priority, order, *standing)
+        state.work_queue.add(batch)
 
 
 def admit_task(state: PlacementState, task: Task) -> None:
@@ -104,7 +104,7 @@ def resume_deferred(state: PlacementState, ids: I64) -> None:
             row = np.array([state.ledger.row(pod)], np.int64)
             state.ledger.advance(row, "Dispatched")
             pods = np.array([pod], np.int64)
-            _queue(state, waiting.attempt, waiting.sig, waiting.urgent, pods)
+            _queue(state, waiting, pods)
 
 
 def on_reserved(state: PlacementState, event: Reserved) -> None:

@@ -31,10 +31,14 @@ class Batch:
     """The unanswered pods of one dispatch, in order; `start` is the next one.
 
     `key` orders dispatches: urgent first, then higher priority, then arrival. The priority is
-    queueing's: a user's QueueSort plugin may set another than the pods'.
+    queueing's: a user's QueueSort plugin may set another than the pods'. `claims`, `borrows`: as in
+    Dispatched.
     """
 
-    __slots__ = ("attempt", "ids", "key", "order", "priority", "sig", "start", "urgent")
+    __slots__ = (
+        *("attempt", "borrows", "claims", "ids", "key", "order", "priority", "sig"),
+        *("start", "urgent"),
+    )
 
     def __init__(
         self,
@@ -44,8 +48,11 @@ class Batch:
         urgent: bool,
         priority: int,
         order: int,
+        claims: bool = False,
+        borrows: bool = False,
     ) -> None:
         """Create a batch. `order` counts arrivals in this shard and makes the key unique."""
+        self.claims, self.borrows = claims, borrows
         self.attempt, self.sig, self.ids, self.start = attempt, sig, ids, 0
         self.urgent, self.order = urgent, order
         self.prioritise(priority)
@@ -54,6 +61,11 @@ class Batch:
         """Set the priority. Only while the batch is not queued, as its place depends on it."""
         self.priority = priority
         self.key = (0 if self.urgent else 1, -priority, self.order)
+
+    def part(self, sig: SignatureId, ids: I64) -> "Batch":
+        """Return a batch of these pods of it, which have this signature."""
+        more = self.claims, self.borrows
+        return Batch(self.attempt, sig, ids, self.urgent, self.priority, self.order, *more)
 
     def left(self) -> I64:
         """Return the pods not answered yet."""
@@ -143,7 +155,7 @@ class WorkQueue:
         else:
             head = self.pop(asked.attempt, pack([asked.pod]))
             pods = unpack(pack([asked.pod]))
-            batch = Batch(head.attempt, head.sig, pods, head.urgent, head.priority, head.order)
+            batch = head.part(head.sig, pods)
         self.extender_call = ExtenderCall(asked, batch)
 
     def void_call(self, ids: I64) -> None:
@@ -181,8 +193,13 @@ class WorkQueue:
         return turn.batches if turn is not None and turn.batches else self.batches
 
     def head(self) -> Batch:
-        """Return the next dispatch."""
-        return self._first()[0]
+        """Return the next dispatch: the first by key, but none that borrows before one that
+        claims.
+        """
+        batches = self._first()
+        if batches[0].borrows and any(batch.claims for batch in batches):
+            return next(batch for batch in batches if not batch.borrows)
+        return batches[0]
 
     def set_aside(self, sigs: Collection[SignatureId]) -> None:
         """Let the dispatches of these signatures wait for a turn."""
@@ -229,7 +246,7 @@ class WorkQueue:
         )
         batch.start = stop
         if stop == len(batch.ids):
-            self._first().popleft()
+            self._first().remove(batch)
         return batch
 
     def _pop_call(self, attempt: AttemptId, ids: bytes) -> Batch:
@@ -351,7 +368,8 @@ def _dump_batch(batch: Batch) -> list[object]:
         batch.priority,
         batch.order,
     ]
-    return ["work", *fields]
+    standing = [batch.claims, batch.borrows] if batch.claims or batch.borrows else []
+    return ["work", *fields, *standing]
 
 
 def _dump_task(task: Task) -> list[object]:
@@ -385,8 +403,8 @@ def _load_call(body: list[Any]) -> ExtenderCall:
 
 
 def _load_work(body: list[Any]) -> Batch:
-    _tag, attempt, sig, ids, urgent, priority, order = body
-    return Batch(attempt, sig, unpack(ids), urgent, priority, order)
+    _tag, attempt, sig, ids, urgent, priority, order, *standing = body
+    return Batch(attempt, sig, unpack(ids), urgent, priority, order, *standing)
 
 
 def _load_ask(body: list[Any]) -> Task:

@@ -21,7 +21,8 @@ from services.queueing.core.config import (
 from services.queueing.core.gangs import group_trees, growth, minimums, request_timing
 from services.queueing.core.gangs.member_lists import open_members
 from services.queueing.core.pods.table import Rows
-from services.queueing.core.queues.gang_members import are_held
+from services.queueing.core.queues.gang_members import are_held, standing
+from services.queueing.core.queues.quota import BORROWS, CLAIMS, PLAIN, Place
 from services.queueing.core.state import Gang, QueueingState, by_number
 from services.queueing.core.transitions import Pod
 from services.queueing.core.waiting.messages import (
@@ -175,10 +176,24 @@ def touch(state: QueueingState, gang: Gang) -> None:
 
 def give_place(state: QueueingState, gang: Gang) -> None:
     """Add the gang to those that can be tried, if it is missing there."""
-    place = (-gang.priority, gang.seq, gang.gang)
+    if state.quota is not None and state.quota.has_guarantees:
+        state.quota.unsorted_gangs[gang.gang] = None
+    else:
+        _give_place(state, gang, PLAIN)
+
+
+def _give_place(state: QueueingState, gang: Gang, standing: int) -> None:
+    place = (-gang.priority, gang.seq, gang.gang, standing)
     if gang.place != place:
         gang.place = place
-        heappush(state.gangs_ready, place)
+        heappush(ready_gangs(state, standing), place)
+
+
+def ready_gangs(state: QueueingState, standing: int) -> list[Place]:
+    """Return the heap of the gangs of one kind that can be tried."""
+    if standing == PLAIN or state.quota is None:
+        return state.gangs_ready
+    return state.quota.gangs_ready[standing]
 
 
 def _schedule_message(state: QueueingState, gang: Gang) -> None:
@@ -458,24 +473,54 @@ def note_improved(state: QueueingState, sig: SignatureId) -> None:
         touch(state, gang)
 
 
-def first_ready(state: QueueingState) -> Gang | None:
-    """Return the gang of highest priority, then age, that can be tried now."""
+def first_ready(state: QueueingState, may_borrow: bool = True) -> Gang | None:
+    """Return the gang of highest priority, then age, that can be tried now; one that borrows only
+    if it `may_borrow`.
+    """
+    _give_places(state)
+    if state.quota is None or not state.quota.has_guarantees:
+        return _first(state, state.gangs_ready)
+    kinds = (PLAIN, CLAIMS, BORROWS) if may_borrow else (PLAIN, CLAIMS)
+    found = [_first(state, ready_gangs(state, standing)) for standing in kinds]
+    ready = [gang for gang in found if gang is not None]
+    return min(ready, key=lambda gang: (-gang.priority, gang.seq), default=None)
+
+
+def first_claiming(state: QueueingState) -> Gang | None:
+    """Return the first gang that can be tried now whose minimum claims."""
+    _give_places(state)
+    return _first(state, ready_gangs(state, CLAIMS))
+
+
+def _give_places(state: QueueingState) -> None:
+    """Add the gangs that can be tried since the last look."""
     while state.gang_timers and state.gang_timers[0][0] <= state.now_ms:
         gang = _pop_timer(state)
         if gang is not None and is_due(state, gang):
             give_place(state, gang)
     if state.growing:
         _give_places_back(state)
-    heap = state.gangs_ready
+    if state.quota is not None and state.quota.unsorted_gangs:
+        numbers, state.quota.unsorted_gangs = state.quota.unsorted_gangs, {}
+        for gang in (state.gangs[number] for number in numbers if number in state.gangs):
+            is_whole = complete(gang)
+            _give_place(state, gang, standing(state, gang, needed(gang)) if is_whole else PLAIN)
+
+
+def _first(state: QueueingState, heap: list[Place]) -> Gang | None:
     while heap:
         gang = state.gangs.get(heap[0][2])
         if gang is not None and gang.place == heap[0]:
             is_first = heap[0][0] == -gang.priority and ready(state, gang)
             if is_first and not are_held(state, gang, needed(gang)):
-                return gang
-            gang.place = None
-            if complete(gang) and has_minimum(gang):
-                state.growing[gang.gang] = None
+                kind = heap[0][3]
+                if kind != CLAIMS or standing(state, gang, needed(gang)) == CLAIMS:
+                    return gang
+                _give_place(state, gang, BORROWS)
+            else:
+                gang.place = None
+                if complete(gang) and has_minimum(gang):
+                    state.growing[gang.gang] = None
         heappop(heap)
     return None
 

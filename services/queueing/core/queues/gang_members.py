@@ -1,6 +1,7 @@
-"""How many members of a gang their queues have room for."""
+"""How many members of a gang their queues have room for, and whether its minimum claims."""
 
-from services.queueing.core.gangs.member_lists import pending_groups
+from services.queueing.core.gangs.member_lists import needed_groups, pending_groups
+from services.queueing.core.queues.quota import BORROWS, CLAIMS, PLAIN
 from services.queueing.core.state import Gang, QueueingState
 from shared.events.queueing import Members
 from shared.model.columns import ID_BYTES, size
@@ -39,3 +40,28 @@ def are_held(state: QueueingState, gang: Gang, needed: int) -> bool:
         return False
     state.quota.held_gangs[gang.gang] = None
     return True
+
+
+def standing(state: QueueingState, gang: Gang, needed: int) -> int:
+    """Return whether its first `needed` members claim together (CLAIMS) or borrow (BORROWS); PLAIN
+    if they are in no queue. A gang that borrows is kept until a queue uses less whose guarantee is
+    used up.
+    """
+    quota = state.quota
+    if quota is None or not quota.has_guarantees:
+        return PLAIN
+    groups = needed_groups(state, gang) if gang.tree else pending_groups(state, gang)
+    left = sum(size(one.ids) for one in groups) if gang.tree else needed
+    found, taken = PLAIN, dict[str, dict[str, int]]()
+    for group in groups:
+        sig, count = state.sigs[group.sig], min(left, size(group.ids))
+        left -= count
+        if not sig.queue or not count:
+            continue
+        pods, name = quota.claimed(sig.queue, sig.amounts, also=taken)
+        if pods < count:
+            quota.borrowing_gangs.setdefault(name, {})[gang.gang] = None
+            return BORROWS
+        quota.take(taken, sig.queue, sig.amounts, count)
+        found = CLAIMS
+    return found

@@ -1,11 +1,11 @@
-"""Wakes what waits for a queue that uses less now."""
+"""Wakes what waits for a queue that uses less now, or would borrow there and may claim now."""
 
 from services.queueing.core.gangs import members
 from services.queueing.core.state import QueueingState
 
 
 def wake_held(state: QueueingState) -> None:
-    """Index the signatures, gangs and preemptors that waited for such queues."""
+    """Index the signatures, gangs and preemptors that waited for such queues, or borrowed."""
     quota = state.quota
     if quota is None or not quota.freed:
         return
@@ -13,6 +13,10 @@ def wake_held(state: QueueingState) -> None:
         for number in quota.held.pop(name, ()):
             if number in state.sigs:
                 state.index_queue(state.sigs[number])
+        for number in quota.borrowers.pop(name, ()):
+            if number in state.sigs:
+                state.index_queue(state.sigs[number])
+        quota.held_gangs.update(quota.borrowing_gangs.pop(name, {}))
     quota.freed = {}
     gangs, quota.held_gangs = quota.held_gangs, {}
     for gang in gangs:

@@ -15,9 +15,13 @@ from shared.model.ids import GangId, PodId, SignatureId
 from shared.model.queues import chains, full_message, missing_message
 
 PLENTY = 1 << 60
+PLAIN, CLAIMS, BORROWS = range(3)
+"""Whether what waits is in no queue, or there are no guarantees; claims one; or borrows."""
 Amounts = tuple[tuple[str, int], ...]
 Sums = dict[str, dict[str, int]]
 """Amounts by queue and resource."""
+Place = tuple[int, int, GangId, int]
+"""(-priority, age, gang, PLAIN or another)."""
 
 
 class Quota:
@@ -35,6 +39,7 @@ class Quota:
             name: {resource: one.name for one in reversed(chain) for resource, _n in one.guaranteed}
             for name, chain in tree.items()
         }
+        self.has_guarantees = any(self._guaranteed.values())
         self.used: Sums = {}
         self.nominated: Sums = {}
         self.nominees: dict[PodId, SignatureId] = {}
@@ -42,6 +47,12 @@ class Quota:
         self.held: dict[str, dict[SignatureId, None]] = {}
         self.held_gangs: dict[GangId, None] = {}
         self.held_asks: dict[SignatureId, None] = {}
+        # Queue -> what would borrow because its guarantee is used up.
+        self.borrowers: dict[str, dict[SignatureId, None]] = {}
+        self.borrowing_gangs: dict[str, dict[GangId, None]] = {}
+        # Gangs that can be tried: those to be looked at, and, in order, those of two kinds.
+        self.unsorted_gangs: dict[GangId, None] = {}
+        self.gangs_ready: dict[int, list[Place]] = {CLAIMS: [], BORROWS: []}
         self.freed: dict[str, None] = {}  # queues that use less since the last look
         self.untold: dict[SignatureId, None] = {}  # may have ready pods without a message
 
@@ -131,20 +142,45 @@ class Quota:
         resource that it asks for and of all others that are guaranteed. `also`: counts as used,
         too.
         """
+        return self.claimed(queue, amounts, also)[0] > 0
+
+    def claimed(self, queue: str, amounts: Amounts, also: Sums | None = None) -> tuple[int, str]:
+        """Return how many more pods of this queue claim, and the queue by whose guarantee it is no
+        more; empty if nothing that they ask for is guaranteed.
+        """
+        pods, first = PLENTY, ""
         guarantors = self._guarantors.get(queue)
         if not guarantors:
-            return False
-        asked = False
+            return 0, ""
         for resource, amount in amounts:
-            name = guarantors.get(resource)
-            if name is None:
-                continue
-            taken = self._used(name, False).get(resource, 0)
-            taken += also.get(name, {}).get(resource, 0) if also else 0
-            if taken + amount > self._guaranteed[name][resource]:
-                return False
-            asked = True
-        return asked
+            name = guarantors.get(resource, "")
+            if name:
+                left = self._guaranteed[name][resource] - self._used(name, False).get(resource, 0)
+                left -= also.get(name, {}).get(resource, 0) if also else 0
+                if max(left, 0) // amount < pods:
+                    pods, first = max(left, 0) // amount, name
+        return (pods, first) if first else (0, "")
+
+    def is_within(self, queue: str, amounts: Amounts) -> bool:
+        """Return whether what is used of what these ask for is within what is guaranteed."""
+        guarantors = self._guarantors.get(queue, {})
+        names = [(guarantors[one], one) for one, _amount in amounts if one in guarantors]
+        return bool(names) and all(
+            self._used(name, False).get(one, 0) <= self._guaranteed[name][one]
+            for name, one in names
+        )
+
+    def lane(self, sig: SignatureId, queue: str, amounts: Amounts, mask: int, all_mask: int) -> int:
+        """Return the key of the heap for a signature that cannot be tried at the shards of `mask`:
+        above their bits is whether it claims or borrows. If it borrows, it is kept until the queue
+        whose guarantee is used up uses less.
+        """
+        if not self.has_guarantees or mask == all_mask:
+            return mask
+        pods, name = self.claimed(queue, amounts)
+        if not pods and name:
+            self.borrowers.setdefault(name, {})[sig] = None
+        return mask | (CLAIMS if pods else BORROWS) << all_mask.bit_length()
 
     def borrowed(self, queue: str) -> Sums:
         """Return what a queue and each of those above it use above their guarantees, of all
