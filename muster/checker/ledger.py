@@ -114,7 +114,10 @@ def _consume(ledger: Ledger, source: str, event: Event, step: Step) -> None:
                 for pod in unpack(part.ids).tolist()
             )
         case ClaimsReturned():
-            ledger.claims.returned(split(event.uids), (event.pod, event.attempt))
+            uids, attempt = split(event.uids), (event.pod, event.attempt)
+            revisions = unpack(event.revisions).tolist() or [0] * len(uids)
+            for uid, revision in zip(uids, revisions, strict=True):
+                ledger.claims.settled(uid, attempt, revision)
         case NominationCleared():
             ledger.drop_nomination(event.pod)
         case PlaceGiven():

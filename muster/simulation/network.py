@@ -17,6 +17,7 @@ from shared.model.api_outcome import Answer
 from shared.ports.cluster import (
     NO_MARKS,
     BindRequest,
+    ClaimsAnswer,
     ClaimsRequest,
     Cluster,
     Gone,
@@ -271,13 +272,13 @@ class SimNetwork:
             {Way.BUSY: Answer.BUSY, Way.REFUSED: Answer.REFUSED},
         )
 
-    async def write_claims(self, requests: Sequence[ClaimsRequest]) -> list[Answer]:
+    async def write_claims(self, requests: Sequence[ClaimsRequest]) -> list[ClaimsAnswer]:
         """See Cluster.write_claims."""
         return await self._each(
             [self.wire.way() for _ in requests],
             lambda rows: self.wire.cluster.write_claims([requests[row] for row in rows]),
-            Answer.UNKNOWN,
-            {Way.BUSY: Answer.BUSY, Way.REFUSED: Answer.REFUSED},
+            ClaimsAnswer(Answer.UNKNOWN),
+            {Way.BUSY: ClaimsAnswer(Answer.BUSY), Way.REFUSED: ClaimsAnswer(Answer.REFUSED)},
         )
 
     async def evict(self, pods: Sequence[PodRef], by: PodRef | None = None) -> list[Answer]:

@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from services.binding import extender_victims, late_events
+from services.binding import extender_victims, late_events, pod_writes
 from services.binding.bind_plugins import TEXT_MAX, BindPluginRunner, Refusal
 from services.binding.core.binds import OTHER, UNASSIGNED
 from services.binding.core.conditions.status_patches import may_write
@@ -372,24 +372,13 @@ class BindingShell:
             else None
             for pod, row in zip(ids, rows.tolist(), strict=True)
         ]
-        found = await asyncio.gather(*map(self._written, asked, claims))
+        pairs = zip(asked, claims, strict=True)
+        writes = (pod_writes.write(self._cluster, *pair) for pair in pairs)
+        found = await asyncio.gather(*writes)
         if ids:
-            self._submit(VolumeAnswers(effect_id, pack(ids), bytes(found)))
-
-    async def _written(self, volumes: list[VolumeRequest], claims: ClaimsRequest | None) -> Answer:
-        """Return one answer for the volumes and resource claims of a pod."""
-        found = await self._volumes_of(volumes) if volumes else Answer.DONE
-        if found is not Answer.DONE or claims is None:
-            return found
-        return await self._claims_of(claims)
-
-    async def _claims_of(self, request: ClaimsRequest) -> Answer:
-        try:
-            (found,) = await self._cluster.write_claims([request])
-        except Exception as error:
-            log.warning("writing resource claims failed: %r", error)
-            return Answer.UNKNOWN
-        return found
+            codes = bytes(one.answer for one in found)
+            revisions = tuple(pack(one.revisions) for one in found) if any(claims) else ()
+            self._submit(VolumeAnswers(effect_id, pack(ids), codes, revisions))
 
     async def _give_back(self, effect_id: EffectId, effect: ClaimReturnsAsked) -> None:
         state = self._state()
@@ -398,17 +387,11 @@ class BindingShell:
             ClaimsRequest(PodRef(one.uid, one.namespace, one.name), one.choices, gives_back=True)
             for one in returns
         ]
-        found = await asyncio.gather(*map(self._claims_of, requests))
-        self._submit(ClaimReturnAnswers(effect_id, bytes(found)))
-
-    async def _volumes_of(self, requests: list[VolumeRequest]) -> Answer:
-        """Return one answer for all volumes of a pod: the first that is not DONE."""
-        try:
-            answers = await self._cluster.bind_volumes(requests)
-        except Exception as error:
-            log.warning("writing volumes failed: %r", error)
-            return Answer.UNKNOWN
-        return next((one for one in answers if one is not Answer.DONE), Answer.DONE)
+        writes = (pod_writes.write_claims(self._cluster, one) for one in requests)
+        found = await asyncio.gather(*writes)
+        codes = bytes(one.answer for one in found)
+        revisions = tuple(pack(one.revisions) for one in found)
+        self._submit(ClaimReturnAnswers(effect_id, codes, revisions))
 
     async def _ask_extenders(self, effect_id: EffectId, effect: ExtendersPreemptAsked) -> None:
         state = self._state()

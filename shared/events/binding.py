@@ -113,14 +113,16 @@ class ClaimReturnsAsked(Event, frozen=True, gc=False):
 
 
 class ClaimsReturned(Event, frozen=True, gc=False):
-    """No write for these claims (joined uids), which the shard chose devices for in this attempt,
-    can land any more. The claims may show other devices.
+    """What became of the devices that the shard chose for these claims (joined uids) in this
+    attempt: each shows it at its resourceVersion (`revisions`, int64), and no write of the attempt
+    lands later. 0, or no revisions: none was sent, or the claim is gone.
     """
 
     shard: int
     pod: PodId
     attempt: AttemptId
     uids: str
+    revisions: bytes = b""
 
     def to(self) -> tuple[str, ...]:
         return (placement(self.shard),)

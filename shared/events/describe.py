@@ -522,7 +522,7 @@ BINDS: dict[type[Event], Line] = {
     binding.ClaimReturnsAsked: lambda e, v: (
         f"give back claims: {counted(len(e.numbers) // 8, 'bind')}"
     ),
-    binding.ClaimsReturned: lambda e, v: f"claims of {v.names.pod(e.pod)} given back",
+    binding.ClaimsReturned: lambda e, v: f"outcome for the claims of {v.names.pod(e.pod)} known",
     binding.VolumesGranted: lambda e, v: (
         f"{v.names.pod(e.pod)} on {e.node} of shard {e.shard} may have {_chosen(e)}"
     ),

@@ -186,18 +186,24 @@ class BindAnswers(Event, frozen=True, gc=False):
 
 
 class VolumeAnswers(Event, frozen=True, gc=False):
-    """Answers to the writes of volumes and resource claims, one for all of a pod."""
+    """Answers to the writes of volumes and resource claims, one for all of a pod. If a pod has
+    claims, `revisions` has their resourceVersions (int64) after DONE, by pod.
+    """
 
     effect: EffectId
     ids: bytes
     codes: bytes
+    revisions: tuple[bytes, ...] = ()
 
 
 class ClaimReturnAnswers(Event, frozen=True, gc=False):
-    """Answers to one effect that gives claims back, one for each return, in its order."""
+    """Answers to one effect that gives claims back, one for each return, in its order; after DONE
+    with the resourceVersions (int64) of its claims.
+    """
 
     effect: EffectId
     codes: bytes
+    revisions: tuple[bytes, ...] = ()
 
 
 class PreBindAnswers(Event, frozen=True, gc=False):

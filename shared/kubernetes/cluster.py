@@ -66,6 +66,7 @@ from shared.ports.cluster import (
     NO_MARKS,
     OBJECTS,
     BindRequest,
+    ClaimsAnswer,
     ClaimsRequest,
     GroupCondition,
     Marks,
@@ -372,7 +373,7 @@ class KubeCluster:
         """See the port."""
         return await self.writes.bind_volumes(requests)
 
-    async def write_claims(self, requests: Sequence[ClaimsRequest]) -> list[Answer]:
+    async def write_claims(self, requests: Sequence[ClaimsRequest]) -> list[ClaimsAnswer]:
         """See the port."""
         return await self.writes.write_claims(requests)
 

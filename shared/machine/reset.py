@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from shared.events.base import Event
 from shared.events.observed import ObjectsSeen, PodsSeen
@@ -215,7 +216,7 @@ async def fence_claims(cluster: Cluster) -> None:
             return
         answers = await cluster.write_claims(left)
         both = zip(left, answers, strict=True)
-        left = [one for one, answer in both if answer not in (Answer.DONE, Answer.GONE)]
+        left = [_at(one, found.revisions) for one, found in both if found.answer is not Answer.DONE]
     raise ResetFailed(f"{len(left)} resource claims could not be fenced; is the cluster reachable?")
 
 
@@ -224,6 +225,13 @@ def _without_devices(event: Event) -> Iterator[ClaimsRequest]:
         if isinstance(one, ClaimObject) and one.value.allocation is None:
             choice = ClaimChoice(one.namespace, one.name, one.uid, one.revision, Allocation())
             yield ClaimsRequest(PodRef(""), (choice,), gives_back=True)
+
+
+def _at(one: ClaimsRequest, revisions: tuple[int, ...]) -> ClaimsRequest:
+    """Return the request at the revisions that its claims have by now, if they are known."""
+    pairs = zip(one.choices, revisions, strict=False)
+    choices = tuple(replace(choice, revision=revision) for choice, revision in pairs)
+    return replace(one, choices=choices) if choices else one
 
 
 def _unassigned(event: Event) -> Iterator[PodRef]:

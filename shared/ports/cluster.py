@@ -62,12 +62,23 @@ class VolumeRequest(Struct, frozen=True, gc=False):
 
 class ClaimsRequest(Struct, frozen=True, gc=False):
     """The writes for a pod's resource claims: each gets its devices and the pod as a user; or,
-    `gives_back`, the pod uses none of them any more.
+    `gives_back`, the pod (if one is named) uses none of them any more. Then the claims change only
+    at the revisions of `choices`.
     """
 
     pod: PodRef
     choices: tuple[ClaimChoice, ...]
     gives_back: bool = False
+
+
+class ClaimsAnswer(Struct, frozen=True, gc=False):
+    """The answer to a ClaimsRequest. If DONE or STALE, `revisions` has the resourceVersion of each
+    claim as it was read or written last, 0 if it is gone. No older write of devices lands after
+    that of DONE.
+    """
+
+    answer: Answer
+    revisions: tuple[int, ...] = ()
 
 
 class PastBind(Struct, frozen=True, gc=False):
@@ -175,11 +186,12 @@ class Cluster(Protocol):
         """
         ...
 
-    async def write_claims(self, requests: Sequence[ClaimsRequest]) -> list[Answer]:
+    async def write_claims(self, requests: Sequence[ClaimsRequest]) -> list[ClaimsAnswer]:
         """Write resource claims and return one answer for each request: DONE once all its claims
         have these devices and the pod as a user; REFUSED if one has others, or is not of the
         choice's revision. When giving back, DONE: no claim names the pod, those that no pod uses
-        have no devices, and no older write of devices can land. GONE, BUSY, UNKNOWN.
+        have no devices, and no older write of devices can land; STALE if one is not of the choice's
+        revision. GONE, BUSY, UNKNOWN.
         """
         ...
 

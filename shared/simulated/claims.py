@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from shared.model.api_outcome import Answer
 from shared.model.claims import ClaimChoice
 from shared.model.cluster_objects import ClaimObject, ClusterObject
-from shared.ports.cluster import ClaimsRequest
+from shared.ports.cluster import ClaimsAnswer, ClaimsRequest
 
 
 class SimClaims:
@@ -25,13 +25,18 @@ class SimClaims:
         """Start with what there is."""
         self._objects, self._change, self._remove = objects, change, remove
 
-    def write(self, request: ClaimsRequest) -> Answer:
+    def write(self, request: ClaimsRequest) -> ClaimsAnswer:
         """Carry out a request under the preconditions of the API server."""
+        revisions, stale = [], False
         for choice in request.choices:
             answer = self._write_one(request, choice)
-            if answer is not Answer.DONE and not (request.gives_back and answer is Answer.GONE):
-                return answer
-        return Answer.DONE
+            stale = stale or answer is Answer.STALE
+            may_go_on = answer is Answer.STALE or (request.gives_back and answer is Answer.GONE)
+            if answer is not Answer.DONE and not may_go_on:
+                return ClaimsAnswer(answer)
+            claim = self._objects.get(choice.uid)
+            revisions.append(claim.revision if isinstance(claim, ClaimObject) else 0)
+        return ClaimsAnswer(Answer.STALE if stale else Answer.DONE, tuple(revisions))
 
     def _write_one(self, request: ClaimsRequest, choice: ClaimChoice) -> Answer:
         claim, user = self._objects.get(choice.uid), request.pod.uid
@@ -42,9 +47,11 @@ class SimClaims:
             has is not None and has.results == choice.allocation.results
         )
         if request.gives_back:
-            if has is None and claim.revision == choice.revision:
+            if claim.revision != choice.revision:
+                return Answer.STALE
+            if has is None:
                 self._set(claim)  # older writes are refused from now on
-            if has is not None and is_ours:
+            elif is_ours:
                 self._without(claim, user)
             return Answer.DONE
         if claim.value.is_deleted or (has is not None and not is_ours):

@@ -16,6 +16,7 @@ from shared.ports.cluster import (
     ALL_KINDS,
     NO_MARKS,
     BindRequest,
+    ClaimsAnswer,
     ClaimsRequest,
     GroupCondition,
     Marks,
@@ -91,9 +92,9 @@ class SimClusterClient:
         """Never raises for a lost connection."""
         return await self._each(Answer, wire.ANSWERS, "bind_volumes", requests)
 
-    async def write_claims(self, requests: Sequence[ClaimsRequest]) -> list[Answer]:
+    async def write_claims(self, requests: Sequence[ClaimsRequest]) -> list[ClaimsAnswer]:
         """Never raises for a lost connection."""
-        return await self._each(Answer, wire.ANSWERS, "write_claims", requests)
+        return await self._each(ClaimsAnswer, wire.CLAIMS, "write_claims", requests)
 
     async def read(self, pods: Sequence[PodRef]) -> list[PodRead]:
         """Never raises for a lost connection."""

@@ -36,6 +36,7 @@ from shared.ports.cluster import (
     NO_MARKS,
     OBJECTS,
     BindRequest,
+    ClaimsAnswer,
     ClaimsRequest,
     GroupCondition,
     Marks,
@@ -57,6 +58,7 @@ from shared.simulated.watch_log import WatchLog
 
 UNASSIGNED = "-"
 Request = TypeVar("Request")
+Result = TypeVar("Result")
 DONE = Answer.DONE  # Python 3.11 looks up members of an enum slowly
 GONE, BUSY, UNKNOWN = PodRead(Answer.GONE), PodRead(Answer.BUSY), PodRead(Answer.UNKNOWN)
 STALE, ASSIGNED, REFUSED = map(PodRead, (Answer.STALE, Answer.ASSIGNED, Answer.REFUSED))
@@ -354,16 +356,18 @@ class SimCluster:
         """See the port."""
         await self._travel()
         answers = [
-            self._write_or_fail("volumes", self._volumes.write, request) for request in requests
+            self._write_or_fail("volumes", self._volumes.write, request, Answer)
+            for request in requests
         ]
         await self._travel()
         return answers
 
-    async def write_claims(self, requests: Sequence[ClaimsRequest]) -> list[Answer]:
+    async def write_claims(self, requests: Sequence[ClaimsRequest]) -> list[ClaimsAnswer]:
         """See the port."""
         await self._travel()
         answers = [
-            self._write_or_fail("claims", self._claims.write, request) for request in requests
+            self._write_or_fail("claims", self._claims.write, request, ClaimsAnswer)
+            for request in requests
         ]
         await self._travel()
         return answers
@@ -490,20 +494,24 @@ class SimCluster:
         return UNKNOWN
 
     def _write_or_fail(
-        self, what: str, write: Callable[[Request], Answer], request: Request
-    ) -> Answer:
+        self,
+        what: str,
+        write: Callable[[Request], Result],
+        request: Request,
+        failed: Callable[[Answer], Result],
+    ) -> Result:
         fate = self._fate() if self.config.fails() else "fine"
         failure = self.config.volume_failure
         if what == "claims" and failure and self._random.random() < failure:
             fate = self._random.choice(("refused", "late", "lost_response"))
         if fate in ("busy", "refused"):
-            return Answer[fate.upper()]
+            return failed(Answer[fate.upper()])
         if fate == "late":
             self._after(self._random.random() * self.config.late_ms, what, request)
         elif fate != "lost_request":
             answer = write(request)
-            return answer if fate == "fine" else Answer.UNKNOWN
-        return Answer.UNKNOWN
+            return answer if fate == "fine" else failed(Answer.UNKNOWN)
+        return failed(Answer.UNKNOWN)
 
     def _settle_later(self, uid: str) -> None:
         self._after(self.config.volume_ms, "claim", uid)

@@ -13,6 +13,7 @@ from shared.events import Observation
 from shared.model.api_outcome import Answer
 from shared.ports.cluster import (
     BindRequest,
+    ClaimsAnswer,
     ClaimsRequest,
     Gone,
     PodRead,
@@ -65,6 +66,7 @@ NUMBER = msgspec.msgpack.Decoder(int)
 WATCHED = msgspec.msgpack.Decoder(WatchedWire)
 READS = msgspec.msgpack.Decoder(list[PodRead])
 ANSWERS = msgspec.msgpack.Decoder(list[Answer])
+CLAIMS = msgspec.msgpack.Decoder(list[ClaimsAnswer])
 _calls = msgspec.msgpack.Decoder(Call)
 _replies = msgspec.msgpack.Decoder(Reply)
 _encoder = msgspec.msgpack.Encoder()

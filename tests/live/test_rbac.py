@@ -316,7 +316,8 @@ async def give_devices(world: World, _limit_s: float) -> bool:
     has = Allocation((DeviceResult("r", "d.example.com", "p", "x"),))
     choice = ClaimChoice("default", made["name"], made["uid"], int(made["resourceVersion"]), has)
     ref = world.pod()
-    return await world.cluster.write_claims([ClaimsRequest(ref, (choice,))]) == [Answer.DONE]
+    (found,) = await world.cluster.write_claims([ClaimsRequest(ref, (choice,))])
+    return found.answer is Answer.DONE
 
 
 async def show_group(world: World, limit_s: float) -> bool:

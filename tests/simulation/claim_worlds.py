@@ -7,7 +7,8 @@ import random
 from msgspec.structs import replace
 
 from muster.simulation.scenario import Scenario, make_scenario
-from muster.simulation.worlds import BALLAST, make_world
+from muster.simulation.worlds import BALLAST, make_node, make_spec, make_world
+from shared.events.observed import PodsSeen
 from shared.model.claims import (
     ClaimSpec,
     Device,
@@ -24,12 +25,35 @@ from shared.model.pod_rules.pod_claims import PodClaim
 from shared.model.world import Arrival, World
 
 WITH_CLAIMS = 0.7  # of the arrivals
+CONTENDERS = 60
 DRIVER, CLASS = "gpu.example.com", "gpu"
 
 
 def make_claim_scenario(seed: int, placements: int = 1) -> Scenario:
     """Return a scenario with resource claims and this many shards."""
     return make_scenario(seed, make_claim_world(seed, placements == 1), placements)
+
+
+def make_contended_scenario(seed: int) -> Scenario:
+    """Return a scenario with one device on each of two nodes, and a claim to one for each of many
+    pods that end soon after they are bound.
+    """
+    rng = random.Random(f"{seed}/contended")
+    nodes = tuple(make_node(number, rng) for number in range(2))
+    objects: list[ClusterObject] = [ClassObject(uid=CLASS, name=CLASS, value=DeviceClass(CLASS))]
+    objects += [slice_of(node.name, Reach(node=node.name), 1) for node in nodes]
+    arrivals = []
+    for number in range(CONTENDERS):
+        uid, pod = f"uid-{number}", f"pod-{number}"
+        objects.append(claim("default", f"{pod}-gpu", 1, uid))
+        spec = replace(
+            make_spec(100, 0), claims=(PodClaim("gpu", "", "one", f"{pod}-gpu", pod, uid),)
+        )
+        pods = PodsSeen(spec=spec, uids=uid, names=pod, revisions=b"")
+        arrivals.append(Arrival(at_ms=100 * number, pods=pods, lifetime_ms=400))
+    name = f"contended-{seed}"
+    world = World(name=name, nodes=nodes, arrivals=tuple(arrivals), objects=tuple(objects))
+    return make_scenario(seed, world, 1)
 
 
 def make_claim_world(seed: int, with_shared_pool: bool = True) -> World:

@@ -26,30 +26,47 @@ def devices_of(allocation: Allocation | None) -> list[DeviceId]:
 
 @dataclass
 class Claims:
-    """A shard's claims by uid, and what it chose for claims that show no devices yet."""
+    """A shard's claims by uid, and what it chose for claims that show no devices yet. `outcomes`:
+    the revision of a claim that shows what became of such a choice; before it the choice counts.
+    """
 
     shown: dict[str, list[DeviceId]] = field(default_factory=dict)
+    revisions: dict[str, int] = field(default_factory=dict)
     chosen: dict[str, tuple[Attempt, list[DeviceId]]] = field(default_factory=dict)
+    outcomes: dict[str, int] = field(default_factory=dict)
 
     def update(self, objects: Iterable[ClusterObject]) -> None:
         """Update the claims with these objects; a claim with devices needs no choice any more."""
         for one in objects:
-            if isinstance(one, ClaimObject):
-                self.shown[one.uid] = devices_of(one.value.allocation)
-                if one.value.allocation is not None:
-                    self.chosen.pop(one.uid, None)
+            if not isinstance(one, ClaimObject):
+                continue
+            is_restored = one.revision < self.revisions.get(one.uid, 0)
+            self.shown[one.uid] = devices_of(one.value.allocation)
+            self.revisions[one.uid] = one.revision
+            if one.value.allocation is not None:
+                self._end(one.uid)
+            self._end_old(one.uid, is_restored)
+
+    def _end(self, uid: str) -> None:
+        self.chosen.pop(uid, None)
+        self.outcomes.pop(uid, None)
+
+    def _end_old(self, uid: str, is_restored: bool = False) -> None:
+        if uid in self.outcomes and (is_restored or self.revisions[uid] >= self.outcomes[uid]):
+            self._end(uid)
 
     def gone(self, uids: Iterable[str]) -> None:
         """Remove deleted claims."""
         for uid in uids:
             self.shown.pop(uid, None)
-            self.chosen.pop(uid, None)
+            self.revisions.pop(uid, None)
+            self._end(uid)
 
-    def returned(self, uids: Iterable[str], attempt: Attempt) -> None:
-        """End what an attempt chose for these claims."""
-        for uid in uids:
-            if uid in self.chosen and self.chosen[uid][0] == attempt:
-                del self.chosen[uid]
+    def settled(self, uid: str, attempt: Attempt, revision: int) -> None:
+        """Note that a claim shows at this revision what became of an attempt's choice."""
+        if uid in self.chosen and self.chosen[uid][0] == attempt:
+            self.outcomes[uid] = revision
+            self._end_old(uid)
 
     def reserved(self, attempt: Attempt, choices: tuple[ClaimChoice, ...]) -> Iterator[str]:
         """Yield devices of these choices that another claim has, or was chosen for."""

@@ -109,19 +109,21 @@ class Promise(Struct):
 
 
 class ClaimWrite(Struct):
-    """What a shard chose for the claims of a pod. `is_sent`: a request may have left; `is_written`:
-    the last one was answered with DONE.
+    """What a shard chose for the claims of a pod. `is_sent`: a request may have left; `revisions`:
+    the claims' resourceVersions (int64), once all are written.
     """
 
     shard: int
     attempt: AttemptId
     choices: tuple[ClaimChoice, ...]
     is_sent: bool = False
-    is_written: bool = False
+    revisions: bytes = b""
 
 
 class ClaimReturn(Struct):
-    """Claims to be given back, of a pod by its number and its names."""
+    """Claims to be given back at the resourceVersions in `choices`, of a pod by its number and its
+    names; without names the pod keeps what it has.
+    """
 
     pod: PodId
     uid: str
@@ -169,8 +171,8 @@ class BindingState(MachineState):
     # Pods whose claims are still being given back -> why they are refused.
     claim_conflicts: dict[PodId, str] = field(default_factory=dict)
     return_effect: EffectId = NO_EFFECT
-    # Shard, pod, attempt and claims (joined uids) whose devices the shard may have again.
-    claims_over: deque[tuple[int, PodId, AttemptId, str]] = field(default_factory=deque)
+    # Shard, pod, attempt and claims (joined uids) whose outcome shows at these revisions.
+    claims_over: deque[tuple[int, PodId, AttemptId, str, bytes]] = field(default_factory=deque)
     # Open binds with users' plugins.
     plugin_specs: Shared[dict[PodId, PodSpec]] = field(default_factory=dict)
     pre_bind_rejections: dict[PodId, str] = field(

@@ -51,14 +51,14 @@ def on_volumes_asked(state: BindingState, event: VolumesAsked) -> None:
 
 def on_volume_answers(state: BindingState, event: VolumeAnswers) -> None:
     """Apply the answers to one effect; late and repeated ones are ignored."""
-    for pod, code in zip(unpack(event.ids).tolist(), event.codes, strict=True):
+    for at, (pod, code) in enumerate(zip(unpack(event.ids).tolist(), event.codes, strict=True)):
         row = state.table.find(pod)
         if row < 0 or state.table.effects.item(row) != event.effect:
             continue
         if state.table.phases.item(row) == Phase.WRITING:
             word = WORDS.get(Answer(code), "refused")
             if word == "done" and pod in state.claims:
-                state.claims[pod].is_written = True
+                state.claims[pod].revisions = event.revisions[at]
             if word == "done" and pod not in state.volumes:
                 _continue_bind(state, row, "claims_written")
                 continue

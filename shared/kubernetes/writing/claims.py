@@ -21,7 +21,7 @@ from shared.kubernetes.objects.claims.written import allocation_object
 from shared.kubernetes.writing.answers import INVALID, change_answer
 from shared.model.api_outcome import Answer
 from shared.model.claims import Allocation, ClaimChoice
-from shared.ports.cluster import ClaimsRequest, PodRef
+from shared.ports.cluster import ClaimsAnswer, ClaimsRequest, PodRef
 
 FINALIZER = "resource.kubernetes.io/delete-protection"
 USERS_MAX = 256
@@ -33,21 +33,20 @@ Send = Callable[[str, str, bytes | None, str], Awaitable[Response | Answer]]
 Tell = Callable[[Answer, Response, str], None]
 
 
-async def write_claims(send: Send, tell: Tell, request: ClaimsRequest) -> Answer:
+async def write_claims(send: Send, tell: Tell, request: ClaimsRequest) -> ClaimsAnswer:
     """Write the claims of one pod; see the port. `send` takes (method, path, body, content type);
     `tell` gets the answers.
     """
+    revisions, is_stale = [], False
     for choice in request.choices:
         claim = _Claim(send, tell, choice)
-        if request.gives_back:
-            answer = await _give_back(claim, request.pod)
-            if answer is Answer.GONE:
-                continue
-        else:
-            answer = await _write(claim, request.pod)
-        if answer is not Answer.DONE:
-            return answer
-    return Answer.DONE
+        answer = await (_give_back if request.gives_back else _write)(claim, request.pod)
+        is_gone = request.gives_back and answer is Answer.GONE
+        is_stale = is_stale or answer is Answer.STALE
+        if answer not in (Answer.DONE, Answer.STALE) and not is_gone:
+            return ClaimsAnswer(answer)
+        revisions.append(0 if is_gone else int(claim.meta["resourceVersion"]))
+    return ClaimsAnswer(Answer.STALE if is_stale else Answer.DONE, tuple(revisions))
 
 
 class _Claim:
@@ -150,6 +149,8 @@ async def _give_back(claim: _Claim, pod: PodRef) -> Answer:
     answer = await claim.read()
     if answer is not Answer.DONE:
         return answer
+    if not claim.is_known_version:
+        return Answer.STALE
     if claim.allocation is None:
         return await _refuse_older_writes(claim)
     if not claim.has_chosen_devices():
@@ -167,13 +168,12 @@ async def _give_back(claim: _Claim, pod: PodRef) -> Answer:
 
 
 async def _refuse_older_writes(claim: _Claim) -> Answer:
-    """Raise the resourceVersion of a claim without devices, unless it is above that of any write:
-    writes of devices need the finalizer, or the version that the shard knew. If the server accepts
-    no finalizer here, it accepted none before.
+    """Raise the resourceVersion of a claim without devices. It is raised already if the claim is
+    being deleted and has no finalizer of ours.
     """
     if FINALIZER in claim.finalizers:
         return await _without_finalizer(claim)
-    if not claim.is_known_version or claim.choice.allocation is None:
+    if claim.meta.get("deletionTimestamp"):
         return Answer.DONE
     answer = await claim.write(claim.with_finalizers([*claim.finalizers, FINALIZER]))
     if answer is Answer.DONE:

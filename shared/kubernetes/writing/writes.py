@@ -36,6 +36,7 @@ from shared.model.text import quoted
 from shared.ports.cluster import (
     UNSCHEDULABLE,
     BindRequest,
+    ClaimsAnswer,
     ClaimsRequest,
     PodRead,
     PodRef,
@@ -256,11 +257,11 @@ class KubeWrites:
     async def _bind_volume(self, request: VolumeRequest) -> Answer:
         return await bind_volume(self.send, self._log_refusal, request)
 
-    async def write_claims(self, requests: Sequence[ClaimsRequest]) -> list[Answer]:
+    async def write_claims(self, requests: Sequence[ClaimsRequest]) -> list[ClaimsAnswer]:
         """Give claims their devices and users, or take them back."""
         return await _side_by_side(requests, self._write_claims)
 
-    async def _write_claims(self, request: ClaimsRequest) -> Answer:
+    async def _write_claims(self, request: ClaimsRequest) -> ClaimsAnswer:
         return await write_claims(self.send, self._log_refusal, request)
 
     def _shown(self, ref: PodRef, response: Response, what: str) -> PodRead:

@@ -2,8 +2,8 @@
 equal claims fit.
 
 A device is in use while a claim shows it (facts), and while a reservation has it for a claim that
-does not show devices yet (assumptions). An assumption ends when the claim shows devices or is gone,
-or when binding reports that its write cannot land any more.
+does not show devices yet (assumptions). An assumption ends when the claim shows devices or is gone.
+It also ends with the first fact that is as new as its outcome, which binding reports.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -11,6 +11,7 @@ from typing import Any, Protocol
 
 import numpy as np
 from msgspec import Struct, convert
+from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from shared.model.claims import (
@@ -31,7 +32,7 @@ from shared.model.cluster_objects import (
     SliceObject,
     TaintRuleObject,
 )
-from shared.model.ids import NO_ATTEMPT, NO_POD, AttemptId, PodId
+from shared.model.ids import AttemptId, PodId
 from shared.model.objects import Node, PodSpec
 from shared.model.release import V1_36
 from shared.scheduling.claims.allocator import Allocator, NodeRejected
@@ -65,12 +66,15 @@ class Nodes(Protocol):
         ...
 
 
-class Assumption(Struct, frozen=True):
-    """Devices that a reservation has for a claim: those of a pod's attempt."""
+class Assumption(Struct, frozen=True, omit_defaults=True):
+    """Devices that a reservation has for a claim: those of a pod's attempt. `revision`: the claim's
+    resourceVersion that shows the outcome, 0 while a write may still land.
+    """
 
     pod: PodId
     attempt: AttemptId
     allocation: Allocation
+    revision: int = 0
 
 
 class _Entry(Struct):
@@ -167,7 +171,7 @@ class LiveClaims:
                 self._restart()
             case ClaimObject():
                 del self._claims[one.value.key], self.facts.claims[one.value.key]
-                self.settle(uid)
+                self._end(uid)
                 self._charge(one.value.allocation, -1)
         return True
 
@@ -178,11 +182,19 @@ class LiveClaims:
         self.facts.claims[one.value.key] = one.value
         self._charge(new, 1)
         self._charge(old, -1)
-        given = self._assumed.get(one.uid)
-        if new is not None and given is not None:
-            old = given.allocation
-            self.settle(one.uid)
+        given = self._end(one.uid) if new is not None or self._is_settled(before, one) else None
+        old = old if given is None else given.allocation
         return old is not None and (new is None or old.results != new.results)
+
+    def _is_settled(self, before: DeviceObject | None, after: ClaimObject) -> bool:
+        """Return whether a fact shows the outcome of an assumption. Revisions fall when the cluster
+        is restored from a backup: then nothing newer will come.
+        """
+        given = self._assumed.get(after.uid)
+        if given is None or not given.revision:
+            return False
+        has_fallen = isinstance(before, ClaimObject) and after.revision < before.revision
+        return after.revision >= given.revision or has_fallen
 
     def _note_slice(self, before: DeviceObject | None, after: SliceObject | None) -> None:
         if isinstance(before, SliceObject):
@@ -236,17 +248,27 @@ class LiveClaims:
         self._charge(one.allocation, 1)
         self.version += 1
 
-    def settle(self, uid: str, pod: PodId = NO_POD, attempt: AttemptId = NO_ATTEMPT) -> bool:
-        """End the assumption about a claim, if it is that of this attempt or none is given; return
-        whether there was one.
+    def settle(self, uid: str, pod: PodId, attempt: AttemptId, revision: int) -> bool:
+        """Let this attempt's assumption about a claim end with the first fact of this
+        resourceVersion or a later one; return whether it has ended.
         """
-        one = self._assumed.get(uid)
-        if one is None or (attempt and (one.pod, one.attempt) != (pod, attempt)):
+        one, held = self._assumed.get(uid), self._held.get(uid)
+        if one is None or (one.pod, one.attempt) != (pod, attempt):
             return False
-        del self._assumed[uid]
-        self._charge(one.allocation, -1)
-        self.version += 1
-        return True
+        assert isinstance(held, ClaimObject), f"devices are assumed for {uid}, which is gone"
+        if held.revision >= revision:
+            self._end(uid)
+            return True
+        self._assumed[uid] = replace(one, revision=revision)
+        return False
+
+    def _end(self, uid: str) -> Assumption | None:
+        """End the assumption about a claim, and return it."""
+        one = self._assumed.pop(uid, None)
+        if one is not None:
+            self._charge(one.allocation, -1)
+            self.version += 1
+        return one
 
     def _charge(self, allocation: Allocation | None, sign: int) -> None:
         for one in self._counted(allocation):

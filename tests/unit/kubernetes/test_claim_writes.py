@@ -5,11 +5,12 @@ given back so that no older write can land.
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from shared.kubernetes.cluster import KubeCluster
 from shared.model.api_outcome import Answer
 from shared.model.claims import Allocation, ClaimChoice, DeviceResult
-from shared.ports.cluster import ClaimsRequest, PodRef
+from shared.ports.cluster import ClaimsAnswer, ClaimsRequest, PodRef
 from tests.unit.kubernetes.fake_api import FakeApi
 
 FINALIZER = "resource.kubernetes.io/delete-protection"
@@ -28,8 +29,12 @@ def claim(api: FakeApi, **status: Any) -> ClaimChoice:
 
 
 async def write(cluster: KubeCluster, choice: ClaimChoice, *, back: bool = False) -> Answer:
-    (answer,) = await cluster.write_claims([ClaimsRequest(POD, (choice,), back)])
-    return answer
+    """Write, or give back; and at the claim's present version if it is not that of the choice."""
+    (found,) = await cluster.write_claims([ClaimsRequest(POD, (choice,), back)])
+    if found.answer is Answer.STALE:
+        (revision,) = found.revisions
+        return await write(cluster, replace(choice, revision=revision), back=back)
+    return found.answer
 
 
 def held(api: FakeApi) -> tuple[Any, list[str], list[str]]:
@@ -99,6 +104,26 @@ async def test_what_others_use_is_kept(cluster: KubeCluster, api: FakeApi, alloc
     assert await write(cluster, choice, back=True) is Answer.DONE
     assert held(api)[0] is not None
     assert held(api)[1] == left
+
+
+async def test_the_answer_has_the_version_that_shows_the_outcome(
+    cluster: KubeCluster, api: FakeApi
+):
+    choice = claim(api)
+    for back in (False, True):
+        known = replace(choice, revision=api.revision)
+        (found,) = await cluster.write_claims([ClaimsRequest(POD, (known,), back)])
+        assert found == ClaimsAnswer(Answer.DONE, (api.revision,))
+
+
+async def test_what_comes_late_undoes_nothing(cluster: KubeCluster, api: FakeApi):
+    """A process that was stopped gives back what a later attempt of the pod has written."""
+    late = claim(api)
+    assert await write(cluster, late, back=True) is Answer.DONE
+    assert await write(cluster, replace(late, revision=api.revision)) is Answer.DONE
+    (found,) = await cluster.write_claims([ClaimsRequest(POD, (late,), gives_back=True)])
+    assert found == ClaimsAnswer(Answer.STALE, (api.revision,))
+    assert held(api) == ([RESULT], ["p"], [FINALIZER])
 
 
 async def test_a_claim_that_is_gone_is_given_back(cluster: KubeCluster, api: FakeApi):

@@ -158,11 +158,45 @@ def two_users(*more: DeviceObject) -> tuple[Shard, Reserved]:
 FAILED = BindFailed(pack([1]), "abandoned", pack([2]))
 
 
+def settled(revision: int, attempt: int = 1) -> ClaimsReturned:
+    return ClaimsReturned(0, 1, attempt, "uid-first", pack([revision]))
+
+
 def test_devices_are_free_again_once_no_write_can_land():
     shard, _ = two_users()
     assert woken(shard.given(FAILED).run()) == [], "a write may be under way"
-    assert woken(shard.given(ClaimsReturned(0, 1, 7, "uid-first")).run()) == [], "of another try"
-    assert woken(shard.reload().given(ClaimsReturned(0, 1, 1, "uid-first")).run()) == [2]
+    assert woken(shard.given(settled(0, attempt=7)).run()) == [], "of another try"
+    assert woken(shard.reload().given(settled(0)).run()) == [2]
+
+
+@pytest.mark.parametrize("revision", [5, 6])
+def test_devices_are_free_once_a_fact_is_as_new_as_the_outcome(revision):
+    """Others may use the claim, or it had devices and lost them, and no fact has shown either."""
+    shard, _ = two_users()
+    assert woken(shard.given(FAILED, settled(5)).run()) == []
+    assert woken(shard.given(DevicesSet((replace(FIRST, revision=4),))).run()) == []
+    assert woken(shard.reload().given(DevicesSet((replace(FIRST, revision=revision),))).run()) == [
+        2
+    ]
+
+
+def test_devices_that_others_use_are_never_free():
+    shard, reserved = two_users()
+    shard.given(FAILED, settled(5)).run()
+    assert woken(shard.given(DevicesSet((shown(FIRST, reserved),))).run()) == []
+    assert reasons(shard.dispatch(2, 2).run()) == [(NO_ROOM,)]
+
+
+def test_the_outcome_of_a_cluster_before_its_restore_is_not_waited_for():
+    shard, _ = two_users()
+    shard.given(FAILED, settled(5)).run()
+    assert woken(shard.given(DevicesSet((replace(FIRST, revision=2),))).run()) == [2]
+
+
+def test_a_fact_may_come_before_the_report_of_its_outcome():
+    shard, _ = two_users()
+    assert woken(shard.given(FAILED, DevicesSet((replace(FIRST, revision=5),))).run()) == []
+    assert woken(shard.given(settled(5)).run()) == [2]
 
 
 def test_facts_end_what_was_assumed():

@@ -2,7 +2,7 @@
 (shared/scheduling/claims/live_claims.py).
 
 A reservation's devices stay in use after it has ended, whatever became of it: until a fact shows
-devices for the claim, or binding reports that none can be written any more (ClaimsReturned).
+devices for the claim, or is as new as the outcome that binding reports (ClaimsReturned).
 """
 
 from services.placement.core.books.charges import mark_improved
@@ -12,7 +12,7 @@ from shared.events.ingest import DevicesGone, DevicesSet
 from shared.events.placement import Reserved
 from shared.model.claims import ClaimChoice, ClaimName
 from shared.model.cluster_objects import ClaimObject
-from shared.model.columns import split
+from shared.model.columns import split, unpack
 from shared.model.ids import PodId, SignatureId
 from shared.model.objects import PodSpec
 from shared.scheduling.claims.live_claims import Assumption
@@ -67,11 +67,17 @@ def on_devices_gone(state: PlacementState, event: DevicesGone) -> None:
 
 
 def on_claims_returned(state: PlacementState, event: ClaimsReturned) -> None:
-    """End what this attempt had for its claims: no write of it can land any more."""
-    if event.shard == state.shard:
-        ended = [state.claims.settle(uid, event.pod, event.attempt) for uid in split(event.uids)]
-        if any(ended):
-            wake_claim_users(state)
+    """End what this attempt had for its claims, once facts are as new as the outcome."""
+    if event.shard != state.shard:
+        return
+    uids = split(event.uids)
+    revisions = unpack(event.revisions).tolist() or [0] * len(uids)
+    ended = [
+        state.claims.settle(uid, event.pod, event.attempt, revision)
+        for uid, revision in zip(uids, revisions, strict=True)
+    ]
+    if any(ended):
+        wake_claim_users(state)
 
 
 def wake_claim_users(state: PlacementState) -> None:
