@@ -75,8 +75,9 @@ class NodeRow(Struct, kw_only=True):
 
 class QueueRow(Struct, kw_only=True):
     """A queue, after the one above it. `depth`: how many are above. `used`: what its pods and those
-    of the queues below it use, and `max`: what they may, as quantities by resource. `waiting`: its
-    pods without a node, of which the first was seen at `wait_start_time`.
+    of the queues below it use, and `max`: what they may, as quantities by resource. `borrowed`:
+    what is used above what is `guaranteed`, of each resource that a queue guarantees. `waiting`:
+    its pods without a node, of which the first was seen at `wait_start_time`.
     """
 
     queue: str
@@ -84,6 +85,8 @@ class QueueRow(Struct, kw_only=True):
     depth: int
     used: dict[str, str]
     max: dict[str, str]
+    guaranteed: dict[str, str]
+    borrowed: dict[str, str]
     waiting: int
     wait_start_time: Time | None
 
@@ -214,8 +217,10 @@ async def list_queues(run: Recorded) -> tuple[list[QueueRow], datetime]:
         waiting[state.sigs[pods.sig_at[row]].queue].append(PodId(row + pods.base))
     found = []
     tree = chains(state.queues)
+    counted = {resource for one in state.queues for resource, _amount in one.guaranteed}
     for name in sorted(tree, key=lambda name: [one.name for one in reversed(tree[name])]):
         times = [seen[pod] for pod in waiting[name] if pod in seen]
+        over = state.quota.borrowed(name)[name] if state.quota is not None else {}
         found.append(
             QueueRow(
                 queue=name,
@@ -223,6 +228,8 @@ async def list_queues(run: Recorded) -> tuple[list[QueueRow], datetime]:
                 depth=len(tree[name]) - 1,
                 used=_shown(state.quota.used.get(name, {}) if state.quota is not None else {}),
                 max=_shown(dict(tree[name][0].max)),
+                guaranteed=_shown(dict(tree[name][0].guaranteed)),
+                borrowed=_shown({key: over[key] for key in over if key in counted}),
                 waiting=len(waiting[name]),
                 wait_start_time=min(times, default=None),
             )

@@ -141,6 +141,23 @@ def test_a_pod_that_preempts_stays_below_the_max(mesh):
     play(story, *NODES, objects=(queue("team", cpu=8_000),), **mesh)
 
 
+def test_the_list_shows_what_is_guaranteed_and_what_is_borrowed():
+    async def story(scene: Scene):
+        scene.pods(*names(3), cpu_milli=1_500, of=TEAM)
+        scene.pods("x", cpu_milli=1_000, of=OTHER)
+        await scene.settle()
+        rows, _newest = await list_queues(scene.recorded())
+        assert [(one.queue, one.guaranteed, one.borrowed) for one in rows] == [
+            ("other", {"cpu": "2"}, {}),
+            ("team", {}, {"cpu": "4500m"}),
+        ]
+        table = await listing(scene.recorded(), Asked("queues", None, "", False, "", 1), False)
+        shown = [(row["GUARANTEED"], row["BORROWED"]) for row in table.cells]
+        assert shown == [("cpu 2", ""), ("", "cpu 4500m")]
+
+    play(story, *NODES, objects=(queue("team"), guaranteed("other", cpu=2_000)))
+
+
 @anywhere
 def test_a_guarantee_goes_before_a_borrower_of_higher_priority(mesh):
     async def story(scene: Scene):

@@ -54,7 +54,8 @@ async def listing(
         return Listing(GangRow, kept, cells, [f"gang/{one.gang}" for one in kept])
     if asked.kind == "queues":
         queues, newest = await list_queues(run)
-        cells = [_queue_cells(one, now or newest, is_wide) for one in queues]
+        has_guarantees = any(one.guaranteed for one in queues)
+        cells = [_queue_cells(one, now or newest, is_wide, has_guarantees) for one in queues]
         return Listing(QueueRow, queues, cells, [f"queue/{one.queue}" for one in queues])
     nodes = await list_nodes(run)
     cells = [_node_cells(one, is_wide) for one in nodes]
@@ -82,15 +83,19 @@ def _gang_cells(one: GangRow, now: datetime, is_wide: bool) -> dict[str, str]:
     return cells | ({"NEXT": one.next} if is_wide else {})
 
 
-def _queue_cells(one: QueueRow, now: datetime, is_wide: bool) -> dict[str, str]:
+def _queue_cells(
+    one: QueueRow, now: datetime, is_wide: bool, has_guarantees: bool
+) -> dict[str, str]:
     names = sorted(one.max | one.used) if is_wide else one.max
     used = (f"{name} {one.used.get(name, '0')}/{one.max.get(name, '-')}" for name in names)
-    return {
-        "QUEUE": "  " * one.depth + one.queue,
-        "USED": ", ".join(used),
-        "WAITING": f"{one.waiting:,}",
-        "WAIT": _since(one.wait_start_time, now),
-    }
+    cells = {"QUEUE": "  " * one.depth + one.queue, "USED": ", ".join(used)}
+    if has_guarantees:
+        cells |= {"GUARANTEED": _listed(one.guaranteed), "BORROWED": _listed(one.borrowed)}
+    return cells | {"WAITING": f"{one.waiting:,}", "WAIT": _since(one.wait_start_time, now)}
+
+
+def _listed(amounts: dict[str, str]) -> str:
+    return ", ".join(f"{name} {amount}" for name, amount in amounts.items())
 
 
 def _node_cells(one: NodeRow, is_wide: bool) -> dict[str, str]:

@@ -190,7 +190,7 @@ HYPER_NODES = _kind(
 """A custom resource, which most servers lack."""
 QUEUES = _kind(
     *("Queue", QUEUES_VERSION.partition("/")[0], "queues", queue),
-    *("spec.parent", "spec.max"),
+    *("spec.parent", "spec.max", "spec.guaranteed"),
     version=QUEUES_VERSION.partition("/")[2],
 )
 """A custom resource of Muster. Clusters that are shared by queues have it installed."""
