@@ -19,7 +19,7 @@ RULE = "guarantee-first"
 
 @dataclass
 class _Order:
-    """What is used, and which pods are new: never tried, gated, or in a gang."""
+    """What is used, and which single pods are new: neither tried nor gated so far."""
 
     usage: Usage = field(default_factory=Usage)
     new: set[int] = field(default_factory=set)
@@ -65,7 +65,7 @@ class _Order:
         """Return whether any queue has a guarantee."""
         return any(one.guaranteed for one in self.usage.queues.values())
 
-    def waiting(self) -> int:
+    def claiming_pod(self) -> int:
         """Return a pod that claims and can be tried; 0 if there is none."""
         usage = self.usage
         used_by = usage.counted | usage.refused | self.asked
@@ -81,7 +81,9 @@ class _Order:
         return 0
 
     def borrower(self, pods: list[int]) -> int:
-        """Return the first of these pods, which are dispatched, that borrows; 0 if none does."""
+        """Return the first of these dispatched pods that borrows, 0 if none does; those before it
+        count as used from then on.
+        """
         for pod in pods:
             spec = self.usage.specs[self.usage.sig_of[pod]]
             if spec.queue and not self.is_within(spec, self.usage.counted - {pod}):
@@ -105,7 +107,7 @@ def check(journal: Journal) -> Iterator[Problem]:
                 continue
             if order.has_guarantees() and not getattr(event, "urgent", False):
                 pod = order.borrower(pods if isinstance(event, Dispatched) else pods[:1])
-                other = order.waiting() if pod else 0
+                other = order.claiming_pod() if pod else 0
                 if other:
                     where = f"{journal.name} at {step.position}"
                     yield RULE, f"{where}: pod {pod} borrows before pod {other}"

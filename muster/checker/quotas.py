@@ -55,7 +55,7 @@ class Usage:
         return ""
 
     def used(self, queue: str, resource: str, counted: Container[int]) -> int:
-        """Return what these pods use of a queue."""
+        """Return how much of a resource these pods use in a queue."""
         return sum(
             amount_of(self.specs[sig], resource)
             for pod, sig in self.sig_of.items()

@@ -436,8 +436,8 @@ def queues() -> None:
     "files", nargs=-1, type=FILE, required=True, metavar="FILE...", help="- is standard input."
 )
 def import_queues(files: Sequence[Path]) -> None:
-    """Print Queues for those of YuniKorn (queues.yaml), KAI, Volcano, or ElasticQuotas. What has
-    no counterpart is named on standard error.
+    """Print the queues of YuniKorn (queues.yaml), KAI or Volcano, or ElasticQuotas, as Queues.
+    Standard error names the fields without a counterpart.
     """
     from muster.cli.commands.import_queues import print_queues
 

@@ -24,8 +24,8 @@ class QueueCollector(Collector):
     def collect(self) -> Iterable[Metric]:
         """Yield the figures of each Queue if this process owns queueing."""
         used = _gauge("used", "What the pods of a Queue and of those below it use, by resource")
-        most = _gauge("max", "The most that they may use")
-        guaranteed = _gauge("guaranteed", "What they get before others borrow it")
+        most = _gauge("max", "The most that a Queue and those below it may use, by resource")
+        guaranteed = _gauge("guaranteed", "What a Queue gets before others borrow it, by resource")
         waiting = GaugeMetricFamily(
             "muster_queue_waiting_pods", "Pods of a Queue that have no node yet", labels=["queue"]
         )

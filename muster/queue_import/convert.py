@@ -111,7 +111,7 @@ def _yunikorn(config: Fields, notes: list[str]) -> Iterator[Draft]:
     for partition in config.children("partitions"):
         name = partition.text("name", YUNIKORN_PARTITION)
         if name != YUNIKORN_PARTITION:
-            notes.append(f"{partition.what}: partition {name}: its nodes are not told apart")
+            notes.append(f"{partition.what}: partition {name}: its queues count for all nodes")
         _note(partition, ("name", "queues"), f"partition {name}", notes)
         for one in partition.children("queues"):
             yield from _yunikorn_queue(one, "", notes)
@@ -148,7 +148,7 @@ def _kai(one: Fields, notes: list[str]) -> Draft:
             if value >= 0 and (value or key == "limit"):
                 into[resource] = f"{int(value) if value == int(value) else value}{unit}"
             elif value < 0 and key == "quota" and amount.has(key):
-                notes.append(f"{one.what}: {name}: {amount.at(key)}: no guarantee is unlimited")
+                notes.append(f"{one.what}: {name}: {amount.at(key)}: a guarantee must have a limit")
     return Draft(one, name, spec.text("parentQueue"), most, guaranteed)
 
 
@@ -159,7 +159,8 @@ def _volcano(one: Fields, notes: list[str]) -> Draft:
     guarantee = spec.child("guarantee")
     deserved = _quantities(spec, "deserved") or _quantities(guarantee, "resource")
     if guarantee.has("resource"):
-        notes.append(f"{one.what}: {name}: {guarantee.at('resource')}: others may borrow it")
+        field = guarantee.at("resource")
+        notes.append(f"{one.what}: {name}: {field}: others may borrow what it reserves")
     parent = spec.text("parent")
     return Draft(
         one,

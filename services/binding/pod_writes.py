@@ -13,7 +13,9 @@ log = logging.getLogger("muster.binding")
 async def write(
     cluster: Cluster, volumes: list[VolumeRequest], claims: ClaimsRequest | None
 ) -> ClaimsAnswer:
-    """Write the volumes of a pod, then its resource claims."""
+    """Write the volumes of a pod, then its resource claims; return the first answer that is not
+    DONE.
+    """
     found = await _volumes(cluster, volumes) if volumes else Answer.DONE
     if found is not Answer.DONE or claims is None:
         return ClaimsAnswer(found)
@@ -31,7 +33,7 @@ async def write_claims(cluster: Cluster, request: ClaimsRequest) -> ClaimsAnswer
 
 
 async def _volumes(cluster: Cluster, requests: list[VolumeRequest]) -> Answer:
-    """Return the first answer that is not DONE."""
+    """Write volumes; return the first answer that is not DONE."""
     try:
         answers = await cluster.bind_volumes(requests)
     except Exception as error:

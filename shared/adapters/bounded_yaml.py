@@ -133,7 +133,7 @@ def load_all(text: str) -> list[Any]:
 
 
 def dump_all(values: Iterable[Any]) -> str:
-    """Return documents as text, their keys in the order of the values'."""
+    """Return a YAML document for each value, with keys in the order in which they were set."""
     return str(yaml.dump_all(values, Dumper=yaml.CSafeDumper, sort_keys=False, explicit_start=True))
 
 

@@ -58,8 +58,8 @@ def tree_faults(queues: Iterable[Queue]) -> dict[str, Fault]:
 
 
 def _guarantee_faults(known: Mapping[str, Queue]) -> dict[str, Fault]:
-    """Return the queues of a tree that cannot give what they, or those below them, are guaranteed.
-    A queue that names no guarantee for a resource is guaranteed what those below it are together.
+    """Return the faults of queues, by name, that cannot give what they, or those below them, are
+    guaranteed. Where a queue guarantees nothing itself, the sum of those below it counts.
     """
     faults: dict[str, Fault] = {}
     if not any(one.guaranteed for one in known.values()):

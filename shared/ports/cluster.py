@@ -73,8 +73,8 @@ class ClaimsRequest(Struct, frozen=True, gc=False):
 
 class ClaimsAnswer(Struct, frozen=True, gc=False):
     """The answer to a ClaimsRequest. If DONE or STALE, `revisions` has the resourceVersion of each
-    claim as it was read or written last, 0 if it is gone. No older write of devices lands after
-    that of DONE.
+    claim as it was read or written last, 0 if it is gone. After DONE no older write of devices can
+    land.
     """
 
     answer: Answer

@@ -45,13 +45,13 @@ class Claims:
             self.revisions[one.uid] = one.revision
             if one.value.allocation is not None:
                 self._end(one.uid)
-            self._end_old(one.uid, is_restored)
+            self._end_if_shown(one.uid, is_restored)
 
     def _end(self, uid: str) -> None:
         self.chosen.pop(uid, None)
         self.outcomes.pop(uid, None)
 
-    def _end_old(self, uid: str, is_restored: bool = False) -> None:
+    def _end_if_shown(self, uid: str, is_restored: bool = False) -> None:
         if uid in self.outcomes and (is_restored or self.revisions[uid] >= self.outcomes[uid]):
             self._end(uid)
 
@@ -66,7 +66,7 @@ class Claims:
         """Note that a claim shows at this revision what became of an attempt's choice."""
         if uid in self.chosen and self.chosen[uid][0] == attempt:
             self.outcomes[uid] = revision
-            self._end_old(uid)
+            self._end_if_shown(uid)
 
     def reserved(self, attempt: Attempt, choices: tuple[ClaimChoice, ...]) -> Iterator[str]:
         """Yield devices of these choices that another claim has, or was chosen for."""

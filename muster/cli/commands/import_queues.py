@@ -1,4 +1,4 @@
-"""`muster queues import`: Queues for those of other schedulers."""
+"""`muster queues import`: prints the queues of other schedulers as Queues."""
 
 import sys
 from collections.abc import Sequence

@@ -151,7 +151,7 @@ def decide_dispatch(state: QueueingState, entry: Entry, usable: int) -> Dispatch
     if sig.queue and state.quota is not None:
         limit = min(limit, state.quota.room(sig.queue, sig.amounts))
         claimed, _name = state.quota.claimed(sig.queue, sig.amounts)
-        limit = min(limit, claimed or limit)
+        limit = min(limit, claimed or limit)  # a batch that claims ends with the guarantee
     standing = sig.lane >> len(state.shards)
     claims, borrows = standing == CLAIMS, standing == BORROWS
     if limit == 1:

@@ -24,7 +24,7 @@ from services.queueing.core.config import (
 )
 from services.queueing.core.pods.fifo import Fifo
 from services.queueing.core.pods.table import Pods, Rows
-from services.queueing.core.queues.quota import Place, Quota
+from services.queueing.core.queues.quota import GangEntry, Quota
 from services.queueing.core.transitions import Pod
 from shared.events.placement import PlaceKept, Refused
 from shared.machine.core import MachineState
@@ -277,7 +277,7 @@ class Gang:
     has_workload: Derived[bool] = False
     due_ms: Derived[int | None] = None
     timer_ms: Derived[int | None] = None
-    place: Derived[Place | None] = None
+    place: Derived[GangEntry | None] = None
 
     @property
     def outcome(self) -> str:
@@ -431,7 +431,7 @@ class QueueingState(MachineState):
     preempting: Derived[Index] = field(default_factory=dict)
     # Gangs with a new message.
     messages_due: Derived[dict[GangId, None]] = field(default_factory=dict)
-    gangs_ready: Derived[list[Place]] = field(default_factory=list)  # with guarantees see quota
+    gangs_ready: Derived[list[GangEntry]] = field(default_factory=list)  # with guarantees see quota
     gang_timers: Derived[list[tuple[int, GangId]]] = field(default_factory=list)
     # (When members get the message, gang).
     shown_due: Derived[dict[GangId, None]] = field(default_factory=dict)

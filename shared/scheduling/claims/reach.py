@@ -13,7 +13,7 @@ NAME = "metadata.name"
 
 
 class NodeView(Struct, frozen=True):
-    """What is asked of a node."""
+    """The name and labels of a node."""
 
     name: str
     labels: Mapping[str, str]

@@ -126,7 +126,7 @@ def test_a_queue_of_kai_has_units_of_its_own(tmp_path):
     assert noted(found, tmp_path) == [
         "document 1: team: spec.priority has no counterpart",
         "document 1: team: spec.resources.cpu.overQuotaWeight has no counterpart",
-        "document 1: team: spec.resources.memory.quota: no guarantee is unlimited",
+        "document 1: team: spec.resources.memory.quota: a guarantee must have a limit",
     ]
 
 
@@ -138,7 +138,7 @@ def test_queues_of_volcano_are_guaranteed_what_they_deserve(tmp_path):
     ]
     assert [note.partition(": ")[2] for note in found.notes] == [
         "low: spec.weight has no counterpart",
-        "high: spec.guarantee.resource: others may borrow it",
+        "high: spec.guarantee.resource: others may borrow what it reserves",
     ]
 
 

@@ -3,15 +3,15 @@
 The writes themselves are in core/volumes.py: claims are written with the volumes. Here is what
 follows when the bind ends:
 
-- ended before any write: the shard has the devices at once;
+- ended before any write: the devices are free at once;
 - bound once the claims were written: the claims show the devices at the revisions of the answer;
 - else a write may have landed, or may still land. The claim is given back, which refuses every
   older write, and repeated until the answer is definite. It is asked for at one resourceVersion of
   the claim: so one that comes late does not undo what was written since. If the pod is on its node
   without an answer to its write, it keeps what it has, and only later writes are refused.
 
-Each outcome goes to the shard with the claim's resourceVersion (ClaimsReturned): the facts may be
-older, and whether devices are free is decided by the first fact that is not.
+Each outcome goes to the shard with the claim's resourceVersion (ClaimsReturned). The first fact of
+that resourceVersion or a later one shows whether the devices are free.
 """
 
 from collections.abc import Iterator, Sequence
@@ -88,7 +88,7 @@ def _at(choices: Sequence[ClaimChoice], revisions: bytes) -> tuple[ClaimChoice, 
 def _settle(
     state: BindingState, pod: PodId, ended: ClaimWrite | ClaimReturn, revisions: bytes = b""
 ) -> None:
-    """Report what became of the devices that a shard chose; without revisions none was sent."""
+    """Report what became of the devices that a shard chose; without revisions no write was sent."""
     shown = unpack(revisions).tolist() or [0] * len(ended.choices)
     pairs = zip(ended.choices, shown, strict=True)
     found = {choice.uid: at for choice, at in pairs if choice.allocation is not None}
@@ -104,8 +104,8 @@ def decide_conflicts(state: BindingState) -> Iterator[Event]:
 
 
 def decide_returns(state: BindingState) -> Iterator[Event]:
-    """Yield what shards wait to know, and the next claims to give back once those before are
-    answered.
+    """Yield the outcomes that shards wait for, and the next claims to give back once those before
+    are answered.
     """
     for over in list(state.claims_over):
         yield ClaimsReturned(*over)

@@ -63,7 +63,7 @@ class Batch:
         self.key = (0 if self.urgent else 1, -priority, self.order)
 
     def part(self, sig: SignatureId, ids: I64) -> "Batch":
-        """Return a batch of these pods of it, which have this signature."""
+        """Return a batch of some of its pods, which have this signature."""
         more = self.claims, self.borrows
         return Batch(self.attempt, sig, ids, self.urgent, self.priority, self.order, *more)
 

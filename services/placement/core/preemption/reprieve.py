@@ -34,7 +34,7 @@ class Chosen:
 
 
 class TrialNominee(NamedTuple):
-    """A place for a member that is not chosen yet."""
+    """A pod and the candidate that a dry run has for it, before preemption chooses."""
 
     wanted: Signature
     mask: int

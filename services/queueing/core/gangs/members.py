@@ -21,8 +21,8 @@ from services.queueing.core.config import (
 from services.queueing.core.gangs import group_trees, growth, minimums, request_timing
 from services.queueing.core.gangs.member_lists import open_members
 from services.queueing.core.pods.table import Rows
-from services.queueing.core.queues.gang_members import are_held, standing
-from services.queueing.core.queues.quota import BORROWS, CLAIMS, PLAIN, Place
+from services.queueing.core.queues.gang_members import are_held, gang_standing
+from services.queueing.core.queues.quota import BORROWS, CLAIMS, PLAIN, GangEntry
 from services.queueing.core.state import Gang, QueueingState, by_number
 from services.queueing.core.transitions import Pod
 from services.queueing.core.waiting.messages import (
@@ -38,7 +38,6 @@ from shared.model.groups.trees import COMPOSITE
 from shared.model.ids import NO_ATTEMPT, NO_GANG, GangId, PodId, SignatureId
 
 UNKNOWN, BOUND = int(Pod.UNKNOWN), int(Pod.BOUND)
-NO_IDS: I64 = np.zeros(0, np.int64)
 
 
 def ensure_gang(state: QueueingState, number: GangId, key: str = "") -> Gang:
@@ -189,8 +188,8 @@ def _give_place(state: QueueingState, gang: Gang, standing: int) -> None:
         heappush(ready_gangs(state, standing), place)
 
 
-def ready_gangs(state: QueueingState, standing: int) -> list[Place]:
-    """Return the heap of the gangs of one kind that can be tried."""
+def ready_gangs(state: QueueingState, standing: int) -> list[GangEntry]:
+    """Return the heap of the gangs of this standing that can be tried."""
     if standing == PLAIN or state.quota is None:
         return state.gangs_ready
     return state.quota.gangs_ready[standing]
@@ -480,8 +479,8 @@ def first_ready(state: QueueingState, may_borrow: bool = True) -> Gang | None:
     _give_places(state)
     if state.quota is None or not state.quota.has_guarantees:
         return _first(state, state.gangs_ready)
-    kinds = (PLAIN, CLAIMS, BORROWS) if may_borrow else (PLAIN, CLAIMS)
-    found = [_first(state, ready_gangs(state, standing)) for standing in kinds]
+    standings = (PLAIN, CLAIMS, BORROWS) if may_borrow else (PLAIN, CLAIMS)
+    found = [_first(state, ready_gangs(state, standing)) for standing in standings]
     ready = [gang for gang in found if gang is not None]
     return min(ready, key=lambda gang: (-gang.priority, gang.seq), default=None)
 
@@ -503,18 +502,18 @@ def _give_places(state: QueueingState) -> None:
     if state.quota is not None and state.quota.unsorted_gangs:
         numbers, state.quota.unsorted_gangs = state.quota.unsorted_gangs, {}
         for gang in (state.gangs[number] for number in numbers if number in state.gangs):
-            is_whole = complete(gang)
-            _give_place(state, gang, standing(state, gang, needed(gang)) if is_whole else PLAIN)
+            standing = gang_standing(state, gang, needed(gang)) if complete(gang) else PLAIN
+            _give_place(state, gang, standing)
 
 
-def _first(state: QueueingState, heap: list[Place]) -> Gang | None:
+def _first(state: QueueingState, heap: list[GangEntry]) -> Gang | None:
     while heap:
         gang = state.gangs.get(heap[0][2])
         if gang is not None and gang.place == heap[0]:
             is_first = heap[0][0] == -gang.priority and ready(state, gang)
             if is_first and not are_held(state, gang, needed(gang)):
-                kind = heap[0][3]
-                if kind != CLAIMS or standing(state, gang, needed(gang)) == CLAIMS:
+                standing = heap[0][3]
+                if standing != CLAIMS or gang_standing(state, gang, needed(gang)) == CLAIMS:
                     return gang
                 _give_place(state, gang, BORROWS)
             else:

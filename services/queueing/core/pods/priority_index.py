@@ -72,14 +72,14 @@ def next_single(
 
 
 def next_claiming(state: QueueingState, free: int) -> tuple[Entry, int] | None:
-    """Return the first entry of a queue that claims."""
+    """Return the first entry that claims, as next_single does."""
     return _first(state, free, CLAIMS, None)
 
 
 def _first(
     state: QueueingState, free: int, standing: int, best: tuple[Entry, int] | None
 ) -> tuple[Entry, int] | None:
-    """Return the first of these heaps' entries and the best one."""
+    """Return the first entry of the heaps of this standing, or `best` if that goes before it."""
     shards = len(state.shards)
     for mask in list(state.heaps):
         usable = free & ~mask

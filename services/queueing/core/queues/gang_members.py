@@ -42,10 +42,10 @@ def are_held(state: QueueingState, gang: Gang, needed: int) -> bool:
     return True
 
 
-def standing(state: QueueingState, gang: Gang, needed: int) -> int:
-    """Return whether its first `needed` members claim together (CLAIMS) or borrow (BORROWS); PLAIN
-    if they are in no queue. A gang that borrows is kept until a queue uses less whose guarantee is
-    used up.
+def gang_standing(state: QueueingState, gang: Gang, needed: int) -> int:
+    """Return whether a gang's first `needed` members claim together (CLAIMS) or borrow (BORROWS);
+    PLAIN if they are in no queue. A gang that borrows is kept until the queue whose guarantee is
+    used up uses less.
     """
     quota = state.quota
     if quota is None or not quota.has_guarantees:

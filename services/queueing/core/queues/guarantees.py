@@ -6,7 +6,7 @@ from services.queueing.core.config import GANGS_OPEN_MAX
 from services.queueing.core.gangs import members
 from services.queueing.core.gangs.member_lists import pending_groups
 from services.queueing.core.pods.priority_index import next_claiming
-from services.queueing.core.queues.gang_members import standing
+from services.queueing.core.queues.gang_members import gang_standing
 from services.queueing.core.queues.quota import BORROWS
 from services.queueing.core.state import Gang, QueueingState, Sig
 from services.queueing.core.transitions import Pod
@@ -14,8 +14,8 @@ from shared.events.queueing import Members
 
 
 def claiming_queue(state: QueueingState, free: int) -> str:
-    """Return the queue of pods or a gang that claim and can be tried now, at the `free` shards
-    (bits); empty if there are none.
+    """Return the queue of a pod or gang that claims and can be tried now, at the `free` shards
+    (bits); empty if none can.
     """
     quota = state.quota
     if quota is None or not quota.has_guarantees:
@@ -40,7 +40,7 @@ def is_within_guarantee(state: QueueingState, gang: Gang) -> bool:
 
 
 def why_borrower_waits(state: QueueingState, sig: Sig) -> str:
-    """Return behind which queue the pods of a signature wait; empty if behind none."""
+    """Return the message of a signature that borrows while others claim; else empty."""
     quota = state.quota
     if quota is None or not sig.queue or quota.claims(sig.queue, sig.amounts):
         return ""
@@ -48,8 +48,9 @@ def why_borrower_waits(state: QueueingState, sig: Sig) -> str:
 
 
 def why_borrowing_gang_waits(state: QueueingState, gang: Gang) -> str:
-    """Return behind which queue a gang waits; empty if behind none."""
-    if not members.ready(state, gang) or standing(state, gang, members.needed(gang)) != BORROWS:
+    """Return the message of a gang that borrows while others claim; else empty."""
+    needed = members.needed(gang)
+    if not members.ready(state, gang) or gang_standing(state, gang, needed) != BORROWS:
         return ""
     name = _first_queue(state, pending_groups(state, gang))
     return _behind(name, claiming_queue(state, state.all_mask))

@@ -1,4 +1,4 @@
-"""Wakes what waits for a queue that uses less now, or would borrow there and may claim now."""
+"""Wakes what a queue held, or let borrow, once it uses less."""
 
 from services.queueing.core.gangs import members
 from services.queueing.core.state import QueueingState

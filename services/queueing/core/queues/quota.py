@@ -16,12 +16,12 @@ from shared.model.queues import chains, full_message, missing_message
 
 PLENTY = 1 << 60
 PLAIN, CLAIMS, BORROWS = range(3)
-"""Whether what waits is in no queue, or there are no guarantees; claims one; or borrows."""
+"""The standing of what waits: in no queue, or without any guarantees; claims one; or borrows."""
 Amounts = tuple[tuple[str, int], ...]
 Sums = dict[str, dict[str, int]]
 """Amounts by queue and resource."""
-Place = tuple[int, int, GangId, int]
-"""(-priority, age, gang, PLAIN or another)."""
+GangEntry = tuple[int, int, GangId, int]
+"""(-priority, age, gang, standing) in a heap of gangs that can be tried."""
 
 
 class Quota:
@@ -50,9 +50,9 @@ class Quota:
         # Queue -> what would borrow because its guarantee is used up.
         self.borrowers: dict[str, dict[SignatureId, None]] = {}
         self.borrowing_gangs: dict[str, dict[GangId, None]] = {}
-        # Gangs that can be tried: those to be looked at, and, in order, those of two kinds.
+        # Gangs that can be tried: those whose standing is not known yet, and the others by it.
         self.unsorted_gangs: dict[GangId, None] = {}
-        self.gangs_ready: dict[int, list[Place]] = {CLAIMS: [], BORROWS: []}
+        self.gangs_ready: dict[int, list[GangEntry]] = {CLAIMS: [], BORROWS: []}
         self.freed: dict[str, None] = {}  # queues that use less since the last look
         self.untold: dict[SignatureId, None] = {}  # may have ready pods without a message
 
@@ -145,8 +145,8 @@ class Quota:
         return self.claimed(queue, amounts, also)[0] > 0
 
     def claimed(self, queue: str, amounts: Amounts, also: Sums | None = None) -> tuple[int, str]:
-        """Return how many more pods of this queue claim, and the queue by whose guarantee it is no
-        more; empty if nothing that they ask for is guaranteed.
+        """Return how many more pods of this queue claim, and the queue whose guarantee allows no
+        more; (0, "") if nothing that they ask for is guaranteed.
         """
         pods, first = PLENTY, ""
         guarantors = self._guarantors.get(queue)
@@ -162,7 +162,9 @@ class Quota:
         return (pods, first) if first else (0, "")
 
     def is_within(self, queue: str, amounts: Amounts) -> bool:
-        """Return whether what is used of what these ask for is within what is guaranteed."""
+        """Return whether, of each guaranteed resource in `amounts`, no more is used than is
+        guaranteed; False if none is guaranteed.
+        """
         guarantors = self._guarantors.get(queue, {})
         names = [(guarantors[one], one) for one, _amount in amounts if one in guarantors]
         return bool(names) and all(
