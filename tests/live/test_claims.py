@@ -7,17 +7,32 @@ from typing import Any
 
 import pytest
 
+from shared.kubernetes.client.client import KubeClient
+from shared.kubernetes.client.credentials import Credentials
+from shared.kubernetes.cluster import KubeCluster
+from shared.model.api_outcome import Answer
+from shared.model.claims import (
+    AllocatedConfig,
+    Allocation,
+    ClaimChoice,
+    DeviceConfig,
+    DeviceResult,
+)
 from shared.model.release import V1_37
+from shared.ports.cluster import ClaimsRequest, PodRef
+from tests.live.conftest import NewCluster
 from tests.live.support.case import Case
 from tests.live.support.objects import PODS, create_nodes, muster_run, nodes_of, pod, until
 from tests.live.test_why import why
 from tests.support.kube_api import KubeApi
+from tests.support.kube_options import KubeOptions
 from tests.support.kube_server import KubeServers
 
 pytestmark = [pytest.mark.kube, pytest.mark.slow, pytest.mark.xdist_group("kube")]
 ROOT = "/apis/resource.k8s.io/v1"
 CLAIMS = f"{ROOT}/namespaces/default/resourceclaims"
 DRIVER = "gpu.example.com"
+PARAMETERS = {"rule": "a < b && c > d"}
 NODES = ("node-a", "node-b", "node-c")
 WITH_DEVICES = {"node-a": 2, "node-b": 1, "node-c": 1}
 TAINTED = "node-c"
@@ -29,9 +44,7 @@ def servers(cluster: KubeServers) -> KubeServers:
 
 
 def devices(servers: KubeServers) -> None:
-    """Publish a class, slices, a taint and a template, as a driver and users would. kubectl escapes
-    the parameters as Go does, and the server compares them byte by byte.
-    """
+    """Publish a class, slices, a taint and a template, as a driver and users would."""
     api = servers.api
     kind = {"apiVersion": "resource.k8s.io/v1"}
     expression = f'device.driver == "{DRIVER}" && device.attributes["{DRIVER}"].kind == "big"'
@@ -55,10 +68,10 @@ def devices(servers: KubeServers) -> None:
     made = kind | {"kind": "DeviceTaintRule", "metadata": {"name": "tainted"}, "spec": rule}
     api.create(f"{ROOT}/devicetaintrules", made).ok()
     request = {"name": "gpu", "exactly": {"deviceClassName": "gpu"}}
-    config = {"opaque": {"driver": DRIVER, "parameters": {"rule": "a < b && c > d"}}}
+    config = {"opaque": {"driver": DRIVER, "parameters": PARAMETERS}}
     template = {"spec": {"devices": {"requests": [request], "config": [config]}}}
     made = kind | {"kind": "ResourceClaimTemplate", "metadata": {"name": "one"}, "spec": template}
-    servers.kubectl("apply", "-f", "-", stdin=json.dumps(made))
+    api.create(f"{ROOT}/namespaces/default/resourceclaimtemplates", made).ok()
 
 
 def user(api: KubeApi, name: str, **more: Any) -> None:
@@ -130,3 +143,40 @@ def _as_kube_scheduler(servers: KubeServers, nodes: list[str], message: str) -> 
 def _message(api: KubeApi) -> str:
     conditions = api.get(f"{PODS}/theirs-late").ok()["status"].get("conditions") or [{}]
     return str(conditions[0].get("message", ""))
+
+
+async def test_parameters_that_json_shows_in_other_bytes_are_no_obstacle(new_cluster: NewCluster):
+    """The server compares parameters byte by byte. It keeps the spaces and the bare characters of
+    what it is given only if it stores protobuf, as it does by default.
+    """
+    servers = new_cluster(KubeOptions(version=V1_37))
+    request = {"name": "r", "exactly": {"deviceClassName": "gpu"}}
+    config = [{"opaque": {"driver": DRIVER, "parameters": PARAMETERS}}]
+    spec = {"devices": {"requests": [request], "config": config}}
+    kind = {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaim"}
+    made = servers.api.create(CLAIMS, kind | {"metadata": {"name": "c"}, "spec": spec}).ok()
+    parameters = DeviceConfig(DRIVER, json.dumps(PARAMETERS))
+    given = Allocation(
+        (DeviceResult("r", DRIVER, "p", "x"),), (AllocatedConfig("FromClaim", parameters),)
+    )
+    cluster = KubeCluster(KubeClient(Credentials(str(servers.kubeconfig))), ["muster"])
+    await cluster.open()
+
+    async def answer(pod: str, *, back: bool = False) -> tuple[Answer, list[str], bool]:
+        """Write for a pod, or give back; return also the users, and whether there are devices."""
+        revision = int(servers.api.get(f"{CLAIMS}/c").ok()["metadata"]["resourceVersion"])
+        choice = ClaimChoice("default", "c", made["metadata"]["uid"], revision, given)
+        request = ClaimsRequest(PodRef(f"uid-{pod}", "default", pod), (choice,), back)
+        (found,) = await cluster.write_claims([request])
+        status = servers.api.get(f"{CLAIMS}/c").ok().get("status") or {}
+        users = [one["name"] for one in status.get("reservedFor") or []]
+        return found.answer, users, "allocation" in status
+
+    try:
+        assert await answer("p") == (Answer.DONE, ["p"], True)
+        assert await answer("q") == (Answer.DONE, ["p", "q"], True)
+        assert await answer("p", back=True) == (Answer.DONE, ["q"], True)
+        assert await answer("q", back=True) == (Answer.DONE, [], False)
+        assert await answer("q", back=True) == (Answer.DONE, [], False)
+    finally:
+        await cluster.close()

@@ -17,6 +17,7 @@ import aiohttp
 import msgspec
 from yarl import URL
 
+from shared.kubernetes.client import protobuf
 from shared.kubernetes.client.credentials import Credentials, KubeconfigError
 from shared.kubernetes.client.http_wire import CONNECT_TIMEOUT_S, NotSent, Wire
 from shared.model.text import quoted
@@ -27,6 +28,7 @@ JSON = "application/json"
 STRATEGIC_MERGE = "application/strategic-merge-patch+json"
 MERGE = "application/merge-patch+json"
 UNAUTHORIZED = 401
+STATUS_MESSAGE = 3  # of Status in protobuf
 RETRY_AFTER_MAX_S = 10.0
 
 log = logging.getLogger("muster.kube")
@@ -68,8 +70,10 @@ class Response(NamedTuple):
     def message(self) -> str:
         """Return the message of a Status object, else the beginning of the body."""
         try:
+            if self.body.startswith(protobuf.MAGIC):
+                return protobuf.content(protobuf.unframed(self.body), STATUS_MESSAGE).decode()
             return _status.decode(self.body).message
-        except msgspec.DecodeError:
+        except ValueError:
             return self.body[:200].decode(errors="replace")
 
 
@@ -133,29 +137,30 @@ class KubeClient:
         path: str,
         body: bytes | None = None,
         content_type: str = JSON,
+        accept: str = JSON,
     ) -> Response:
         """Send a request, and once more if our credentials were stale. Raises NotSent, and
         ConnectionError or TimeoutError when the outcome is unknown.
         """
         if self.may_write is not None and method != "GET":
             await self.may_write()
-        response = await self._request(method, path, body, content_type)
+        response = await self._request(method, path, body, content_type, accept)
         if response.status == UNAUTHORIZED and response.is_stale:
-            response = await self._request(method, path, body, content_type)
+            response = await self._request(method, path, body, content_type, accept)
         return response
 
     async def _request(
-        self, method: str, path: str, body: bytes | None, content_type: str
+        self, method: str, path: str, body: bytes | None, content_type: str, accept: str
     ) -> Response:
         session = await self._ready()
         authorization, version = self.credentials.header(), self.credentials.version
         if self._wire is not None:
-            fields = _fields(authorization, "" if body is None else content_type)
+            fields = _fields(authorization, "" if body is None else content_type, accept)
             answer = await self._wire.ask(method, path, fields, body, REQUEST_TIMEOUT_S)
             status, raw, retry_after = answer.status, answer.body, answer.retry_after
         else:
             status, raw, retry_after = await self._by_proxy(
-                session, authorization, method, path, body, content_type
+                session, authorization, method, path, body, content_type, accept
             )
         is_stale = status == UNAUTHORIZED and await self._renewed(version)
         return Response(status, raw, _retry_after_s(retry_after), is_stale)
@@ -168,8 +173,9 @@ class KubeClient:
         path: str,
         body: bytes | None,
         content_type: str,
+        accept: str,
     ) -> tuple[int, bytes, str]:
-        headers = self._headers()
+        headers = {**self._headers(), "Accept": accept}
         if body is not None:
             headers["Content-Type"] = content_type
         try:
@@ -282,9 +288,9 @@ def _context(tls: ssl.SSLContext | bool) -> ssl.SSLContext | None:
 
 
 @lru_cache(maxsize=16)
-def _fields(authorization: str, content_type: str) -> str:
+def _fields(authorization: str, content_type: str, accept: str) -> str:
     """Return header lines. Raises KubeconfigError when the credentials are not a valid header."""
-    lines = []
+    lines = [f"Accept: {accept}\r\n"]
     for name, value in (("Authorization", authorization), ("Content-Type", content_type)):
         if not value.isprintable():
             raise KubeconfigError(f"{name}: must be one line without control characters")

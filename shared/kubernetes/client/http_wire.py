@@ -119,7 +119,7 @@ class Wire:
         self._before = parts.path.rstrip("/")
         self._same = (
             f" HTTP/1.1\r\nHost: {parts.netloc}\r\nUser-Agent: muster\r\n"
-            "Accept: application/json\r\nAccept-Encoding: identity\r\n"
+            "Accept-Encoding: identity\r\n"
         )
         self._free: list[Connection] = []
         self._all: dict[Connection, bool] = {}

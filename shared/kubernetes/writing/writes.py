@@ -13,7 +13,7 @@ from typing import TypeVar
 
 import msgspec
 
-from shared.kubernetes.client.client import STRATEGIC_MERGE, KubeClient, Response
+from shared.kubernetes.client.client import JSON, STRATEGIC_MERGE, KubeClient, Response
 from shared.kubernetes.client.http_wire import NotSent
 from shared.kubernetes.objects.structs import Meta
 from shared.kubernetes.writing.answers import CONFLICT, TOO_MANY, bind_answer, change_answer
@@ -281,7 +281,12 @@ class KubeWrites:
     # ------------------------------------------------------------------------------------- wire
 
     async def send(
-        self, method: str, path: str, body: bytes | None, content_type: str = "application/json"
+        self,
+        method: str,
+        path: str,
+        body: bytes | None,
+        content_type: str = JSON,
+        accept: str = JSON,
     ) -> Response | Answer:
         """Return the server's answer, BUSY (certainly not sent) or UNKNOWN (no answer)."""
         lane = self.window
@@ -290,7 +295,7 @@ class KubeWrites:
             await lane.enter()
             began_s = time.perf_counter()
             try:
-                response = await self._client.request(method, path, body, content_type)
+                response = await self._client.request(method, path, body, content_type, accept)
             except NotSent as error:
                 lane.was_busy()
                 self._once(f"cannot connect: {error}")

@@ -15,6 +15,8 @@ from typing import Any
 from aiohttp import web
 
 from shared.kubernetes.client.kinds import OTHER_KINDS
+from shared.kubernetes.client.protobuf import PROTOBUF
+from tests.unit.kubernetes import claim_wire
 
 PODS = "/api/v1/pods"
 CLAIMS = "/apis/resource.k8s.io/v1/namespaces/default/resourceclaims/"
@@ -226,8 +228,7 @@ class FakeApi:
             return web.json_response({}, status=201)
         if path.startswith(CLAIMS):
             name, _, part = path.removeprefix(CLAIMS).partition("/")
-            body = await request.json() if request.can_read_body else None
-            return self._claim(name, part, body)
+            return self._claim(name, part, request, await request.read())
         if path.startswith(LEASES):
             body = await request.json() if request.can_read_body else None
             return self._lease(method, path.removeprefix(LEASES).strip("/"), body)
@@ -289,21 +290,29 @@ class FakeApi:
             found = self.put(kind, name, metadata={**has, "annotations": notes}, spec=spec)
         return web.json_response(found)
 
-    def _claim(self, name: str, part: str, body: dict[str, Any] | None) -> web.Response:
+    def _claim(self, name: str, part: str, request: web.Request, body: bytes) -> web.Response:
         """Read, or (with a body) written as it was read: its status, or its finalizers."""
         found = self.objects["resourceclaims"].get(name)
         if found is None:
             return status(404, f'resourceclaims "{name}" not found')
-        if body is not None:
-            has, wanted = found["metadata"], body["metadata"]
-            if wanted["resourceVersion"] != has["resourceVersion"]:
+        if body:
+            try:
+                is_binary = request.content_type == PROTOBUF
+                wanted = claim_wire.decoded(found, body) if is_binary else json.loads(body)
+            except ValueError as error:
+                return status(422, str(error))
+            has = found["metadata"]
+            if wanted["metadata"]["resourceVersion"] != has["resourceVersion"]:
                 return status(409, "the object has been modified")
-            finalizers = wanted.get("finalizers") or []
-            fields = {"metadata": {**has, "finalizers": finalizers}}
             if part == "status":
-                fields = {"status": body.get("status") or {}}
+                fields = {"status": wanted.get("status") or {}}
+            elif is_binary:
+                fields = {"metadata": {**has, "finalizers": wanted["metadata"]["finalizers"]}}
+            else:
+                return status(422, "spec: Invalid value: field is immutable")
             found = self.put("resourceclaims", name, **fields)
-        return web.json_response(found)
+        assert request.headers["Accept"] == PROTOBUF
+        return web.Response(body=claim_wire.encoded(found), content_type=PROTOBUF)
 
     def _lease(self, method: str, name: str, body: dict[str, Any] | None) -> web.Response:
         """Made, read, or written as it was read."""

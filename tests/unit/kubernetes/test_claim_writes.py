@@ -5,8 +5,10 @@ given back so that no older write can land.
 from typing import Any
 
 import pytest
+from aiohttp import web
 from msgspec.structs import replace
 
+from shared.kubernetes.client.protobuf import MAGIC
 from shared.kubernetes.cluster import KubeCluster
 from shared.model.api_outcome import Answer
 from shared.model.claims import Allocation, ClaimChoice, DeviceResult
@@ -124,6 +126,16 @@ async def test_what_comes_late_undoes_nothing(cluster: KubeCluster, api: FakeApi
     (found,) = await cluster.write_claims([ClaimsRequest(POD, (late,), gives_back=True)])
     assert found == ClaimsAnswer(Answer.STALE, (api.revision,))
     assert held(api) == ([RESULT], ["p"], [FINALIZER])
+
+
+async def test_an_answer_that_cannot_be_read_is_unknown(cluster: KubeCluster, api: FakeApi):
+    choice = claim(api)
+
+    async def damaged(_request: web.Request) -> web.StreamResponse:
+        return web.Response(body=MAGIC + b"\xff")
+
+    api.faults.append(("GET", damaged))
+    assert await write(cluster, choice) is Answer.UNKNOWN
 
 
 async def test_a_claim_that_is_gone_is_given_back(cluster: KubeCluster, api: FakeApi):
