@@ -35,6 +35,12 @@ class Nomination:
     victims: tuple[int, ...]
     gang: int = 0
     until_ms: int = 0
+    claims: bool = False
+
+    def is_before(self, spec: PodSpec) -> bool:
+        """Return whether a pod must leave room for it."""
+        is_of_other_queue = spec.queue not in ("", self.spec.queue)
+        return self.spec.priority >= spec.priority or (self.claims and is_of_other_queue)
 
 
 @dataclass

@@ -34,7 +34,7 @@ from muster.checker.inputs.facts import Facts, gather
 from muster.checker.inputs.history import ClusterHistory
 from muster.checker.inputs.journals import Journal, Problem, read_all
 from muster.checker.inputs.story import story
-from muster.checker.preemption import preemptions, run_times
+from muster.checker.preemption import preemptions, reclaims, run_times
 from shared.model.ids import BINDING, INGEST, PERMIT, PREEMPTION, QUEUEING, placement
 
 STORIES_MAX = 5
@@ -117,6 +117,8 @@ def check(
     problems += below_minimum.check(journals[QUEUEING], facts.gang_of)
     problems += quotas.check(journals[QUEUEING])
     problems += guarantees.check(journals[QUEUEING])
+    problems += reclaims.check_claims(journals[QUEUEING])
+    problems += reclaims.check_victims(journals[PREEMPTION], facts.specs)
     problems += claims.check(history)
     problems += report.of_books()
     report.unsafe = len(problems)

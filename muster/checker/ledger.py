@@ -274,7 +274,7 @@ def _reserve(
         nominees = [
             one
             for one in ledger.nominations.values()
-            if one.node == node and one.pod != pod and one.spec.priority >= spec.priority
+            if one.node == node and one.pod != pod and one.is_before(spec)
             if not gang or one.gang != gang
         ]
         within = domains.get(pod)

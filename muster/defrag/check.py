@@ -30,7 +30,7 @@ def why_not(cluster: Cluster, moves: Sequence[Move]) -> str:
         table.charge_one(state.sigs[ledger.sig_at(at)], row, int(ledger.devices[at]), -1)
     for move in moves:
         sig = state.sigs[ledger.sig_at(numbers[move.uid] - ledger.base)]
-        nominated = nominated_pods_for(state, sig.spec.priority)
+        nominated = nominated_pods_for(state, sig.spec.priority, queue=sig.spec.queue)
         pick = state.kernel.place_one(table, sig, nominated)
         if pick is None:
             return f"no other node has room for {move.pod}"

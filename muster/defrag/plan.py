@@ -202,7 +202,7 @@ class _Planner:
     def _nominated(self, sig: Signature) -> dict[NodeId, list[tuple[Signature, int]]]:
         if not self._state.nominations:
             return {}
-        return nominated_pods_for(self._state, sig.spec.priority)
+        return nominated_pods_for(self._state, sig.spec.priority, queue=sig.spec.queue)
 
     def _ordered(self) -> list[int]:
         """Return the rows on which a place can be made if all pods in the way find a node, the

@@ -27,9 +27,9 @@ from muster.explain.case_shard import CaseShard
 from muster.explain.claims import CaseClaims, without_claims
 from services.placement.core.books.charges import compiled
 from services.placement.core.placing import sampling
-from services.placement.core.preemption.dry_run import candidate_of
 from services.placement.core.preemption.nominations import nominate, nominated_pods_for
 from services.placement.core.preemption.post_filter import decide_all_candidates, is_from_plugin
+from services.placement.core.preemption.reprieve import candidate_of
 from services.placement.core.preemption.unit_parts import Victim
 from services.preemption.core.candidate_choice import Choice, found_message, message, order
 from services.preemption.core.extender_victims import NO_CANDIDATE_LEFT

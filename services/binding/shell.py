@@ -19,7 +19,7 @@ from services.binding.bind_plugins import TEXT_MAX, BindPluginRunner, Refusal
 from services.binding.core.binds import OTHER, UNASSIGNED
 from services.binding.core.conditions.status_patches import may_write
 from services.binding.core.pod_table import NAMED
-from services.binding.core.state import BindingState
+from services.binding.core.state import BindingState, Eviction
 from services.binding.core.transitions import Phase
 from services.binding.extender_victims import ref_at
 from shared.events.base import Event
@@ -451,9 +451,7 @@ class BindingShell:
         found = [(pod, row) for pod in open_ if (row := state.table.find(pod)) >= 0]
         if not found:
             return
-        beyond = () if eviction is None else eviction.beyond
-        is_left = eviction is not None and bool(eviction.gang)
-        refs = [_victim(state, row, pod in beyond, is_left) for pod, row in found]
+        refs = [_victim(state, eviction, pod, row) for pod, row in found]
         try:
             answers = await self._cluster.evict(refs, _preemptor(state, effect))
         except Exception as error:
@@ -554,9 +552,14 @@ def _nodes_request(state: BindingState, write: ProvisioningWrite) -> NodesReques
     return NodesRequest(namespace, name, *of, samples, write.counts, write.uid)
 
 
-def _victim(state: BindingState, row: int, is_beyond: bool, is_left: bool) -> PodRef:
-    ref = ref_at(state, row)
-    return msgspec.structs.replace(ref, is_beyond_budget=is_beyond, is_below_minimum=is_left)
+def _victim(state: BindingState, eviction: Eviction | None, pod: PodId, row: int) -> PodRef:
+    assert eviction is not None, f"pod {pod} is evicted for no ask"
+    return msgspec.structs.replace(
+        ref_at(state, row),
+        is_beyond_budget=pod in eviction.beyond,
+        is_below_minimum=bool(eviction.gang),
+        claimed_for=eviction.claimed_for,
+    )
 
 
 def _preemptor(state: BindingState, effect: EvictionsAsked) -> PodRef | None:

@@ -81,7 +81,7 @@ class PodsRelabelled(Event, frozen=True, gc=False):
     sigs: bytes
 
     def to(self) -> tuple[str, ...]:
-        return ("queueing", "placement")
+        return ("queueing", "placement", "preemption")
 
 
 class PodsNamed(Event, frozen=True, gc=False):
@@ -369,7 +369,7 @@ class QueuesSet(Event, frozen=True, gc=False):
     queues: tuple[Queue, ...]
 
     def to(self) -> tuple[str, ...]:
-        return ("queueing",)
+        return ("queueing", "placement", "preemption")
 
 
 class WorldListed(Event, frozen=True, gc=False):

@@ -315,7 +315,8 @@ class CandidatesFound(Event, frozen=True, gc=False):
 
 class Nominated(Event, frozen=True, gc=False):
     """The shard validated and charged the nomination; the victims may be evicted now. `name`: the
-    node's, if the pod's message tells it.
+    node's, if the pod's message tells it. `claims`: pods of other queues leave the place free
+    whatever their priority.
     """
 
     shard: int
@@ -325,6 +326,7 @@ class Nominated(Event, frozen=True, gc=False):
     node: NodeId
     victims: bytes
     name: str = ""
+    claims: bool = False
 
     def to(self) -> tuple[str, ...]:
         return ("preemption", "queueing")

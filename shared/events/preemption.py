@@ -30,10 +30,18 @@ class SpareMembers(Struct, frozen=True, gc=False, array_like=True):
     left: int
 
 
+class QueueUse(Struct, frozen=True, gc=False, array_like=True):
+    """What the pods of a queue, and of those below it, use without those that leave already."""
+
+    queue: str
+    amounts: tuple[tuple[str, int], ...]
+
+
 class DryRunAsked(Event, frozen=True, gc=False):
     """Each shard answers with its best candidates. `taken` are victims of other preemptors.
     `others` are pods of the same signature that want a node each after `pod`, in this order.
-    `spare`: of each group that keeps its minimum.
+    `spare`: of each group that keeps its minimum. `used`, for a pod in a queue if any queue has a
+    guarantee: victims are limited by it. `claims` is as in PreemptAsked.
     """
 
     ask: AskId
@@ -44,6 +52,8 @@ class DryRunAsked(Event, frozen=True, gc=False):
     others: bytes = b""
     named: tuple[BudgetNamed, ...] = ()
     spare: tuple[SpareMembers, ...] = ()
+    used: tuple[QueueUse, ...] = ()
+    claims: bool = False
 
     def to(self) -> tuple[str, ...]:
         return ("placement",)
@@ -61,7 +71,9 @@ class VictimsAsked(Event, frozen=True, gc=False):
 
 
 class NominateAsked(Event, frozen=True, gc=False):
-    """The chosen candidate; the owning shard validates it in one step."""
+    """The chosen candidate; the owning shard validates it in one step. `claims` is as in
+    PreemptAsked: victims may have any priority.
+    """
 
     ask: AskId
     pod: PodId
@@ -69,6 +81,7 @@ class NominateAsked(Event, frozen=True, gc=False):
     shard: int
     node: NodeId
     victims: bytes
+    claims: bool = False
 
     def to(self) -> tuple[str, ...]:
         return (placement(self.shard),)
@@ -90,6 +103,7 @@ class GangDryRunAsked(Event, frozen=True, gc=False):
     levels: tuple[str, ...] = ()
     domain: Path = ()
     spare: tuple[SpareMembers, ...] = ()
+    used: tuple[QueueUse, ...] = ()
 
     def to(self) -> tuple[str, ...]:
         return ("placement",)
@@ -144,7 +158,8 @@ class NominationCleared(Event, frozen=True, gc=False):
 class EvictAsked(Event, frozen=True, gc=False):
     """Evict these victims; all but the last in parallel, then the last. `beyond`: those of them
     that their budgets did not allow when they were chosen. `gang`: they are what is left of a gang
-    below its minCount, and leave for no pod.
+    below its minCount, and leave for no pod. `claimed_for`: the queue that gets its guarantee, if
+    the pod claims.
     """
 
     ask: AskId
@@ -153,6 +168,7 @@ class EvictAsked(Event, frozen=True, gc=False):
     victims: bytes
     beyond: bytes = b""
     gang: GangId = NO_GANG
+    claimed_for: str = ""
 
     def to(self) -> tuple[str, ...]:
         return ("binding",)

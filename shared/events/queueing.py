@@ -88,7 +88,9 @@ class GangGrows(Event, frozen=True, gc=False):
 
 class PreemptAsked(Event, frozen=True, gc=False):
     """A pod refused by every shard that preemption could help, and `others` of its signature, to be
-    helped after it one by one. Asks with higher `priority` are served first.
+    helped after it one by one. Asks with higher `priority` are served first. If any queue has a
+    guarantee: the `queue` of the pods, what each uses of it (`amounts`), and whether they claim:
+    with all of them the queue uses no more than it is guaranteed.
     """
 
     pod: PodId
@@ -96,6 +98,9 @@ class PreemptAsked(Event, frozen=True, gc=False):
     attempt: AttemptId
     others: bytes = b""
     priority: int = 0
+    queue: str = ""
+    amounts: tuple[tuple[str, int], ...] = ()
+    claims: bool = False
 
     def to(self) -> tuple[str, ...]:
         return ("preemption",)
@@ -104,6 +109,7 @@ class PreemptAsked(Event, frozen=True, gc=False):
 class GangPreemptAsked(Event, frozen=True, gc=False):
     """A gang without room that preemption could help: places for `needed` of these members, or
     none. With a topology: all in one of these `domains` of the `levels`, tried in this order.
+    `queue` of the first member as in PreemptAsked.
     """
 
     gang: GangId
@@ -111,6 +117,7 @@ class GangPreemptAsked(Event, frozen=True, gc=False):
     members: tuple[Members, ...]
     levels: tuple[str, ...] = ()
     domains: tuple[Path, ...] = ()
+    queue: str = ""
 
     def to(self) -> tuple[str, ...]:
         return ("preemption",)

@@ -40,7 +40,8 @@ class PodRef(Struct, frozen=True, gc=False):
     """A pod to read or change. `revision`: the highest resourceVersion that a request of ours
     carried. Names and revision have no meaning for a cluster that finds pods by uid.
     `is_beyond_budget`: it is evicted though its budget does not allow that. `is_below_minimum`: it
-    is evicted for no pod, but as its gang is below its minCount.
+    is evicted for no pod, but as its gang is below its minCount. `claimed_for`: it is evicted to
+    give this queue its guarantee.
     """
 
     uid: str
@@ -49,6 +50,7 @@ class PodRef(Struct, frozen=True, gc=False):
     revision: int = 0
     is_beyond_budget: bool = False
     is_below_minimum: bool = False
+    claimed_for: str = ""
 
 
 class VolumeRequest(Struct, frozen=True, gc=False):

@@ -23,9 +23,7 @@ CORES: dict[str, Any] = {
 }
 NOTHING_TO_DO = {
     ("SignatureDefined", "permit"),
-    ("SignatureDefined", "preemption"),
     ("SignatureRetired", "permit"),
-    ("SignatureRetired", "preemption"),
     ("ShardDigest", "permit"),
     ("Nominated", "queueing"),
     ("BindFailed", "permit"),

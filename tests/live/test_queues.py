@@ -1,6 +1,5 @@
 """Queues on a real API server: the max holds, and the status says what is wrong."""
 
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -26,8 +25,8 @@ from tests.support.kube_options import KubeOptions
 from tests.support.kube_server import KubeServers
 
 pytestmark = [pytest.mark.kube, pytest.mark.slow, pytest.mark.xdist_group("kube")]
-WAITING = ("older", "guaranteed")
 QUEUES = "/apis/muster.io/v1alpha1/queues"
+WHY = "to give queue lender its guarantee"
 
 
 @pytest.fixture(scope="module")
@@ -70,6 +69,11 @@ def valid(api: KubeApi, name: str) -> tuple[str, str]:
     return (found[0]["status"], found[0]["message"]) if found else ("", "")
 
 
+def notes(api: KubeApi) -> list[str]:
+    """Return what events say."""
+    return [one.get("note") or "" for one in api.items("/apis/events.k8s.io/v1/events")]
+
+
 def said(api: KubeApi, name: str) -> str:
     """Return the first message of a pod's conditions."""
     conditions = api.request("GET", f"{PODS}/{name}").ok()["status"].get("conditions", ())
@@ -89,7 +93,7 @@ def test_the_max_holds_and_the_status_says_what_is_wrong(servers: KubeServers, m
     full = "queue team is at its max for cpu (1500m/1500m)"
     waiting = [f"p-{number}" for number in range(5)]
     until("the others say why", lambda: sum(said(api, name) == full for name in waiting) == 2)
-    assert placed() == 3
+    until("three run", lambda: placed() == 3)
     until("the tree is in use", lambda: valid(api, "team") == ("True", ""))
     patch_queue(api, "team", parent="gone", max={"cpu": "9"})
     until("the status says why", lambda: "gone is no Queue" in valid(api, "team")[1])
@@ -100,7 +104,9 @@ def test_the_max_holds_and_the_status_says_what_is_wrong(servers: KubeServers, m
     until("one more starts", lambda: placed() == 4)
 
 
-def test_what_is_guaranteed_goes_before_an_older_borrower(servers: KubeServers, muster: Running):
+def test_a_queue_gets_its_guarantee_before_older_pods_and_from_borrowers(
+    servers: KubeServers, muster: Running
+):
     api = servers.api
     create_queue(api, "lender", guaranteed={"cpu": "1500m"}, max={"cpu": 1})
     until("the status says why", lambda: "above its max 1" in valid(api, "lender")[1])
@@ -109,20 +115,22 @@ def test_what_is_guaranteed_goes_before_an_older_borrower(servers: KubeServers, 
     create_queue(api, "borrower")
 
     def create(name: str, queue: str) -> None:
-        body = pod(name, cpu="1500m")
+        body = pod(name, cpu="1500m", terminationGracePeriodSeconds=0)
         body["metadata"]["labels"] = {"muster.io/queue": queue}
         api.create(PODS, body).ok()
 
-    def has_node(name: str) -> bool:
-        return bool(nodes_of(api)[name])
+    def borrowers() -> int:
+        return sum(name.startswith("b-") and bool(node) for name, node in nodes_of(api).items())
 
     for number in range(4):
-        create(f"p-{number}", "borrower")
-    until("the cluster is full", lambda: all(has_node(f"p-{number}") for number in range(4)))
+        create(f"b-{number}", "borrower")
+    until("the cluster is full", lambda: borrowers() == 4)
     create("older", "borrower")
-    create("guaranteed", "lender")
-    until("both wait", lambda: all("Insufficient" in said(api, one) for one in WAITING))
-    time.sleep(2)  # until neither is in backoff, from where the older one would come first
-    api.request("DELETE", f"{PODS}/p-0", {"gracePeriodSeconds": 0}).ok()
-    until("one starts", lambda: has_node("guaranteed") or has_node("older"))
-    assert not has_node("older")
+    until("it waits", lambda: "Insufficient" in said(api, "older"))
+    create("claims", "lender")
+    until("it has a node", lambda: bool(nodes_of(api)["claims"]))
+    until("the event says why", lambda: any(one.endswith(WHY) for one in notes(api)))
+    create("beyond", "lender")
+    until("it waits, too", lambda: "No preemption victims" in said(api, "beyond"))
+    assert borrowers() == 3
+    assert not nodes_of(api)["older"]

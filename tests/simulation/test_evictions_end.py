@@ -1,7 +1,8 @@
 """Evictions end when arrivals end, although a controller replaces each evicted pod at once.
 
 Jobs of several priorities contend for too few nodes: lone pods, gangs, units, groups that keep
-their minimum, grow above it, or are evicted or shrunk below it. Nothing else fails here.
+their minimum, grow above it, or are evicted or shrunk below it; with queues that claim their
+guarantees and borrow what is left. Nothing else fails here.
 """
 
 import asyncio
@@ -11,6 +12,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
+from shared.model.cluster_objects import Queue
 from shared.model.groups.below_minimum import EVICT, SHRINK, BelowMinimum
 from tests.scenarios.scene import Scene, node, play
 from tests.simulation.planted import IS_LONG
@@ -18,6 +20,7 @@ from tests.simulation.planted import IS_LONG
 pytestmark = [pytest.mark.simulation, pytest.mark.slow]
 CONTROLLERS_S = 0.2  # how often controllers look
 ARRIVALS_S, REST_S = 30, 120
+QUEUES = ("a", "b", "c", "d")
 QUIET_S = 3_600 if IS_LONG else 600
 
 
@@ -30,6 +33,7 @@ class Job:
     cpu_milli: int
     priority: int
     gang: str = ""
+    queue: str = ""
     names: list[str] = field(default_factory=list)
     made: int = 0
     evicted: int = 0
@@ -40,7 +44,9 @@ class Job:
         self.evicted += len(self.names) - len(live)
         new = [f"{self.name}-{self.made + number}" for number in range(self.count - len(live))]
         if new:
-            scene.pods(*new, cpu_milli=self.cpu_milli, priority=self.priority, gang=self.gang or "")
+            of = (("muster.io/queue", self.queue),) if self.queue else ()
+            spec = {"cpu_milli": self.cpu_milli, "priority": self.priority}
+            scene.pods(*new, gang=self.gang or "", of=of, **spec)
         self.made += len(new)
         self.names = live + new
 
@@ -69,7 +75,25 @@ async def keep(scene: Scene, jobs: list[Job]) -> None:
         await asyncio.sleep(CONTROLLERS_S)
 
 
-def evictions(seed: int) -> tuple[Counter[str], Counter[str]]:
+def tree(rng: random.Random, nodes: int) -> tuple[Queue, ...]:
+    """Return queues on two levels. What they are guaranteed is less than the nodes have."""
+    least = [rng.choice((0, 500, 1_000, 1_500)) * nodes for _ in QUEUES]
+    parents = [rng.choice(("", "", "part")) for _ in QUEUES]
+    inside = sum(amount for amount, parent in zip(least, parents, strict=True) if parent)
+    part = rng.choice((0, inside, inside + 1_000))
+    rows = [("part", "", part), *zip(QUEUES, parents, least, strict=True)]
+    return tuple(
+        Queue(
+            uid=f"{name}-uid",
+            name=name,
+            parent=parent,
+            guaranteed=(("cpu", amount),) * (amount > 0),
+        )
+        for name, parent, amount in rows
+    )
+
+
+def evictions(seed: int, has_queues: bool) -> tuple[Counter[str], Counter[str]]:
     """Return the evictions by job until all is at rest, and those of a long time after that."""
     rng, found = random.Random(f"{seed}/evictions"), list[Counter[str]]()
 
@@ -78,6 +102,7 @@ def evictions(seed: int) -> tuple[Counter[str], Counter[str]]:
         controllers = asyncio.create_task(keep(scene, jobs))
         for number in range(rng.randint(8, 14)):
             jobs.append(start(scene, rng, number))
+            jobs[-1].queue = rng.choice((*QUEUES, *QUEUES, "")) if has_queues else ""
             await scene.settle(rng.random() * ARRIVALS_S / 5)
         await scene.settle(REST_S)
         for seconds in (0, QUIET_S):
@@ -87,12 +112,14 @@ def evictions(seed: int) -> tuple[Counter[str], Counter[str]]:
         await asyncio.gather(controllers, return_exceptions=True)
 
     nodes = [node(f"n{number}", 4_000) for number in range(rng.randint(2, 4))]
+    objects = tree(rng, len(nodes)) if has_queues else ()
     mesh = {"placements": 1 + 2 * (seed % 2), "grace_ms": rng.choice((0, 2_000))}
-    play(story, *nodes, queueing={"gang_preemption": True}, **mesh)
+    play(story, *nodes, queueing={"gang_preemption": True}, objects=objects, **mesh)
     return found[0], found[1] - found[0]
 
 
-@pytest.mark.parametrize("seed", range(60) if IS_LONG else (1, 4, 26))
-def test_evictions_end_with_the_arrivals(seed: int) -> None:
-    before, after = evictions(seed)
+@pytest.mark.parametrize("has_queues", [False, True], ids=["alone", "in-queues"])
+@pytest.mark.parametrize("seed", range(60) if IS_LONG else (1, 4))
+def test_evictions_end_with_the_arrivals(seed: int, has_queues: bool) -> None:
+    before, after = evictions(seed, has_queues)
     assert not after, f"seed {seed}: {before} until at rest, then {after}"

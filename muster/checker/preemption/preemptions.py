@@ -327,7 +327,9 @@ def _evict(books: Preemptions, event: EvictAsked, step: Step) -> None:
     books.leaving |= victims
     for victim in sorted(victims):
         spec = books.facts.spec(victim)
-        if spec is not None and spec.priority >= priority:
+        if event.claimed_for and spec is not None and spec.queue:
+            pass  # see reclaims.py
+        elif spec is not None and spec.priority >= priority:
             books.blame("victims", step.position, f"victim {victim} is not of lower priority")
         if books.evicting.get(victim, event.ask) != event.ask:
             books.blame("victims", step.position, f"victim {victim} serves two preemptors")

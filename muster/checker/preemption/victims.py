@@ -35,7 +35,7 @@ def candidates(ledger: Ledger, event: CandidatesFound, step: Step) -> None:
         victims = unpack(candidate.victims).tolist()
         if taken & set(victims):
             ledger.blame("victims", step.position, f"ask {event.ask}: victims are taken already")
-        check_victims(ledger, step, event.pod, spec, candidate.node, victims)
+        check_victims(ledger, step, event.pod, spec, candidate.node, victims, ask.claims)
         spare = {one.gang: one.left for one in ask.spare}
         _check_minimal(ledger, step, event.pod, spec, candidate.node, victims, taken, spare)
         _check_minimums(ledger, step, candidate.node, set(victims), taken, spare)
@@ -56,15 +56,25 @@ def _check_budgets(
 
 
 def check_victims(
-    ledger: Ledger, step: Step, pod: int, spec: PodSpec, node: int, victims: list[int]
+    ledger: Ledger,
+    step: Step,
+    pod: int,
+    spec: PodSpec,
+    node: int,
+    victims: list[int],
+    claims: bool = False,
 ) -> None:
-    """Check that the victims are on the node and of lower priority."""
+    """Check that the victims are on the node and of lower priority, or in queues for one that
+    `claims` (see reclaims.py).
+    """
     if not victims:
         ledger.blame("victims", step.position, f"pod {pod}: a candidate without victims")
     for victim in victims:
         load = ledger.loads.get(node, Load())
         if victim not in load.pods or victim not in ledger.place:
             ledger.blame("victims", step.position, f"victim {victim} is not on node {node}")
+        elif claims and load.pods[victim].queue:
+            continue
         elif load.pods[victim].priority >= spec.priority:
             ledger.blame(
                 "victims", step.position, f"victim {victim} is not of lower priority than pod {pod}"
@@ -77,9 +87,8 @@ def crowd(ledger: Ledger, pod: int, spec: PodSpec, node: int, gone: set[int]) ->
     """
     load = ledger.loads.get(node, Load()).without(gone)
     for nomination in ledger.nominations.values():
-        other = nomination.spec
-        if nomination.node == node and nomination.pod != pod and other.priority >= spec.priority:
-            load.add(-nomination.pod, other)
+        if nomination.node == node and nomination.pod != pod and nomination.is_before(spec):
+            load.add(-nomination.pod, nomination.spec)
     return load
 
 
@@ -139,11 +148,13 @@ def nominate(ledger: Ledger, event: Nominated, step: Step) -> None:
     if where is None:
         ledger.blame("own-nodes", step.position, f"nomination on node {event.node}")
         return
-    check_victims(ledger, step, event.pod, spec, event.node, victims)
+    check_victims(ledger, step, event.pod, spec, event.node, victims, event.claims)
     gone = others_leaving(ledger, event.pod, event.node) | set(victims)
     reason = surely_not(spec, where, crowd(ledger, event.pod, spec, event.node, gone))
     if reason is not None:
         ledger.blame(
             "victims-suffice", step.position, f"nominated pod {event.pod} would not fit: {reason}"
         )
-    ledger.nominations[event.pod] = Nomination(event.pod, event.node, spec, tuple(victims))
+    ledger.nominations[event.pod] = Nomination(
+        event.pod, event.node, spec, tuple(victims), claims=event.claims
+    )

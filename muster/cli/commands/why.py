@@ -205,7 +205,8 @@ def _eviction(one: Eviction) -> str:
     priority = "" if one.priority is None else f" (priority {one.priority})"
     count = f"1 of {one.victims} victims" if one.victims > 1 else "the only victim"
     beyond = ", beyond its PodDisruptionBudget" if one.is_beyond_budget else ""
-    return f"from {one.node}{when} for {one.by}{gang}{priority}, {count}{beyond}"
+    claim = f", to give queue {one.claimed_for} its guarantee" if one.claimed_for else ""
+    return f"from {one.node}{when} for {one.by}{gang}{priority}, {count}{claim}{beyond}"
 
 
 def _evictions_line(victims: Sequence[Victim]) -> str:

@@ -53,7 +53,8 @@ class Eviction(Struct, frozen=True):
     with this priority (null: its spec was cut from the journal). `victims`: how many pods leave for
     it, or for its whole gang. `time`: when the API accepted the eviction (null: not yet).
     `is_beyond_budget`: the pod's PodDisruptionBudget did not allow it. Without `by` it is one of
-    the pods that were left of `gang` below its minCount.
+    the pods that were left of `gang` below its minCount. `claimed_for`: the queue that gets its
+    guarantee by it.
     """
 
     node: str
@@ -63,6 +64,7 @@ class Eviction(Struct, frozen=True):
     gang: str = ""
     time: Time | None = None
     is_beyond_budget: bool = False
+    claimed_for: str = ""
 
 
 class Victim(Struct, frozen=True):

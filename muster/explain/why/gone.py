@@ -104,6 +104,7 @@ async def _eviction(journals: Journals, pod: PodId) -> tuple[Eviction, Found] | 
         await journals.gang_name(gang) if gang else "",
         None if done is None else time_of(done.time_ms),
         pod in column_of(event, "beyond"),
+        event.claimed_for,
     )
     return eviction, asked
 

@@ -103,8 +103,8 @@ def _nodes_then(state: PlacementState, picked: Picked, pod: PodId) -> tuple[Node
     if isinstance(event, GangHeld):
         nominated_pods, is_in_place = _of_gang(state, event, picked.row)
     else:
-        priority, is_in_place = state.specs[picked.sig].priority, False
-        nominated_pods = nominated_pods_for(state, priority, pod)
+        spec, is_in_place = state.specs[picked.sig], False
+        nominated_pods = nominated_pods_for(state, spec.priority, pod, queue=spec.queue)
     nodes = column_of(event, "nodes")[: picked.row]
     sigs = [event.sig] * len(nodes) if isinstance(event, Reserved) else column_of(event, "sigs")
     masks = column_of(event, "devices") if event.devices else [0] * len(nodes)

@@ -286,7 +286,8 @@ def node_answer(
     why_not = unsupported_reason(shard, sig)
     if why_not:
         return NodeAnswer(name, "Muster", (why_not,), 0)
-    nominated_pods = nominated_pods_for(shard, shard.specs[sig].priority, pod)
+    spec = shard.specs[sig]
+    nominated_pods = nominated_pods_for(shard, spec.priority, pod, queue=spec.queue)
     reports = explain(shard.table, shard.sigs[sig], nominated_pods)
     return next((node_answer_of(one) for one in reports if one.name == name), None)
 

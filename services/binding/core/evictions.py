@@ -23,7 +23,8 @@ def on_evict_asked(state: BindingState, event: EvictAsked) -> None:
     victims = list(as_numbers(event.victims))
     assert event.ask not in state.evictions, f"evictions of ask {event.ask} are open"
     phases, beyond = dict.fromkeys(victims, Evicting.PENDING), list(as_numbers(event.beyond))
-    eviction = Eviction(victims, phases, {}, {}, 0, event.pod, beyond, event.gang)
+    why = event.pod, beyond, event.gang, event.claimed_for
+    eviction = Eviction(victims, phases, {}, {}, 0, *why)
     state.evictions[event.ask] = eviction
     for victim in victims:
         state.victims[victim] = event.ask

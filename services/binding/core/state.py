@@ -78,6 +78,7 @@ class Column:
 class Eviction(Struct):
     """The victims of one ask: each one's phase and next repeat, the open effect, and the preemptor;
     `beyond`: those beyond their budgets. `gang`: they are what is left of it below its minCount.
+    `claimed_for`: the queue that gets its guarantee.
     """
 
     victims: list[PodId]
@@ -88,6 +89,7 @@ class Eviction(Struct):
     pod: PodId = NO_POD
     beyond: list[PodId] = []
     gang: GangId = NO_GANG
+    claimed_for: str = ""
 
 
 class PostBind(Struct):

@@ -86,7 +86,7 @@ def _on_preemption_answer(
         )
     if isinstance(event, Nominated):
         one = Nominee(event.ask, event.pod, event.sig, event.node, event.victims)
-        nominations.nominate(state, one)
+        nominations.nominate(state, one, claims=event.claims)
 
 
 def _on_gang_preemption_answer(

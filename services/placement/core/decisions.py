@@ -11,7 +11,7 @@ from services.placement.core.extenders import gang_members, questions
 from services.placement.core.gangs import holds, kept_places, member_volumes, places
 from services.placement.core.placing import digest, turns, wakeups
 from services.placement.core.placing.cycle import decide_cycle
-from services.placement.core.preemption import dry_run, nomination_news, post_filter
+from services.placement.core.preemption import nomination_news, post_filter, validation
 from services.placement.core.state import PlacementState
 from services.placement.core.volumes import reservations
 from shared.events.base import Event
@@ -167,4 +167,4 @@ def decide_task(state: PlacementState) -> Answer:
         return places.decide_places(state, event)
     if isinstance(event, GangNominateAsked):
         return places.decide_gang_nomination(state, event, task.void)
-    return dry_run.decide_nomination(state, event, task.void)
+    return validation.decide_nomination(state, event, task.void)

@@ -20,7 +20,7 @@ from shared.events.observed import ExtendersAnswered
 from shared.events.placement import Refused
 from shared.machine.core import MachineState
 from shared.machine.saved import Derived
-from shared.model.cluster_objects import Pairs
+from shared.model.cluster_objects import Pairs, Queue
 from shared.model.columns import I64
 from shared.model.ids import (
     BINDING,
@@ -41,6 +41,7 @@ from shared.model.ids import (
 )
 from shared.model.objects import Node, PodSpec
 from shared.model.pod_rules.rule_counts import RuleCount
+from shared.model.preemption.queue_limits import Guarantees
 from shared.model.preemption.units import Units
 from shared.model.profile import default_profile
 from shared.model.release import DEFAULT_RELEASE, V1_36
@@ -63,7 +64,8 @@ class Nomination(Struct):
 
     `victims` are those still there. `announced`: NominationReady was sent. `lost`: why it must end.
     `gang`: the space belongs to the whole gang; `is_used` while it is held for a member.
-    `until_ms`: the space of a lost member, kept for its group until then; 0 for others.
+    `until_ms`: the space of a lost member, kept for its group until then; 0 for others. `claims`:
+    other queues leave room for it whatever their priority.
     """
 
     ask: AskId
@@ -77,6 +79,7 @@ class Nomination(Struct):
     gang: GangId = NO_GANG
     is_used: bool = False
     until_ms: int = 0
+    claims: bool = False
 
     @property
     def counts(self) -> bool:
@@ -218,6 +221,7 @@ class PlacementState(MachineState):
     start_index: int = 0
     digest: tuple[int, int, int, int] = (0, 0, 0, 0)
     digest_ms: int = 0
+    queues: tuple[Queue, ...] = ()
 
     # By claim or volume, and those that a fact may end.
     waits_on: Derived[dict[tuple[str, str], list[PodId]]] = field(default_factory=dict)
@@ -246,6 +250,7 @@ class PlacementState(MachineState):
     # Nodes whose nominations changed since the last check.
     changed_nomination_nodes: Derived[set[NodeId]] = field(init=False)
     table_mark: Derived[TableMark] = field(init=False)
+    guarantees: Derived[Guarantees] = field(init=False)
 
     def __post_init__(self) -> None:
         super().__init__(SOURCES)
@@ -288,6 +293,7 @@ class PlacementState(MachineState):
         self.kept_places = set()
         self.changed_nomination_nodes = set()
         self.table_mark = TableMark()
+        self.guarantees = Guarantees(self.queues)
 
     def plugins_of(self, spec: PodSpec) -> Plugins:
         """Return the plugins of the pod's profile."""

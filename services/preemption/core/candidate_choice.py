@@ -1,19 +1,23 @@
 """Chooses a candidate: kube-scheduler's pickOneNodeForPreemption over all shards' answers."""
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
+from services.preemption.core import queue_use
 from services.preemption.core.state import PreemptionState
 from shared.events.placement import AS_BY_DEFAULT, PREEMPTION, Candidate, CandidatesFound
 from shared.model.columns import as_numbers, size
+from shared.model.ids import PodId
+from shared.model.preemption.queue_limits import QueueLimits
 from shared.model.preemption.victims import PRIORITY_BASE
 
 
 class Choice(NamedTuple):
     """A shard's candidate with its violations: those that the shard found, and more if others have
     used the budgets since. `mates`: how many pods on other nodes leave with the victims, and
-    `mates_sum` the sum of their priorities.
+    `mates_sum` the sum of their priorities. `borrowed`: how much the queues of its victims borrow,
+    at least.
     """
 
     shard: int
@@ -22,17 +26,20 @@ class Choice(NamedTuple):
     rank: int = 0
     mates: int = 0
     mates_sum: int = 0
+    borrowed: int = 0
 
 
 def order(choice: Choice) -> tuple[int, ...]:
     """Return the sort key of a candidate, lower is better: the plugin that runs first; then
     DefaultPreemption's criteria: fewest violations, lowest highest victim, smallest sum of
-    priorities, fewest victims, latest start of the highest victims; then the first found.
+    priorities, fewest victims, latest start of the highest victims; then the first found. For a
+    pod that claims the queues that borrow most come after the violations.
     """
     found = choice.candidate
     return (
         choice.rank,
         choice.violations,
+        -choice.borrowed,
         found.highest,
         found.priority_sum + choice.mates_sum,
         size(found.victims) + choice.mates,
@@ -41,25 +48,41 @@ def order(choice: Choice) -> tuple[int, ...]:
     )
 
 
-def choices(answers: Iterable[CandidatesFound], state: PreemptionState) -> list[Choice]:
-    """Return the candidates that share no victim with other asks, best first."""
+def choices(
+    answers: Iterable[CandidatesFound], state: PreemptionState, limits: QueueLimits | None = None
+) -> list[Choice]:
+    """Return the candidates that share no victim with other asks and take no queue below its
+    guarantee, best first.
+    """
     found = [
-        choice(answer, candidate, state)
+        choice(answer, candidate, state, limits)
         for answer in answers
         for candidate in answer.candidates
-        if not state.is_taken(as_numbers(candidate.victims))
+        if _is_open(state, limits, as_numbers(candidate.victims))
     ]
     return sorted(found, key=order)
 
 
-def choice(answer: CandidatesFound, candidate: Candidate, state: PreemptionState) -> Choice:
+def _is_open(state: PreemptionState, limits: QueueLimits | None, victims: Sequence[PodId]) -> bool:
+    if state.is_taken(victims):
+        return False
+    return limits is None or queue_use.allows(state, limits, [*victims, *state.mates(victims)])
+
+
+def choice(
+    answer: CandidatesFound,
+    candidate: Candidate,
+    state: PreemptionState,
+    limits: QueueLimits | None = None,
+) -> Choice:
     """Return the candidate with its present violations."""
     victims = as_numbers(candidate.victims)
     mates = state.mates(victims)
     violations = state.budgets.violations([*victims, *mates])
     worst = max(candidate.violations, violations)
     mates_sum = sum(state.units.priority(pod) + PRIORITY_BASE for pod in mates)
-    return Choice(answer.shard, candidate, worst, answer.rank, len(mates), mates_sum)
+    borrowed = queue_use.borrowed(state, limits, victims)
+    return Choice(answer.shard, candidate, worst, answer.rank, len(mates), mates_sum, borrowed)
 
 
 def found_message(node: str, victims: int) -> str:

@@ -22,6 +22,7 @@ from services.preemption.core import (
     facts,
     gang_evictions,
     gang_preemption,
+    queue_use,
 )
 from services.preemption.core.candidate_choice import Choice, choices, found_message, message
 from services.preemption.core.config import KINDS_MAX, Config
@@ -35,6 +36,10 @@ from shared.events.ingest import (
     BudgetSet,
     PodsAssigned,
     PodsGone,
+    PodsRelabelled,
+    QueuesSet,
+    SignatureDefined,
+    SignatureRetired,
     UnitJoined,
 )
 from shared.events.placement import (
@@ -107,6 +112,8 @@ class PreemptionCore(Core[PreemptionState]):
         match event:
             case PodsGone() | PodsAssigned() | Bound():
                 facts.on_pods_placed_or_gone(state, event)
+            case QueuesSet() | SignatureDefined() | SignatureRetired() | PodsRelabelled():
+                queue_use.on_world(state, event)
             case BudgetSet() | BudgetCovers() | BudgetGone():
                 facts.on_budget_changed(state, event)
             case UnitJoined():
@@ -184,13 +191,16 @@ class PreemptionCore(Core[PreemptionState]):
 
     def load(self, body: Any) -> PreemptionState:
         """Restore what `dump` returned."""
-        return load(self.new(), body).derive()
+        state = load(self.new(), body).derive()
+        queue_use.count(state)
+        return state
 
     def check(self, state: PreemptionState) -> None:
         """Check the derived parts of the state."""
         dues = ((ask.due_ms, ask.ask) for ask in state.asks.values() if ask.due_ms)
         assert state.timers == sorted(dues)
         gang_preemption.check(state)
+        queue_use.check(state)
         newest = {ask.pod: ask.ask for _n, ask in sorted(state.asks.items())}
         assert state.by_pod == newest, "one open preemption per preemptor"
         assert not any(pod in state.gone for pod in state.victims), "a deleted pod is a victim"
@@ -199,6 +209,14 @@ class PreemptionCore(Core[PreemptionState]):
                 for pod in ask.victims:
                     owner = state.victims.get(pod)
                     assert pod in state.gone or (owner is not None and owner.ask == ask.ask)
+
+
+Kind = tuple[SignatureId, bool]
+
+
+def _kind(ask: Ask) -> Kind:
+    """Return what equal preemptors share: their signature, and whether they claim."""
+    return ask.sig, ask.claims
 
 
 def _decide_ask(state: PreemptionState, ask: Ask) -> Iterator[Event]:
@@ -214,7 +232,8 @@ def _decide_ask(state: PreemptionState, ask: Ask) -> Iterator[Event]:
     if victims:
         beyond = [pod for pod in ask.victims if pod in ask.beyond]
         beyond += state.budgets.beyond(mates)
-        yield EvictAsked(ask.ask, ask.pod, ask.node, pack(victims), pack(beyond))
+        asked = ask.ask, ask.pod, ask.node, pack(victims), pack(beyond)
+        yield EvictAsked(*asked, claimed_for=ask.queue if ask.claims else "")
 
 
 def _decide_choices(state: PreemptionState) -> Iterator[Event]:
@@ -222,14 +241,14 @@ def _decide_choices(state: PreemptionState) -> Iterator[Event]:
     them for other signatures. If an ask does not get the candidate that its dry run found, its
     equals counted on that in vain and search again.
     """
-    chosen: SignatureId | None = None
+    chosen: Kind | None = None
     for ask in state.in_turn():
-        if not ask.found or chosen not in (None, ask.sig):
+        if not ask.found or chosen not in (None, _kind(ask)):
             continue
         could = any(one.candidates for one in ask.answers())
         yield from _decide_choice(state, ask)
         if ask.phase in (Phase.NOMINATING, Phase.ASKING_EXTENDERS):
-            chosen = ask.sig
+            chosen = _kind(ask)
         elif could:
             return
 
@@ -247,15 +266,17 @@ def _decide_dry_runs(state: PreemptionState) -> Iterator[Event]:
     for ask in state.in_turn():
         if ask.phase is Phase.NEW:
             yield from _decide_out_of_rounds(state, ask)
-    wanting: dict[SignatureId, list[Ask]] = {}
+    wanting: dict[Kind, list[Ask]] = {}
     for ask in state.in_turn():
-        wanting.setdefault(ask.sig, []).append(ask)
+        wanting.setdefault(_kind(ask), []).append(ask)
     most = min(max(1, state.fruitless_dry_runs), KINDS_MAX)
-    for sig, (ask, *others) in islice(wanting.items(), most):
+    for (sig, claims), (ask, *others) in islice(wanting.items(), most):
         taken, pods = pack(state.taken()), pack([other.pod for other in others])
         allowances, named = state.budgets.allowances(), state.budgets.counted_pods(state.victims)
-        spare = state.spare_members()
-        yield DryRunAsked(ask.ask, ask.pod, sig, allowances, taken, pods, named, spare)
+        counted = state.spare_members(), queue_use.used(state, ask.queue)
+        yield DryRunAsked(
+            *(ask.ask, ask.pod, sig, allowances, taken, pods, named), *counted, claims
+        )
 
 
 def _decide_choice(state: PreemptionState, ask: Ask) -> Iterator[Event]:
@@ -265,7 +286,7 @@ def _decide_choice(state: PreemptionState, ask: Ask) -> Iterator[Event]:
         ends = [one.protected_until_ms for one in found if one.protected_until_ms]
         yield PreemptionClosed(ask.ask, ask.pod, message(found), min(ends, default=0))
         return
-    open_choices = choices(found, state)
+    open_choices = choices(found, state, queue_use.limits(state, ask))
     is_last = ask.rounds >= state.config.rounds_max
     if not open_choices or (_got_worse(state, ask, open_choices[0]) and not is_last):
         yield from _decide_out_of_rounds(state, ask)
@@ -275,7 +296,8 @@ def _decide_choice(state: PreemptionState, ask: Ask) -> Iterator[Event]:
         yield extender_victims.decide_victims_asked(ask, best.rank)
         return
     chosen = best.candidate
-    yield NominateAsked(ask.ask, ask.pod, ask.sig, best.shard, chosen.node, chosen.victims)
+    place = best.shard, chosen.node, chosen.victims
+    yield NominateAsked(ask.ask, ask.pod, ask.sig, *place, ask.claims)
 
 
 def _got_worse(state: PreemptionState, ask: Ask, best: Choice) -> bool:
@@ -320,6 +342,7 @@ def _on_preempt_asked(state: PreemptionState, pod: PodId, event: PreemptAsked) -
         state.finish(before, SUPERSEDED)
     state.last_ask += 1
     ask = Ask(AskId(state.last_ask), pod, event.sig, priority=event.priority)
+    ask.claims, ask.queue, ask.amounts = event.claims, event.queue, event.amounts
     if pod in state.gone or pod in state.placed:
         ask.end = LEFT
     state.open(ask)

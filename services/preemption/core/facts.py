@@ -2,7 +2,7 @@
 
 from typing import assert_never
 
-from services.preemption.core import gang_evictions
+from services.preemption.core import gang_evictions, queue_use
 from services.preemption.core.answers import start_victim_timeout
 from services.preemption.core.state import LEFT, Ask, PreemptionState
 from services.preemption.core.transitions import Phase
@@ -23,7 +23,10 @@ def on_pods_placed_or_gone(state: PreemptionState, event: PodsGone | PodsAssigne
     """Note pods that are deleted or have a node: preemptors among them need nothing more."""
     ids = unpack(event.ids)
     is_gone = isinstance(event, PodsGone)
+    if isinstance(event, PodsAssigned) and state.queue_sigs:
+        queue_use.on_pods_assigned(state, event)
     if is_gone:
+        queue_use.release(state, ids.tolist() if state.queue_pods else ())
         state.gone.add(ids)
         state.placed.add(ids)  # pods that never had a node are added too
         state.budgets.coverage.forget(ids)

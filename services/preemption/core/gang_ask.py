@@ -16,7 +16,7 @@ class GangAsk(Struct):
     those of the chosen members, each a preemption of its own from its nomination on. `open_shards`:
     shards that have not answered. `end`: why it must be closed. `needs_new_round`: places were
     stale, and those kept by other shards are released before the next round. `domains`: topology
-    domains of the `levels` to look in, the present one first.
+    domains of the `levels` to look in, the present one first. `queue` is as in GangPreemptAsked.
     """
 
     ask: AskId
@@ -32,6 +32,7 @@ class GangAsk(Struct):
     needs_new_round: bool = False
     levels: tuple[str, ...] = ()
     domains: list[Path] = []
+    queue: str = ""
 
     def follow(self, event: str) -> None:
         """Apply the transition of `event`. Raises AssertionError with the story if

@@ -9,6 +9,7 @@ evicted before every shard has charged its part, and that the end of one ends al
 from collections.abc import Iterator, Sequence
 from typing import assert_never
 
+from services.preemption.core import queue_use
 from services.preemption.core.candidate_choice import choice, default_message, order
 from services.preemption.core.gang_ask import GangAsk, Group
 from services.preemption.core.state import Ask, PreemptionState
@@ -95,6 +96,7 @@ def _dry_run(
         levels=gang_ask.levels,
         domain=domain,
         spare=state.spare_members(),
+        used=queue_use.used(state, gang_ask.queue),
     )
 
 
@@ -130,7 +132,8 @@ def _decide_places(state: PreemptionState, gang_ask: GangAsk) -> Iterator[GangDe
     is_worse = (
         state.budgets.violations(victims) > violations and gang_ask.rounds < state.config.rounds_max
     )
-    if is_worse or state.is_taken(victims):
+    limits = queue_use.limits(state, gang_ask)
+    if is_worse or state.is_taken(victims) or not queue_use.allows(state, limits, victims):
         yield _decide_dry_run(state, gang_ask)
         return
     parts: dict[int, list[Nominee]] = {}
@@ -214,6 +217,7 @@ def _on_gang_preempt_asked(state: PreemptionState, event: GangPreemptAsked) -> N
     groups = [(part.sig, unpack(part.ids).tolist()) for part in event.members]
     gang_ask = GangAsk(ask, event.gang, event.needed, groups)
     gang_ask.levels, gang_ask.domains = event.levels, list(event.domains)
+    gang_ask.queue = event.queue
     state.gang_asks[ask] = gang_ask
 
 

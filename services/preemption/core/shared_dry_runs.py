@@ -1,19 +1,21 @@
 """Equal preemptors share one dry run in each shard.
 
 A shard answers with the candidates that they would get one after the other on its nodes. Nodes of
-two shards share only budgets and preemption units. So, as long as both are untouched, the best of
-the shards' next candidates is what the next preemptor would have got by itself. A preemptor that
-cannot be served so waits for the next dry run; the first always is served.
+two shards share only budgets, preemption units and the guarantees of queues. So, as long as these
+are untouched, the best of the shards' next candidates is what the next preemptor would have got by
+itself. A preemptor that cannot be served so waits for the next dry run; the first always is served.
 """
 
 from collections import deque
 from collections.abc import Sequence
 
+from services.preemption.core import queue_use
 from services.preemption.core.candidate_choice import Choice, choice, order
 from services.preemption.core.state import Ask, PreemptionState, Run
 from services.preemption.core.transitions import Phase
 from shared.events.placement import Candidate, CandidatesFound
 from shared.model.columns import as_numbers
+from shared.model.preemption.queue_limits import QueueLimits
 
 
 def on_shared_candidates(state: PreemptionState, event: CandidatesFound, placements: int) -> None:
@@ -53,8 +55,9 @@ def _serve_first(state: PreemptionState, run: Run, asks: deque[Ask]) -> None:
 def _serve(state: PreemptionState, asks: deque[Ask], answers: Sequence[CandidatesFound]) -> None:
     """Remove from `asks` the preemptors served with the shards' next candidates, or with none."""
     at = [0] * len(answers)
+    limits = queue_use.limits(state, asks[0]) if asks else None
     while asks:
-        candidates = _next_candidates(state, answers, at)
+        candidates = _next_candidates(state, answers, at, limits)
         if candidates is None:
             return
         if not candidates:
@@ -63,19 +66,23 @@ def _serve(state: PreemptionState, asks: deque[Ask], answers: Sequence[Candidate
         best, index = min(candidates, key=lambda one: order(one[0]))
         at[index] += 1
         _answer(state, asks.popleft(), [(answers[index], (best.candidate,))])
-        if len(answers) > 1 and _concerns_others(state, best.candidate):
+        is_shared = limits is not None or _concerns_others(state, best.candidate)
+        if len(answers) > 1 and is_shared:
             return  # the other shards did not expect that
 
 
 def _next_candidates(
-    state: PreemptionState, answers: Sequence[CandidatesFound], at: Sequence[int]
+    state: PreemptionState,
+    answers: Sequence[CandidatesFound],
+    at: Sequence[int],
+    limits: QueueLimits | None,
 ) -> list[tuple[Choice, int]] | None:
     """Return each shard's next candidate; None if a shard's search ended earlier."""
     found: list[tuple[Choice, int]] = []
     for index, (answer, position) in enumerate(zip(answers, at, strict=True)):
         if position < len(answer.series):
             one = answer.series[position]
-            found.append((choice(answer, one, state), index))
+            found.append((choice(answer, one, state, limits), index))
         elif answer.cut:
             return None
     return found

@@ -18,8 +18,10 @@ from shared.events.placement import CandidatesFound
 from shared.events.preemption import SpareMembers
 from shared.machine.core import MachineState
 from shared.machine.saved import Derived
+from shared.model.cluster_objects import Queue
 from shared.model.ids import NO_ASK, NO_NODE, AskId, GangId, JournalName, NodeId, PodId, SignatureId
 from shared.model.podset import PodSet
+from shared.model.preemption.queue_limits import Guarantees, Sums
 from shared.model.preemption.units import Units
 from shared.model.release import V1_37
 
@@ -37,6 +39,13 @@ class Victim(Struct):
     evicted: bool = False
 
 
+class QueueSig(Struct, frozen=True):
+    """What a pod of a signature uses of its queue (shared.model.queues.amounts)."""
+
+    queue: str
+    amounts: tuple[tuple[str, int], ...]
+
+
 class Ask(Struct):
     """One search for victims for one pod. `end` says why it must be closed; empty while it is open.
 
@@ -44,7 +53,7 @@ class Ask(Struct):
     `spare`: likewise of the groups that keep their minimum. `beyond`: victims that their budgets
     did not allow at the choice. `node_name`: the chosen node, if the pod's message names it.
     `nominated`: a shard may hold a charge for it. `gang_ask`: the ask of its gang, if it is a
-    member's.
+    member's. `queue`, `amounts`, `claims`: as in PreemptAsked.
     """
 
     ask: AskId
@@ -65,6 +74,9 @@ class Ask(Struct):
     beyond: list[PodId] = []
     node_name: str = ""
     spare: dict[GangId, int] = {}
+    claims: bool = False
+    queue: str = ""
+    amounts: tuple[tuple[str, int], ...] = ()
 
     def follow(self, event: str) -> None:
         """Apply the transition of `event`. Raises AssertionError with the story if
@@ -112,7 +124,12 @@ class PreemptionState(MachineState):
     units: Units = field(default_factory=Units)
     gone: PodSet = field(default_factory=PodSet)
     placed: PodSet = field(default_factory=PodSet)  # deleted pods are in both
+    queues: tuple[Queue, ...] = ()
+    queue_sigs: dict[SignatureId, QueueSig] = field(default_factory=dict)
+    queue_pods: dict[PodId, SignatureId] = field(default_factory=dict)  # on nodes, in a queue
 
+    guarantees: Derived[Guarantees] = field(default_factory=Guarantees)
+    used: Derived[Sums] = field(default_factory=dict)  # with a guarantee: by queue and resource
     by_pod: Derived[dict[PodId, AskId]] = field(default_factory=dict)
     # Have something to decide, whatever others do; want a dry run or a choice, in turn; being
     # searched by shards or extenders.

@@ -48,6 +48,7 @@ def check(state: QueueingState) -> None:
     wanting = {n for n, sig in state.sigs.items() if sig.askable and n not in state.askers}
     if state.quota is not None:
         wanting -= state.quota.held_asks.keys()
+        wanting -= state.quota.vain_asks.keys()
     assert wanting.issubset(state.ask_next), "signatures that want to ask"
     check_charges(state)
     heaps = [sig for _key, sig in (*state.ask_due, *state.ask_later)]

@@ -395,8 +395,7 @@ class QueueingState(MachineState):
     permit_rejected: dict[str, dict[PodId, None]] = field(default_factory=dict)
     # Kind of event -> the first attempt after the last.
     last_events: dict[str, AttemptId] = field(default_factory=dict)
-    # Those of them that are tried again, and for what.
-    woken_by_event: dict[PodId, str] = field(default_factory=dict)
+    woken_by_event: dict[PodId, str] = field(default_factory=dict)  # tried again, and for what
     provisioning: dict[str, Provisioning] = field(default_factory=dict)  # by the gang's key
     # Signature -> when a pod that is protected now may be a victim for its pods, ms.
     protected_until_ms: dict[SignatureId, int] = field(default_factory=dict)
@@ -406,6 +405,7 @@ class QueueingState(MachineState):
     places_given: dict[PodId, AskId] = field(default_factory=dict)
     queues: tuple[Queue, ...] = ()
     charged: dict[PodId, SignatureId] = field(default_factory=dict)  # see queues/charges.py
+    asked_in_vain: dict[SignatureId, None] = field(default_factory=dict)  # see _note_no_victims
 
     quota: Derived[Quota | None] = None  # None without queues
     all_mask: Derived[int] = 0

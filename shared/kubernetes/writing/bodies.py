@@ -71,6 +71,8 @@ def deletion(ref: PodRef) -> bytes:
 def disruption(ref: PodRef, scheduler: str) -> bytes:
     """Return a patch that says why a victim is evicted."""
     why = "preempting to accommodate a higher priority pod"
+    if ref.claimed_for:
+        why = f"preempting to give queue {ref.claimed_for} its guarantee"
     if ref.is_below_minimum:
         why = "fewer pods of its group run than its minimum"
     return _condition(

@@ -152,6 +152,8 @@ class KubeEvents:
     def preempted(self, victim: PodRef, by: PodRef, node: str) -> None:
         """Report that a victim is evicted, and for which pod."""
         note = f"Preempted by pod {by.uid} on node {node}"
+        if victim.claimed_for:
+            note += f" to give queue {victim.claimed_for} its guarantee"
         if victim.is_beyond_budget:
             note += ", beyond its PodDisruptionBudget"
         self._tell(PREEMPTED, victim, note, by)

@@ -219,6 +219,7 @@ class KubeWrites:
         self._log_refusal(answer, response, f"evict {ref.namespace}/{ref.name}")
         if answer is Answer.DONE:
             reason = f" for {by.namespace}/{by.name}" if by is not None else ""
+            reason += f", as queue {ref.claimed_for} claims its guarantee" * bool(ref.claimed_for)
             reason += ", as its gang is below its minCount" if ref.is_below_minimum else ""
             reason += ", beyond its budget" if ref.is_beyond_budget else ""
             log.info("evicted %s/%s from %s%s", ref.namespace, ref.name, node, reason)

@@ -142,7 +142,7 @@ PLANTED = (
         AT_ONCE,
     ),
     _bug("budgets-last", "for beyond in (True, False):", "for beyond in (False, True):", UNITS),
-    _bug("one-violation-each", "in gone], sum(violations", "in gone], any(violations"),
+    _bug("one-violation-each", "return left, sum(violations", "return left, any(violations"),
     _bug("budget-of-one-more", "if left[one] < 0:", "if left[one] < -1:"),
     _bug("amounts-before-ports", "*wanted.plugins.filters,", "*wanted.plugins.filters[::-1],", WHY),
     _bug("first-reason-alone", "            return found\n", "            return found[:1]\n", WHY),

@@ -145,7 +145,7 @@ PROMISED, CHOICE = "placement.core.preemption.nominations", "preemption.core.can
 PLANTED = (
     _bug("least-important-first", AT_ONCE, "starts_ms, -priorities", "starts_ms, priorities", 10),
     _bug("beyond-budgets-last", UNITS, "beyond in (True, False):", "beyond in (False, True):", 0),
-    _bug("violations-uncounted", DRY_RUN, "in gone], sum(", "in gone], 0 * sum(", 1),
+    _bug("violations-uncounted", DRY_RUN, "return left, sum(", "return left, 0 * sum(", 1),
     _bug("budget-of-one-more", DRY_RUN, "if left[one] < 0:", "if left[one] < -1:", 0),
     _bug("series-keeps-budgets", DRY_RUN, "self.left.get(budget, 0) - 1)", "9)", 1),
     _bug("equals-are-victims", DRY_RUN, "priority < self.priority", "priority <= self.priority", 1),
@@ -159,7 +159,7 @@ PLANTED = (
     _bug("highest-forgotten", CHOICE, "        found.highest,\n", "        0,\n", 6),
     _bug("sum-forgotten", CHOICE, "found.priority_sum + choice", "0 * choice", 12, 3),
     _bug("earliest-start", CHOICE, "-found.earliest_start_ms", "found.earliest_start_ms", 2, 3),
-    _bug("promise-to-equals", PROMISED, ".priority >= priority:", ".priority > priority:", 2),
+    _bug("promise-to-equals", PROMISED, "priority >= priority or", "priority > priority or", 2),
     _bug(
         "promised-node-untried",
         "placement.core.placing.cycle",
@@ -170,7 +170,7 @@ PLANTED = (
     _bug(
         "answers-outlive-choices",
         "preemption.core.core",
-        "chosen not in (None, ask.sig)",
+        "chosen not in (None, _kind(ask))",
         "False",
         3,
     ),

@@ -5,7 +5,7 @@ from tests.simulation.planted import Bug, edit
 BUGS = (
     Bug(
         "stale-nomination-accepted",
-        "services.placement.core.preemption.dry_run",
+        "services.placement.core.preemption.validation",
         edit(
             """
     if not len(victims) or not _still_there(state, event, victims):
@@ -31,10 +31,10 @@ BUGS = (
         "services.placement.core.preemption.dry_run",
         edit(
             """
-            if state.specs[sig].priority < self.priority or ledger.pod_at(row) in self.taken
+        if self.state.specs[sig].priority < self.priority:
 """,
             """
-            if state.specs[sig].priority <= self.priority or ledger.pod_at(row) in self.taken
+        if self.state.specs[sig].priority <= self.priority:
 """,
         ),
         by=("victims",),
@@ -70,7 +70,7 @@ BUGS = (
         "services.placement.core.preemption.nominations",
         edit(
             """
-        if one.pod != pod and one.counts and state.specs[one.sig].priority >= priority:
+        if one.pod != pod and one.counts and is_before(state, one, priority, queue):
 """,
             """
         if one.pod == -1:

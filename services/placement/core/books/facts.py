@@ -37,6 +37,7 @@ from shared.events.ingest import (
     PodsAssigned,
     PodsGone,
     PodsStarted,
+    QueuesSet,
     SignatureDefined,
     SignatureRetired,
     SignaturesQueued,
@@ -46,6 +47,7 @@ from shared.events.ingest import (
 )
 from shared.model.columns import I64, has_repeats, pack, size, split, unpack
 from shared.model.ids import PodId
+from shared.model.preemption.queue_limits import Guarantees
 from shared.scheduling.table.images import Spread
 
 GONE_REMEMBERED_MAX = 65_536
@@ -361,3 +363,12 @@ def on_budget_gone(state: PlacementState, event: BudgetGone) -> None:
         ledger.budget[row] = more[0] if more else 0
         if len(more) > 1:
             state.budgets_more[pod] = more[1:]
+
+
+def on_queues_set(state: PlacementState, event: QueuesSet) -> None:
+    """Take a new tree. Refused pods that may claim now are tried again."""
+    state.queues, state.guarantees = event.queues, Guarantees(event.queues)
+    if state.guarantees:
+        may_claim = state.guarantees.may_claim
+        queues = {sig: state.specs[sig].queue for sig in state.refused if sig in state.specs}
+        state.maybe_allowed.update(sig for sig, queue in queues.items() if may_claim(queue))

@@ -51,8 +51,10 @@ def decide_question(state: PlacementState, event: OfferAsked) -> ExtendersAsked 
             continue
         nominated_pods = None
         if state.nominations:
-            priority = state.specs[sig].priority
-            nominated_pods = nominated_pods_for(state, priority, gang=event.gang)
+            spec = state.specs[sig]
+            nominated_pods = nominated_pods_for(
+                state, spec.priority, gang=event.gang, queue=spec.queue
+            )
         rows = state.kernel.fitting(state.table, compiled(state, sig), nominated_pods)
         if len(rows):
             pod, effect = PodId(unpack(part.ids).item(0)), EffectId(state.extender_asks + 1)

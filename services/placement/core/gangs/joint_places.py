@@ -21,8 +21,9 @@ from services.placement.core.books.ledger import IS_VICTIM, groups
 from services.placement.core.gangs import member_volumes
 from services.placement.core.gangs.member_volumes import Assumed
 from services.placement.core.gangs.trial_picks import place
-from services.placement.core.preemption.dry_run import NO_VICTIMS, DryRun, candidate_of
+from services.placement.core.preemption.dry_run import NO_VICTIMS, DryRun
 from services.placement.core.preemption.in_order import MemberRow, Reprieve, Trial
+from services.placement.core.preemption.reprieve import candidate_of
 from services.placement.core.preemption.unit_parts import Part, Victim, reprieved, victim_at
 from services.placement.core.state import PlacementState
 from services.placement.core.volumes import reservations
@@ -72,6 +73,7 @@ class _Search(DryRun):
             *(event.ask, NO_POD, lowest, event.budgets, event.taken),
             named=event.named,
             spare=event.spare,
+            used=event.used,
         )
         super().__init__(state, asked, only=NO_ROWS, gang=event.gang)
         self.needed = event.needed
@@ -98,7 +100,12 @@ class _Search(DryRun):
         kept = (priorities < self.priority) & ~np.isin(ledger.ids(found), left_out)
         if within is not None:
             kept &= np.isin(ledger.node[found], state.table.ids[within])
-        return found[kept]
+        if self.other_queues is None:
+            return found[kept]
+        victims = [victim_at(state, row) for row in found[kept].tolist()]
+        victims.sort(key=lambda one: (-one.priority, one.start_ms, one.pod))
+        leave = [one.pod for one in self.within_limits(victims)]
+        return found[np.isin(ledger.ids(found), leave)]
 
     def _moving(self, counters: set[int]) -> list[SignatureId]:
         """Return the signatures of possible victims that move one of these counters."""

@@ -37,7 +37,8 @@ class GangPlaces:
         if not state.nominations:
             return None
         if not self.is_some:
-            return nominations.nominated_pods_for(state, state.specs[sig].priority)
+            spec = state.specs[sig]
+            return nominations.nominated_pods_for(state, spec.priority, queue=spec.queue)
         known = [one for _ask, one in sorted(state.nominations.items())]
         if one_by_one:
             known = [one for one in known if not (one.until_ms and one.gang == self._gang)]
@@ -45,13 +46,14 @@ class GangPlaces:
 
     def _nominated_pods(self, sig: SignatureId, known: list[Nomination]) -> NominatedPods:
         """Return these nominations; the gang's own count whatever their priority."""
-        state, priority = self._state, self._state.specs[sig].priority
+        state, spec = self._state, self._state.specs[sig]
         found: nominations.NewNominatedPods = {}
         for one in known:
             is_own = one.gang == self._gang
             if is_own and one.ask in self._tried:
                 continue
-            if one.counts and (is_own or state.specs[one.sig].priority >= priority):
+            is_before = is_own or nominations.is_before(state, one, spec.priority, spec.queue)
+            if one.counts and is_before:
                 found.setdefault(one.node, []).append((compiled(state, one.sig), one.mask))
         return found
 

@@ -133,8 +133,10 @@ def _free(
     before: Sequence[TrialNominee],
 ) -> list[TrialNominee]:
     """Return nodes on which members fit without victims."""
-    priority = state.specs[sig].priority
-    nominated_pods = nominations.nominated_pods_for(state, priority, gang=event.gang)
+    spec = state.specs[sig]
+    nominated_pods = nominations.nominated_pods_for(
+        state, spec.priority, gang=event.gang, queue=spec.queue
+    )
     for nominee in before:
         nominated_pods.setdefault(nominee.candidate.node, []).append((nominee.wanted, nominee.mask))
     trial = state.table.trial()
@@ -163,6 +165,7 @@ class _Members(DryRun):
             *(event.ask, NO_POD, sig, event.budgets, event.taken),
             named=event.named,
             spare=event.spare,
+            used=event.used,
         )
         super().__init__(state, asked, before, gang=event.gang)
         # Nodes whose pods leave for the gang: the next member may fit there without more victims.
@@ -210,7 +213,7 @@ class _Members(DryRun):
         before = dict(self.left), dict(self.spare)
         nominee = TrialNominee(self.wanted, self._mask(row, chosen), chosen)
         self._nominate(nominee)
-        if (self.left, self.spare) != before:
+        if (self.left, self.spare) != before or (victims and self.other_queues is not None):
             self.fresh.clear()
         if victims:
             self.shared.add(chosen.node)
@@ -219,6 +222,8 @@ class _Members(DryRun):
 
     def _is_limited(self, pod: PodId) -> bool:
         """Return whether the pod's eviction depends on those before it."""
+        if self.other_queues is not None:
+            return True
         return bool(self._budgets(pod) or self.state.units.of(pod) in self.spare)
 
     def _mask(self, row: int, chosen: Candidate) -> int:

@@ -102,8 +102,8 @@ def _beside_nominations(state: PlacementState, cycle: Cycle) -> Cycle:
         is_nominated = np.isin(ids, np.array(sorted(state.nomination_of_pod), np.int64))
         if is_nominated.any():
             ids = ids[: int(np.argmax(is_nominated))]
-    priority = state.specs[cycle.batch.sig].priority
-    nominated_pods = nominations.nominated_pods_for(state, priority, pod)
+    spec = state.specs[cycle.batch.sig]
+    nominated_pods = nominations.nominated_pods_for(state, spec.priority, pod, queue=spec.queue)
     return Cycle(cycle.batch, ids, min(len(ids), cycle.pods_max), nominated_pods, row)
 
 

@@ -21,7 +21,7 @@ from shared.model.columns import pack, unpack
 from shared.model.ids import NO_ATTEMPT, NO_POD, SignatureId
 from shared.scheduling.cycle.inter_pod_rules import rules_of
 from shared.scheduling.cycle.signature import Signature
-from shared.scheduling.table.layout import FREE, I64
+from shared.scheduling.table.layout import FREE, I64, NominatedPods
 
 CHECKS_MAX = 256
 """Exact checks in one step. Further signatures that pass the quick check are reported unchecked: a
@@ -72,11 +72,12 @@ def _left_room(state: PlacementState, sigs: list[SignatureId], rows: I64) -> lis
     one nomination, and many signatures want it: without this check each would be tried exactly in
     vain.
     """
-    priorities = dict.fromkeys(state.specs[sig].priority for sig in sigs)
-    most = {priority: _most_left(state, priority, rows) for priority in priorities}
+    specs = [state.specs[sig] for sig in sigs]
+    kinds = dict.fromkeys((spec.priority, spec.queue) for spec in specs)
+    most = {kind: _most_left(state, *kind, rows) for kind in kinds}
     found = []
-    for sig in sigs:
-        wanted, (cpu, memory) = state.sigs[sig], most[state.specs[sig].priority]
+    for sig, spec in zip(sigs, specs, strict=True):
+        wanted, (cpu, memory) = state.sigs[sig], most[spec.priority, spec.queue]
         fits = (not wanted.cpu or wanted.cpu <= cpu) and (
             not wanted.memory or wanted.memory <= memory
         )
@@ -85,13 +86,13 @@ def _left_room(state: PlacementState, sigs: list[SignatureId], rows: I64) -> lis
     return found
 
 
-def _most_left(state: PlacementState, priority: int, rows: I64) -> list[float]:
-    """Return the most cpu and memory that nominations leave to pods of this priority on one of
-    these rows.
+def _most_left(state: PlacementState, priority: int, queue: str, rows: I64) -> list[float]:
+    """Return the most cpu and memory that nominations leave to pods of this priority and queue on
+    one of these rows.
     """
     nodes = state.table.ids[rows].tolist()
     here = (one for node in nodes for one in nominations.nominations_on(state, node))
-    nominated_pods = nominations.as_nominated_pods(here, state, priority, NO_POD)
+    nominated_pods = nominations.as_nominated_pods(here, state, priority, NO_POD, queue=queue)
     free = state.table.cols[FREE : FREE + 2][:, rows]
     for at, node in enumerate(nodes):
         for nominated, _mask in nominated_pods.get(node, ()):
@@ -106,10 +107,15 @@ def _fits(state: PlacementState, sig: SignatureId, rows: I64) -> bool:
     wanted = compiled(state, sig)
     nominated_pods = None
     if state.nominations:
-        nominated_pods = nominations.nominated_pods_for(state, state.specs[sig].priority)
+        nominated_pods = _nominated_for(state, sig)
     if len(rows) <= FEW_ROWS and not _depends_on_other_nodes(state, wanted):
         return state.kernel.feasible_any(state.table, wanted, rows, nominated_pods)
     return len(state.kernel.place(state.table, wanted, 1, nominated_pods).rows) > 0
+
+
+def _nominated_for(state: PlacementState, sig: SignatureId) -> NominatedPods:
+    spec = state.specs[sig]
+    return nominations.nominated_pods_for(state, spec.priority, queue=spec.queue)
 
 
 def _depends_on_other_nodes(state: PlacementState, wanted: Signature) -> bool:
@@ -145,5 +151,5 @@ def decide_reasons(state: PlacementState, sig: SignatureId) -> Refused:
         return structs.replace(
             state.extender_refusals[sig], nodes=len(state.nodes), world=state.world
         )
-    nominated_pods = nominations.nominated_pods_for(state, state.specs[sig].priority)
+    nominated_pods = _nominated_for(state, sig)
     return reject(state, NO_ATTEMPT, sig, NO_PODS, nominated_pods)

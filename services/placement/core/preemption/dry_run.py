@@ -1,4 +1,4 @@
-"""Preemption in a shard: the dry run over its nodes, and the validation of the chosen candidate.
+"""Preemption in a shard: the dry run over its nodes.
 
 Follows kube-scheduler's DefaultPreemption: remove every pod of lower priority from the node, then
 put back as many as fit, most important first, pods whose eviction would violate a budget before the
@@ -15,16 +15,22 @@ from msgspec.structs import replace
 
 from services.placement.core.books.charges import compiled
 from services.placement.core.books.identity import latest_sigs
-from services.placement.core.books.ledger import IS_CHARGED, IS_VICTIM
+from services.placement.core.books.ledger import IS_VICTIM
 from services.placement.core.extenders import retries
 from services.placement.core.preemption import nominations
 from services.placement.core.preemption.minimum_run_time import (
     protected_message,
     protected_pods,
 )
+from services.placement.core.preemption.other_queues import OtherQueues
 from services.placement.core.preemption.pre_check import have_lower_priority_pods
 from services.placement.core.preemption.refusal_reasons import message, messages, stuck_rows
-from services.placement.core.preemption.reprieve import Chosen, LowerColumns, TrialNominee
+from services.placement.core.preemption.reprieve import (
+    Chosen,
+    LowerColumns,
+    TrialNominee,
+    candidate_of,
+)
 from services.placement.core.preemption.unit_parts import (
     Part,
     Victim,
@@ -34,18 +40,14 @@ from services.placement.core.preemption.unit_parts import (
     victim_at,
 )
 from services.placement.core.state import PlacementState
-from services.placement.core.transitions import State
 from shared.events.placement import (
     Candidate,
     CandidatesFound,
     LowerPods,
-    Nominated,
-    NominationStale,
 )
-from shared.events.preemption import DryRunAsked, NominateAsked
+from shared.events.preemption import DryRunAsked
 from shared.model.columns import I64, pack, size, unpack
 from shared.model.ids import NO_GANG, NO_SIGNATURE, GangId, NodeId, PodId, SignatureId
-from shared.model.preemption.victims import keys_of
 from shared.model.release import V1_37
 from shared.scheduling.cycle.inter_pod_rules import fits, rules_of
 from shared.scheduling.cycle.one_node import OneNode
@@ -186,8 +188,12 @@ class DryRun:
         self.alone = nominations.left_alone(state, self.taken)
         self.taken.update(state.victims_of)
         self.protected = protected_pods(state) if state.minimum_run_ms else {}
+        self.other_queues = OtherQueues(state, event) if event.used else None
         self.protections = self._protections()
-        self.nominated_pods = nominations.nominated_pods_for(state, self.priority, event.pod, gang)
+        spec = state.specs[event.sig]
+        self.nominated_pods = nominations.nominated_pods_for(
+            state, self.priority, event.pod, gang, spec.queue
+        )
         for one in before:
             self._nominate(one)
         self.rows = retries.rows_to_try(state, event.sig, self.nominated_pods)
@@ -209,6 +215,8 @@ class DryRun:
             (nominee.wanted, nominee.mask)
         )
         self.taken.update(victims)
+        if self.other_queues is not None:
+            self.other_queues.leave(victims)
         for pod in victims:
             for budget in self._budgets(pod):
                 self.left[budget] = max(0, self.left.get(budget, 0) - 1)
@@ -243,7 +251,7 @@ class DryRun:
         """Yield after each group of nodes, in tie order; pods are read a few nodes at a time."""
         to_try = self.rows[~np.isin(self.state.table.ids[self.rows], self.alone)]
         with_lower = to_try
-        if self.lower_columns is None:
+        if self.lower_columns is None and self.other_queues is None:
             nodes = self.state.table.ids[to_try]
             have = have_lower_priority_pods(self.state, nodes, self.priority)
             self._count_without(to_try[~have])
@@ -283,6 +291,8 @@ class DryRun:
         wanted, table = self.wanted, self.state.table
         if wanted.gpu_count or wanted.ports or rules_of(table, wanted) is not None:
             return None
+        if self.other_queues is not None:
+            return None
         taken = np.array(sorted(self.taken), np.int64)
         protected = np.array(sorted(self.protected), np.int64)
         return LowerColumns(self.state, wanted, taken, self.nominated_pods, protected)
@@ -293,10 +303,18 @@ class DryRun:
         for pod, end_ms in self.protected.items():
             row = ledger.row(pod)
             is_there = IS_VICTIM[ledger.kind[row]]
-            if is_there and self.priority > self.state.specs[ledger.sig_at(row)].priority:
+            if is_there and self._may_leave(ledger.sig_at(row)):
                 node = ledger.node_at(row)
                 found[node] = min(found.get(node, end_ms), end_ms)
         return found
+
+    def _may_leave(self, sig: SignatureId) -> bool:
+        """Return whether such pods may leave: those of lower priority, and what a pod that claims
+        may take.
+        """
+        if self.state.specs[sig].priority < self.priority:
+            return True
+        return self.other_queues is not None and self.other_queues.borrows(sig) > 0
 
     def protected_until_ms(self) -> int:
         """Return when the first protected pod of lower priority may be a victim, ms; 0: none."""
@@ -366,7 +384,7 @@ class DryRun:
         found = [
             victim_at(state, row)
             for row, sig in zip(there.tolist(), ledger.sig[there].tolist(), strict=True)
-            if state.specs[sig].priority < self.priority or ledger.pod_at(row) in self.taken
+            if self._may_leave(sig) or ledger.pod_at(row) in self.taken
         ]
         found.sort(key=lambda one: (-one.priority, one.start_ms, one.pod))
         victims: VictimsByNode = {}
@@ -389,6 +407,7 @@ class DryRun:
     def _try_node(
         self, row: int, node: NodeId, victims: list[Victim], leaving: list[Victim]
     ) -> None:
+        victims = self.within_limits(victims)
         if not victims:
             self._count_without(np.array([row], np.int64))
             return
@@ -425,9 +444,21 @@ class DryRun:
         many of their pods violate budgets.
         """
         parts = self._parts(victims)
+        if self.other_queues is not None:
+            parts = self.other_queues.in_order(parts)
         violations = self._violations(parts)
         gone = reprieved(parts, violations, partial(self._stays, scratch))
-        return [parts[number] for number in gone], sum(violations[number] for number in gone)
+        left = [parts[number] for number in gone]
+        if self.other_queues is not None:
+            left.sort(key=lambda part: -part.here[0].priority)  # as the candidate's keys want it
+        return left, sum(violations[number] for number in gone)
+
+    def within_limits(self, victims: list[Victim]) -> list[Victim]:
+        """Return the victims that may leave together, as far as guarantees of queues go."""
+        if self.other_queues is None or not victims:
+            return victims
+        leave = {one.pod for one in self.other_queues.within(self._parts(victims))}
+        return [one for one in victims if one.pod in leave]
 
     def _stays(self, scratch: OneNode, part: Part) -> bool:
         """Put a part back if the pod fits beside it; return whether it does."""
@@ -477,8 +508,11 @@ class DryRun:
             everywhere = [one for part in chosen for one in part.pods()]
             whole = candidate_of(node, everywhere, violations, self.state.world)
             candidate = replace(candidate, earliest_start_ms=whole.earliest_start_ms)
+        borrows = 0
+        if self.other_queues is not None:
+            borrows = min((self.other_queues.borrows(one.sig) for one in here), default=0)
         key = (
-            *(violations, whole.highest, whole.priority_sum),
+            *(violations, -borrows, whole.highest, whole.priority_sum),
             *(size(whole.victims), -whole.earliest_start_ms),
         )
         heappush(self.found, (key, row, candidate))
@@ -487,24 +521,6 @@ class DryRun:
     def _count(self, message: str, nodes: int) -> None:
         if nodes:
             self.reasons[message] = self.reasons.get(message, 0) + nodes
-
-
-def candidate_of(
-    node: NodeId, victims: Sequence[Victim], violations: int, generation: int
-) -> Candidate:
-    """Return the candidate with the values that pickOneNodeForPreemption compares."""
-    highest, priority_sum, earliest_start_ms = keys_of(
-        [one.priority for one in victims], [one.start_ms for one in victims]
-    )
-    return Candidate(
-        node=node,
-        victims=pack([one.pod for one in victims]),
-        violations=violations,
-        highest=highest,
-        priority_sum=priority_sum,
-        earliest_start_ms=earliest_start_ms,
-        generation=generation,
-    )
 
 
 class EvictablePods(DryRun):
@@ -523,7 +539,7 @@ class EvictablePods(DryRun):
         """Return the evictable pods of several nodes, by node."""
         rows = [row for node in nodes if (row := self.state.table.row_of(node)) is not None]
         victims, _leaving = self._victims(np.array(rows, np.int64)) if rows else ({}, {})
-        return {node: victims.get(node, []) for node in nodes}
+        return {node: self.within_limits(victims.get(node, [])) for node in nodes}
 
     def is_protected(self, victim: Victim) -> bool:
         """Return whether its eviction alone violates a budget."""
@@ -539,49 +555,3 @@ class EvictablePods(DryRun):
         parts = self._parts(chosen)
         self._add(row, parts, sum(self._violations(parts)))
         return self.found.pop()[-1]
-
-
-def decide_nomination(
-    state: PlacementState, event: NominateAsked, void: bool
-) -> Nominated | NominationStale:
-    """Validate the chosen candidate against the present state."""
-    stale = NominationStale(state.shard, event.ask, event.pod)
-    if void or event.sig not in state.specs or event.shard != state.shard:
-        return stale
-    kind, wanted = state.ledger.kind_of(event.pod), compiled(state, event.sig)
-    if IS_CHARGED[kind] or kind in (State.GONE, State.STRAY):
-        return stale
-    victims = unpack(event.victims)
-    if not len(victims) or not _still_there(state, event, victims):
-        return replace(stale, freed=_is_freed(state, event.node, victims))
-    there, mask = nominations.room_for(
-        state, event.pod, event.sig, event.node, set(victims.tolist())
-    )
-    if not there:
-        return stale
-    if nominations.is_in_the_way(state, event.sig, event.node, mask):
-        return stale
-    tells = state.config.compatibility >= V1_37 and not wanted.plugins.post_filters
-    name = state.nodes[event.node].name if tells else ""
-    return Nominated(state.shard, event.ask, event.pod, event.sig, event.node, event.victims, name)
-
-
-def _is_freed(state: PlacementState, node: NodeId, victims: I64) -> bool:
-    """Return whether a victim has left an existing node."""
-    placed = (state.ledger.placed_row(pod, node) for pod in victims.tolist())
-    return state.table.row_of(node) is not None and any(row is None for row in placed)
-
-
-def _still_there(state: PlacementState, event: NominateAsked, victims: I64) -> bool:
-    """Return whether all victims run on the node, have lower priority, and leave for no other
-    preemptor.
-    """
-    ledger, priority = state.ledger, state.specs[event.sig].priority
-    pods = victims.tolist()
-    for pod in pods:
-        row = ledger.placed_row(pod, event.node)
-        if row is None or not IS_VICTIM[ledger.kind[row]]:
-            return False
-        if state.specs[ledger.sig_at(row)].priority >= priority:
-            return False
-    return nominations.leaving_on(state, event.node).isdisjoint(pods)

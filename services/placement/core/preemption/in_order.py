@@ -57,18 +57,21 @@ class Trial:
         self.table = state.table.trial()
         known = sorted(state.nominations.items())
         self._others = [one for _ask, one in known if one.gang != gang]
-        self._nominated_pods: dict[int, NominatedPods] = {}
+        self._nominated_pods: dict[tuple[int, str], NominatedPods] = {}
         self.move(sorted(state.victims_of), -1)
 
     def nominated_pods(self, sig: SignatureId) -> NominatedPods:
         """Return the nominations that such a member must leave room for."""
-        return self._nominated(self.state.specs[sig].priority)
+        return self._nominated(self.state.specs[sig].priority, self.state.specs[sig].queue)
 
-    def _nominated(self, priority: int) -> NominatedPods:
-        if priority not in self._nominated_pods:
-            found = nominations.as_nominated_pods(self._others, self.state, priority, NO_POD)
-            self._nominated_pods[priority] = found
-        return self._nominated_pods[priority]
+    def _nominated(self, priority: int, queue: str) -> NominatedPods:
+        key = priority, queue
+        if key not in self._nominated_pods:
+            found = nominations.as_nominated_pods(
+                self._others, self.state, priority, NO_POD, queue=queue
+            )
+            self._nominated_pods[key] = found
+        return self._nominated_pods[key]
 
     def move(self, pods: Iterable[PodId], sign: int) -> None:
         """Take running pods away (-1) or put them back (1)."""
@@ -86,8 +89,9 @@ class Trial:
         """
         if not self._each_fits(members):
             return False
-        lowest = min((self.state.specs[member.sig].priority for member in members), default=0)
-        nominated = self._nominated(lowest)
+        specs = [self.state.specs[member.sig] for member in members]
+        lowest = min((spec.priority for spec in specs), default=0)
+        nominated = self._nominated(lowest, specs[0].queue if specs else "")
         if not any(sig.counted for pods in nominated.values() for sig, _mask in pods):
             return True
         with with_nominated_pods(self.table, nominated):

@@ -38,14 +38,17 @@ TIME_OVER = "no replacement came in time"
 
 
 def nominated_pods_for(
-    state: PlacementState, priority: int, pod: PodId = NO_POD, gang: GangId = NO_GANG
+    state: PlacementState,
+    priority: int,
+    pod: PodId = NO_POD,
+    gang: GangId = NO_GANG,
+    queue: str = "",
 ) -> NewNominatedPods:
-    """Return the nominations that a pod of this priority must leave room for, without its own and
-    the places that its `gang` keeps.
+    """Return the nominations that a pod of this priority, in this `queue`, must leave room for,
+    without its own and the places that its `gang` keeps.
     """
-    return as_nominated_pods(
-        (one for _ask, one in sorted(state.nominations.items())), state, priority, pod, gang
-    )
+    known = (one for _ask, one in sorted(state.nominations.items()))
+    return as_nominated_pods(known, state, priority, pod, gang, queue)
 
 
 def as_nominated_pods(
@@ -54,15 +57,24 @@ def as_nominated_pods(
     priority: int,
     pod: PodId,
     gang: GangId = NO_GANG,
+    queue: str = "",
 ) -> NewNominatedPods:
     """Return these nominations, in the order of their asks, as nominated pods by node."""
     nominated_pods: NewNominatedPods = {}
     for one in nominations:
         if gang and one.until_ms and one.gang == gang:
             continue
-        if one.pod != pod and one.counts and state.specs[one.sig].priority >= priority:
+        if one.pod != pod and one.counts and is_before(state, one, priority, queue):
             nominated_pods.setdefault(one.node, []).append((compiled(state, one.sig), one.mask))
     return nominated_pods
+
+
+def is_before(state: PlacementState, one: Nomination, priority: int, queue: str) -> bool:
+    """Return whether a pod of this priority and queue must leave room for a nomination: by
+    priority, or because it claims and the pod is in another queue.
+    """
+    spec = state.specs[one.sig]
+    return spec.priority >= priority or (one.claims and queue not in ("", spec.queue))
 
 
 def nominations_on(state: PlacementState, node: NodeId) -> list[Nomination]:
@@ -128,9 +140,8 @@ def node_with_nominated(
     without these pods.
     """
     scratch = without(state, node, gone)
-    nominated_pods = as_nominated_pods(
-        nominations_on(state, node), state, state.specs[sig].priority, pod, gang
-    )
+    spec, here = state.specs[sig], nominations_on(state, node)
+    nominated_pods = as_nominated_pods(here, state, spec.priority, pod, gang, spec.queue)
     for other, mask in nominated_pods.get(node, ()):
         scratch.add_nominated(other, mask)
     return scratch
@@ -152,14 +163,17 @@ def is_in_the_way(state: PlacementState, sig: SignatureId, node: NodeId, mask: i
     return False
 
 
-def nominate(state: PlacementState, one: Nominee, gang: GangId = NO_GANG) -> None:
+def nominate(
+    state: PlacementState, one: Nominee, gang: GangId = NO_GANG, claims: bool = False
+) -> None:
     """Add a nomination that was just validated; it replaces an older one of the pod."""
     drop_of_pod(state, one.pod)
     victims = unpack(one.victims).tolist()
     mask = 0
     if compiled(state, one.sig).gpu_count:
         mask = room_for(state, one.pod, one.sig, one.node, set(victims))[1]
-    add(state, Nomination(one.ask, one.pod, one.sig, one.node, mask, victims, gang=gang))
+    place = (one.ask, one.pod, one.sig, one.node, mask, victims)
+    add(state, Nomination(*place, gang=gang, claims=claims))
 
 
 def add(state: PlacementState, one: Nomination) -> None:

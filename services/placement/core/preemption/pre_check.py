@@ -21,6 +21,8 @@ def may_help(
         return True
     if not resolvable or not compiled(state, sig).plugins.profile.preempts:
         return False
+    if state.guarantees and state.guarantees.may_claim(state.specs[sig].queue):
+        return True  # queueing knows whether it claims
     return has_lower_priority_pod(state, state.table, sig, nominated_pods)
 
 

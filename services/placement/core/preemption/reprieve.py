@@ -13,9 +13,12 @@ from typing import NamedTuple
 import numpy as np
 
 from services.placement.core.books.ledger import IS_VICTIM
+from services.placement.core.preemption.unit_parts import Victim
 from services.placement.core.state import PlacementState
 from shared.events.placement import Candidate
-from shared.model.ids import PodId
+from shared.model.columns import pack
+from shared.model.ids import NodeId, PodId
+from shared.model.preemption.victims import keys_of
 from shared.scheduling.cycle.signature import Signature
 from shared.scheduling.table.layout import F64, I32, I64, Mask, NominatedPods
 
@@ -191,3 +194,21 @@ def _held_amounts(
         amounts = np.bincount(np.array(rows, np.int64), taken, state.table.size)
         found.append(amounts.astype(np.float64, copy=False))
     return found
+
+
+def candidate_of(
+    node: NodeId, victims: Sequence[Victim], violations: int, generation: int
+) -> Candidate:
+    """Return the candidate with the values that pickOneNodeForPreemption compares."""
+    highest, priority_sum, earliest_start_ms = keys_of(
+        [one.priority for one in victims], [one.start_ms for one in victims]
+    )
+    return Candidate(
+        node=node,
+        victims=pack([one.pod for one in victims]),
+        violations=violations,
+        highest=highest,
+        priority_sum=priority_sum,
+        earliest_start_ms=earliest_start_ms,
+        generation=generation,
+    )

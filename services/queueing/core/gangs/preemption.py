@@ -132,6 +132,14 @@ def decide_gang_ask(state: QueueingState) -> GangPreemptAsked | None:
     if gang.tree:
         members = needed_groups(state, gang)
         count = sum(size(part.ids) for part in members)
-        return GangPreemptAsked(gang.gang, count, members)
+        return GangPreemptAsked(gang.gang, count, members, queue=_queue(state, members))
     members = pending_groups(state, gang)
-    return GangPreemptAsked(gang.gang, needed(gang), members, levels, tuple(gang.domains))
+    places = needed(gang), members, levels, tuple(gang.domains)
+    return GangPreemptAsked(gang.gang, *places, _queue(state, members))
+
+
+def _queue(state: QueueingState, members: tuple[Members, ...]) -> str:
+    """Return the queue of the first member if any queue has a guarantee."""
+    if state.quota is None or not state.quota.has_guarantees:
+        return ""
+    return state.sigs[members[0].sig].queue

@@ -111,6 +111,11 @@ def _note_no_victims(state: QueueingState, sig: Sig, message: str) -> None:
     pods can be victims, so while pods are being bound the question is worth repeating.
     """
     sig.note = message
+    if state.quota is not None and state.quota.may_claim(sig.queue):
+        # What they may take depends on what all queues use: they ask again once that changes.
+        sig.ask_ms = state.now_ms + ASK_AGAIN_MS
+        state.asked_in_vain[sig.sig] = None
+        return
     binding = state.pods.counts[Pod.RESERVED] or state.now_ms < state.rate.at_ms + ASK_AGAIN_MS
     if binding:
         sig.ask_ms = state.now_ms + ASK_AGAIN_MS
@@ -199,7 +204,27 @@ def decide_ask(state: QueueingState) -> PreemptAsked | None:
     askable = np.unique(ids[parked & (pods.askable[rows] == 1)])[:room]
     pod = PodId(askable.item(0))
     attempt = pods.attempt_at[pod - pods.base]
-    return PreemptAsked(pod, sig.sig, attempt, pack(askable[1:]), sig.priority)
+    claiming = _claiming(state, sig, len(askable))
+    others = pack(askable[1 : claiming or None])
+    asked = pod, sig.sig, attempt, others, sig.priority
+    if state.quota is None or not state.quota.has_guarantees:
+        return PreemptAsked(*asked)
+    return PreemptAsked(*asked, sig.queue, sig.amounts, claiming > 0)
+
+
+def _claiming(state: QueueingState, sig: Sig, count: int) -> int:
+    """Return how many of `count` more pods are within what their queue is guaranteed together."""
+    quota, also, found = state.quota, dict[str, dict[str, int]](), 0
+    if quota is not None and quota.may_claim(sig.queue):
+        for pod in state.leaving:
+            # Ready pods with leaving victims count nowhere else.
+            other = state.sigs[state.pods.sig_at[pod - state.pods.base]]
+            if pod not in quota.nominees and pod not in state.charged:
+                quota.take(also, other.queue, other.amounts, 1)
+        while found < count and quota.claims(sig.queue, sig.amounts, also):
+            quota.take(also, sig.queue, sig.amounts, 1)
+            found += 1
+    return found
 
 
 def next_ask_ms(state: QueueingState) -> int | None:
@@ -249,6 +274,10 @@ def _wanting(state: QueueingState, number: SignatureId) -> Sig | None:
     if sig.queue and quota is not None and not quota.room(sig.queue, sig.amounts):
         # Victims would make room that its queue may not use.
         quota.held_asks[number] = None
+        del state.ask_next[number]
+        return None
+    if quota is not None and number in state.asked_in_vain:
+        quota.vain_asks[number] = None
         del state.ask_next[number]
         return None
     return sig

@@ -28,7 +28,7 @@ NOMINATED = frozenset(map(int, (Pod.ASKING, Pod.PREEMPTING, Pod.NOMINATED)))
 def follow(state: QueueingState) -> None:
     """Count what is used again, after the tree or the signatures changed."""
     if not state.queues:
-        state.quota, state.pods.watch, state.charged = None, None, {}
+        state.quota, state.pods.watch, state.charged, state.asked_in_vain = None, None, {}, {}
         return
     quota = state.quota = Quota(state.queues)
     for sig, count in sorted(Counter(state.charged.values()).items()):
@@ -63,8 +63,16 @@ def _charge(state: QueueingState, quota: Quota, ids: Sequence[PodId]) -> None:
             if sig is not None and sig.queue:
                 charged[pod] = number
                 counts[number] += 1
+    _charge_counts(state, quota, counts, 1)
+
+
+def _charge_counts(
+    state: QueueingState, quota: Quota, counts: Counter[SignatureId], sign: int
+) -> None:
     for number, count in counts.items():
-        quota.charge(state.sigs[number].queue, state.sigs[number].amounts, count)
+        quota.charge(state.sigs[number].queue, state.sigs[number].amounts, count * sign)
+    if state.asked_in_vain and counts:
+        state.asked_in_vain = {}
 
 
 def release(state: QueueingState, ids: Iterable[PodId]) -> None:
@@ -77,8 +85,7 @@ def release(state: QueueingState, ids: Iterable[PodId]) -> None:
         number = charged.pop(pod, None)
         if number is not None:
             counts[number] += 1
-    for number, count in counts.items():
-        quota.charge(state.sigs[number].queue, state.sigs[number].amounts, -count)
+    _charge_counts(state, quota, counts, -1)
 
 
 def _nominate(state: QueueingState, quota: Quota, ids: Iterable[PodId]) -> None:
@@ -116,7 +123,7 @@ def recharge(state: QueueingState, ids: Iterable[PodId], sigs: Iterable[Signatur
         sig = state.sigs.get(number)
         if sig is not None and sig.queue:
             state.charged[pod] = number
-            quota.charge(sig.queue, sig.amounts, 1)
+            _charge_counts(state, quota, Counter({sig.sig: 1}), 1)
 
 
 def check_charges(state: QueueingState) -> None:

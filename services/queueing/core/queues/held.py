@@ -19,7 +19,7 @@ from shared.model.ids import PodId, SignatureId
 
 def on_queues_set(state: QueueingState, event: QueuesSet) -> None:
     """Take a new tree, and check again what it holds back."""
-    state.queues = event.queues
+    state.queues, state.asked_in_vain = event.queues, {}
     charges.follow(state)
     reindex(state)
 

@@ -7,7 +7,13 @@ from services.queueing.core.state import QueueingState
 def wake_held(state: QueueingState) -> None:
     """Index the signatures, gangs and preemptors that waited for such queues, or borrowed."""
     quota = state.quota
-    if quota is None or not quota.freed:
+    if quota is None:
+        return
+    for number in [one for one in quota.vain_asks if one not in state.asked_in_vain]:
+        del quota.vain_asks[number]
+        if number in state.sigs:
+            state.refresh(state.sigs[number])
+    if not quota.freed:
         return
     for name in quota.freed:
         for number in quota.held.pop(name, ()):

@@ -54,6 +54,8 @@ class Quota:
         self.unsorted_gangs: dict[GangId, None] = {}
         self.gangs_ready: dict[int, list[GangEntry]] = {CLAIMS: [], BORROWS: []}
         self.freed: dict[str, None] = {}  # queues that use less since the last look
+        # Wait until a queue uses more or less, as they asked preemption in vain.
+        self.vain_asks: dict[SignatureId, None] = {}
         self.untold: dict[SignatureId, None] = {}  # may have ready pods without a message
 
     def charge(self, queue: str, amounts: Amounts, count: int) -> None:
@@ -183,6 +185,10 @@ class Quota:
         if not pods and name:
             self.borrowers.setdefault(name, {})[sig] = None
         return mask | (CLAIMS if pods else BORROWS) << all_mask.bit_length()
+
+    def may_claim(self, queue: str) -> bool:
+        """Return whether pods of this queue may be within a guarantee."""
+        return bool(self._guarantors.get(queue))
 
     def borrowed(self, queue: str) -> Sums:
         """Return what a queue and each of those above it use above their guarantees, of all
