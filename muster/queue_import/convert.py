@@ -1,7 +1,7 @@
 """Turns queues of YuniKorn, KAI, Volcano and ElasticQuotas into Queues, and says what has no
 counterpart.
 
-Amounts keep the text in which they were written.
+Amounts keep their text, but for KAI's, which have units of their own.
 """
 
 from collections.abc import Iterator, Sequence

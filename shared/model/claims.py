@@ -98,7 +98,7 @@ class CapacityPolicy(Struct, frozen=True, omit_defaults=True):
 class Device(Struct, frozen=True, omit_defaults=True, rename={"reach": "place"}):
     """One device; `reach` counts only in slices whose devices have one each. `consumes`: what it
     takes from its pool's counters, which other devices need as well. `is_shared`: several claims
-    may have shares of its capacity, within `policies`.
+    may have shares of its capacity, within `policies`. Journals have `reach` as `place`.
     """
 
     name: str
