@@ -114,14 +114,18 @@ class ObjectReader(Generic[Item]):
         self._values: list[Value] = []
 
     def seen(self, item: Any) -> None:
-        """Read an object that was added or changed; reject it if it cannot be used."""
+        """Read an object that was added or changed. One that cannot be used is rejected, and counts
+        as deleted: it may have been usable before.
+        """
         try:
             value = self._read(item)
         except WorldError as error:
             rejection = error.rejection
+            self.gone(item)
             self.reject(rejection.what, rejection.field, rejection.rule)
             return
         except msgspec.DecodeError as error:
+            self.gone(item)
             self.reject(name_of(self.kind, item.metadata), "", str(error))
             return
         if self._unchanged.is_new(value):

@@ -104,7 +104,7 @@ async def test_a_wrong_member_is_named(
     cluster: KubeCluster, api: FakeApi, members: list[Any], field: str, rule: str
 ):
     put(api, "s0", 1, *members)
-    (rejected,) = (await cluster.list_all(OBJECTS)).events
+    *_, rejected = (await cluster.list_all(OBJECTS)).events
     assert isinstance(rejected, InputRejected)
     assert rejected.what == "HyperNode s0"
     assert rejected.field == f"spec.members[0].selector{field}"

@@ -325,6 +325,30 @@ async def test_changes_outside_scheduling_fields_are_not_reported(
     await watch.close()
 
 
+@pytest.mark.parametrize("is_known", [True, False])
+async def test_an_object_that_becomes_unusable_counts_as_deleted(
+    cluster: KubeCluster, api: FakeApi, is_known
+):
+    """Also for the next owner of a watch, which has not read the object before."""
+    watch = Watch(cluster, api.revision)
+    api.put("resourceslices", "a", spec=SLICE)
+    if is_known:
+        await watch.until(lambda: bool(watch.of(ObjectsSeen)))
+    else:
+        await watch.close()
+        watch = Watch(cluster, api.revision)
+    later = [{"name": "x", "bindsToNode": True}]
+    api.put("resourceslices", "a", spec=SLICE | {"devices": later})
+    await watch.until(lambda: bool(watch.of(InputRejected)))
+    assert [event.uids for event in watch.of(ObjectsDeletedSeen)] == ["uid-a"]
+    assert cluster.left_out.counts() == {"ResourceSlice": 1}
+    seen = len(watch.of(ObjectsSeen))
+    api.put("resourceslices", "a", spec=SLICE)
+    await watch.until(lambda: len(watch.of(ObjectsSeen)) > seen)
+    assert not cluster.left_out
+    await watch.close()
+
+
 async def test_an_unusable_object_is_named_and_stops_no_other(cluster: KubeCluster, api: FakeApi):
     api.put("storageclasses", "good", provisioner="p")
     api.put("storageclasses", "bad", provisioner=7)

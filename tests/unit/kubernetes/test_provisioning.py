@@ -253,7 +253,7 @@ async def test_only_our_requests_are_watched_and_each_names_its_gang(
 ):
     api.install("requests", "autoscaling.x-k8s.io/v1", "provisioningrequests")
     api.put("requests", "train")
-    (event,) = (await cluster.list_all("objects")).events
+    *_, event = (await cluster.list_all("objects")).events
     assert isinstance(event, InputRejected)
     assert (event.what, event.field, event.rule) == (
         "ProvisioningRequest default/train",
