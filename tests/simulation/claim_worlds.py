@@ -2,10 +2,12 @@
 of single nodes and, with one shard, one pool that several nodes reach; fewer devices than pods.
 """
 
+import dataclasses
 import random
 
 from msgspec.structs import replace
 
+from muster.cli.options.release import with_release
 from muster.simulation.scenario import Scenario, make_scenario
 from muster.simulation.worlds import BALLAST, make_node, make_spec, make_world
 from shared.events.observed import PodsSeen
@@ -22,11 +24,13 @@ from shared.model.claims import (
 from shared.model.cluster_objects import ClaimObject, ClassObject, ClusterObject, SliceObject
 from shared.model.columns import split
 from shared.model.pod_rules.pod_claims import PodClaim
+from shared.model.release import V1_37, ReleaseOptions
 from shared.model.world import Arrival, World
 
 WITH_CLAIMS = 0.7  # of the arrivals
 CONTENDERS = 60
-DRIVER, CLASS = "gpu.example.com", "gpu"
+DRIVER, CLASS, MEMORY = "gpu.example.com", "gpu", "memory"
+SHARE = 10**9
 
 
 def make_claim_scenario(seed: int, placements: int = 1) -> Scenario:
@@ -34,18 +38,18 @@ def make_claim_scenario(seed: int, placements: int = 1) -> Scenario:
     return make_scenario(seed, make_claim_world(seed, placements == 1), placements)
 
 
-def make_contended_scenario(seed: int) -> Scenario:
-    """Return a scenario with one device on each of two nodes, and a claim to one for each of many
-    pods that end soon after they are bound.
+def make_contended_scenario(seed: int, has_shares: bool = False) -> Scenario:
+    """Return a scenario with one device on each of two nodes, and a claim to one, or to a third of
+    its memory, for each of many pods that end soon after they are bound.
     """
     rng = random.Random(f"{seed}/contended")
     nodes = tuple(make_node(number, rng) for number in range(2))
     objects: list[ClusterObject] = [ClassObject(uid=CLASS, name=CLASS, value=DeviceClass(CLASS))]
-    objects += [slice_of(node.name, Reach(node=node.name), 1) for node in nodes]
+    objects += [slice_of(node.name, Reach(node=node.name), 1, has_shares) for node in nodes]
     arrivals = []
     for number in range(CONTENDERS):
         uid, pod = f"uid-{number}", f"pod-{number}"
-        objects.append(claim("default", f"{pod}-gpu", 1, uid))
+        objects.append(claim("default", f"{pod}-gpu", 1, uid, has_shares))
         spec = replace(
             make_spec(100, 0), claims=(PodClaim("gpu", "", "one", f"{pod}-gpu", pod, uid),)
         )
@@ -53,7 +57,9 @@ def make_contended_scenario(seed: int) -> Scenario:
         arrivals.append(Arrival(at_ms=100 * number, pods=pods, lifetime_ms=400))
     name = f"contended-{seed}"
     world = World(name=name, nodes=nodes, arrivals=tuple(arrivals), objects=tuple(objects))
-    return make_scenario(seed, world, 1)
+    scenario = make_scenario(seed, world, 1)
+    release = ReleaseOptions(compatibility=V1_37)
+    return dataclasses.replace(scenario, config=with_release(scenario.config, release))
 
 
 def make_claim_world(seed: int, with_shared_pool: bool = True) -> World:
@@ -80,16 +86,21 @@ def make_claim_world(seed: int, with_shared_pool: bool = True) -> World:
     return replace(named, objects=tuple(objects))
 
 
-def slice_of(pool: str, reach: Reach, devices: int) -> SliceObject:
-    """Return the only slice of a pool."""
-    made = tuple(Device(f"gpu-{number}") for number in range(devices))
+def slice_of(pool: str, reach: Reach, devices: int, has_shares: bool = False) -> SliceObject:
+    """Return the only slice of a pool; `has_shares`: claims share the memory of its devices."""
+    memory = ((MEMORY, str(3 * SHARE)),) if has_shares else ()
+    names = [f"gpu-{number}" for number in range(devices)]
+    made = tuple(Device(name, capacity=memory, is_shared=has_shares) for name in names)
     value = ResourceSlice(f"slice-{pool}", DRIVER, pool, 1, 1, reach, made)
     return SliceObject(uid=value.name, name=value.name, value=value)
 
 
-def claim(namespace: str, name: str, count: int = 1, owner: str = "") -> ClaimObject:
-    """Return a claim to devices of the class."""
-    spec = ClaimSpec((Request("gpu", (Wanted(CLASS, count=count),)),))
+def claim(
+    namespace: str, name: str, count: int = 1, owner: str = "", is_share: bool = False
+) -> ClaimObject:
+    """Return a claim to devices of the class, or to shares of them."""
+    memory = ((MEMORY, str(SHARE)),) if is_share else ()
+    spec = ClaimSpec((Request("gpu", (Wanted(CLASS, count=count, capacity=memory),)),))
     value = ResourceClaim(namespace, name, f"uid-{name}", spec, owner=owner)
     return ClaimObject(uid=value.uid, name=name, namespace=namespace, value=value, revision=1)
 

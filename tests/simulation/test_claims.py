@@ -82,6 +82,30 @@ def test_a_change_is_noticed(bug: Bug) -> None:
         assert not all(simulate(scenario).is_good for scenario in scenarios)
 
 
+SHARES = (
+    Bug(
+        "shares-are-not-counted",
+        LIVE_CLAIMS,
+        ("                self.facts.shares.add(one, sign)\n", ""),
+        by=("shares-fit",),
+        first=(4,),
+    ),
+)
+
+
+@pytest.mark.parametrize("bug", SHARES, ids=lambda bug: bug.name)
+def test_a_change_is_noticed_where_claims_share_devices(bug: Bug) -> None:
+    with planted(bug):
+        scenarios = (make_contended_scenario(seed, has_shares=True) for seed in bug.first)
+        results = [simulate(scenario) for scenario in scenarios]
+    assert any(bug.found_by(one.problems) for one in results)
+
+
+def test_claims_share_devices_through_faults() -> None:
+    result = simulate(make_contended_scenario(4, has_shares=True))
+    assert result.is_good, "\n".join(result.lines)
+
+
 @pytest.mark.parametrize("bug", CONTENDED, ids=lambda bug: bug.name)
 def test_a_change_is_noticed_where_half_of_the_writes_fail(
     bug: Bug, monkeypatch: pytest.MonkeyPatch

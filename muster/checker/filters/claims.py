@@ -1,11 +1,12 @@
-"""Checks devices of resource claims: no device for two claims at any time, claims written before
-the bind, nothing kept for pods that are gone, no endless assumption.
+"""Checks devices of resource claims: no device for two claims at any time, no shares beyond a
+device's capacity, claims written before the bind, nothing kept for pods that are gone, no endless
+assumption.
 
 It reads a shard's inputs and decisions, and every state that the cluster's claims were in. It does
 not know which devices match a claim.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 
 from muster.checker.inputs.history import ClusterHistory, PodTruth
@@ -15,13 +16,39 @@ from shared.model.cluster_objects import ClaimObject, ClusterObject, SliceObject
 
 Attempt = tuple[int, int]
 """A pod and an attempt."""
+Amounts = dict[tuple[DeviceId, str], int]
+"""Billionths by device and capacity."""
 
 
 def devices_of(allocation: Allocation | None) -> list[DeviceId]:
-    """Return the devices that no other claim may have. Shares of devices are not looked at."""
+    """Return the devices that no other claim may have, nor a share of them."""
     found = () if allocation is None else allocation.results
     alone = (one for one in found if not (one.admin_access or one.share_id))
     return [(one.driver, one.pool, one.device) for one in alone]
+
+
+def shares_of(claims: Iterable[ClaimObject]) -> Amounts:
+    """Return what claims consume together of devices that they share."""
+    found: Amounts = {}
+    for claim in claims:
+        has = claim.value.allocation
+        for one in () if has is None else has.results:
+            if one.share_id and not one.admin_access:
+                for name, nano in one.consumed:
+                    place = (one.driver, one.pool, one.device), name
+                    found[place] = found.get(place, 0) + int(nano)
+    return found
+
+
+def _capacities(objects: Iterable[ClusterObject]) -> Amounts:
+    """Return what devices have."""
+    slices = (one.value for one in objects if isinstance(one, SliceObject))
+    return {
+        ((one.driver, one.pool, device.name), name): int(nano)
+        for one in slices
+        for device in one.devices
+        for name, nano in device.capacity
+    }
 
 
 @dataclass
@@ -88,6 +115,8 @@ def check(history: ClusterHistory) -> Iterator[Problem]:
     were theirs.
     """
     claims: dict[str, ClaimObject] = {}
+    capacities = _capacities(history.objects)
+    has_shares = any(shares_of([one]) for _, _, one in history.claim_changes if one is not None)
     binds = sorted((revision, uid) for uid, revision in history.bound_at.items())
     for revision, uid, one in history.claim_changes:
         while binds and binds[0][0] < revision:
@@ -102,8 +131,28 @@ def check(history: ClusterHistory) -> Iterator[Problem]:
             if both and other.uid != uid:
                 text = f"{'/'.join(both[0])} is that of {one.name} and of {other.name}"
                 yield ("one-claim-per-device", f"at revision {revision}: {text}")
+        for text in _beyond(one, claims.values(), capacities) if has_shares else ():
+            yield ("shares-fit", f"at revision {revision}: {text}")
     for _revision, uid in binds:
         yield from _bound(history.pods.get(uid), claims)
+
+
+def _beyond(
+    changed: ClaimObject, claims: Collection[ClaimObject], capacities: Amounts
+) -> Iterator[str]:
+    """Yield devices whose shares are beyond what they have, or that one claim has as a whole."""
+    mine = shares_of([changed])
+    total = shares_of(claims) if mine else {}
+    for device, name in mine:
+        consumed, has = total[device, name], capacities.get((device, name), 0)
+        if consumed > has:
+            yield f"claims consume {consumed} of {name} of {'/'.join(device)}, which has {has}"
+    whole = set(devices_of(changed.value.allocation))
+    for claim in claims:
+        theirs = {device for device, _ in shares_of([claim])}
+        both = {device for device, _ in mine} & set(devices_of(claim.value.allocation))
+        for device in sorted(both | whole & theirs):
+            yield f"{'/'.join(device)}: {changed.name} and {claim.name} have a share and the whole"
 
 
 def _bound(pod: PodTruth | None, claims: dict[str, ClaimObject]) -> Iterator[Problem]:
@@ -155,6 +204,8 @@ def reached(history: ClusterHistory, pod: PodTruth) -> set[str] | None:
     for one in history.objects:
         if not isinstance(one, SliceObject) or one.value.reach is None:
             continue
+        if any(x.is_shared for x in one.value.devices):
+            return None
         left = [
             x for x in one.value.devices if (one.value.driver, one.value.pool, x.name) not in taken
         ]
