@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 
 from muster.checker.books import InTurn, Ledger, Nomination, Within, is_within
+from muster.checker.filters.claims import Attempt
 from muster.checker.filters.fits import LISTED_MAX, Load, all_fit, device_room, full_for, why_not
 from muster.checker.gangs import kept_places
 from muster.checker.gangs import victims as gang_victims
@@ -52,6 +53,7 @@ from shared.events.placement import (
 )
 from shared.events.preemption import DryRunAsked, GangDryRunAsked, NominationCleared
 from shared.events.queueing import PlaceGiven
+from shared.model.claims import ClaimChoice
 from shared.model.columns import pack, split, unpack
 from shared.model.ids import service_of
 from shared.model.objects import CPU, MEMORY, Node, PodSpec
@@ -95,12 +97,14 @@ def _consume(ledger: Ledger, source: str, event: Event, step: Step) -> None:
         case GangReleased() | GangTimedOut():
             held = ledger.holds.pop((event.gang, event.attempt), set())
             ledger.never_sent(held)
+            ledger.claims.released(held, event.attempt)
             ledger.release(held)
             gang_victims.released(ledger, event.gang, event.attempt)
         case GangCommitted():
             committed = set(unpack(event.ids).tolist())
             held = ledger.holds.pop((event.gang, event.attempt), set())
             ledger.never_sent(held - committed)
+            ledger.claims.released(held - committed, event.attempt)
             ledger.release(held - committed)
             gang_victims.committed(ledger, event.gang)
         case TurnGranted():
@@ -194,6 +198,13 @@ def _chosen(ledger: Ledger, step: Step, pod: int, choices: tuple[Choice, ...]) -
         ledger.blame(rule, step.position, text)
 
 
+def _chosen_devices(
+    ledger: Ledger, step: Step, attempt: Attempt, choices: tuple[ClaimChoice, ...]
+) -> None:
+    for text in ledger.claims.reserved(attempt, choices):
+        ledger.blame("one-claim-per-device", step.position, text)
+
+
 def _decide(ledger: Ledger, event: Event, step: Step) -> None:
     match event:
         case Reserved():
@@ -202,8 +213,7 @@ def _decide(ledger: Ledger, event: Event, step: Step) -> None:
                 _chosen(ledger, step, int.from_bytes(event.ids, "little"), event.volumes)
             if event.claims:
                 attempt = int.from_bytes(event.ids, "little"), event.attempt
-                for text in ledger.claims.reserved(attempt, event.claims):
-                    ledger.blame("one-claim-per-device", step.position, text)
+                _chosen_devices(ledger, step, attempt, event.claims)
         case VolumesBound():
             ledger.volumes.over(unpack(event.ids).tolist())
         case VolumesFailed():
@@ -218,6 +228,8 @@ def _decide(ledger: Ledger, event: Event, step: Step) -> None:
             gang_victims.held(ledger, event)
             for one in event.volumes:
                 _chosen(ledger, step, one.pod, one.choices)
+            for member in event.claims:
+                _chosen_devices(ledger, step, (member.pod, event.attempt), member.choices)
         case Released():
             ledger.release(unpack(event.ids).tolist())
         case RulesCounted():

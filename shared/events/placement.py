@@ -6,6 +6,7 @@ from shared.events.base import Event
 from shared.model.claims import ClaimChoice
 from shared.model.groups.topology import DomainOffer, Path, Scoring
 from shared.model.ids import (
+    NO_ATTEMPT,
     START,
     AskId,
     AttemptId,
@@ -73,8 +74,8 @@ class ExtendersAsked(Event, frozen=True, gc=False):
 
 
 class VolumesChosen(Event, frozen=True, gc=False):
-    """One member of a committed gang: `volumes` must be bound before it (columns of one row and
-    `spec` as in Reserved).
+    """One member of a committed gang: `volumes` must be bound and `claims` written before it
+    (columns of one row and `spec` as in Reserved). `attempt` is the gang's.
     """
 
     shard: int
@@ -82,6 +83,8 @@ class VolumesChosen(Event, frozen=True, gc=False):
     nodes: bytes
     volumes: tuple[Choice, ...]
     spec: PodSpec | None = None
+    claims: tuple[ClaimChoice, ...] = ()
+    attempt: AttemptId = NO_ATTEMPT
 
     def to(self) -> tuple[str, ...]:
         return ("binding",)
@@ -212,10 +215,19 @@ class MemberVolumes(Struct, frozen=True, gc=False, array_like=True):
     spec: PodSpec | None = None
 
 
+class MemberClaims(Struct, frozen=True, gc=False, array_like=True):
+    """What is written for a gang member's resource claims; `spec` is as in Reserved."""
+
+    pod: PodId
+    choices: tuple[ClaimChoice, ...]
+    spec: PodSpec | None = None
+
+
 class GangHeld(Event, frozen=True, gc=False):
     """Members held in one step (columns as in Reserved); never released by the shard itself.
-    `shown`: members at whose bind users' plugins or extenders act; `volumes`: members with chosen
-    volumes, which binding gets by VolumesChosen only. `homes`: as in GangOffered, with these.
+    `shown`: members at whose bind users' plugins or extenders act; `volumes`, `claims`: members
+    with chosen volumes or devices, which binding gets by VolumesChosen only. `homes`: as in
+    GangOffered, with these.
     """
 
     shard: int
@@ -230,6 +242,7 @@ class GangHeld(Event, frozen=True, gc=False):
     shown: tuple[Shown, ...] = ()
     volumes: tuple[MemberVolumes, ...] = ()
     homes: tuple[Path, ...] = ()
+    claims: tuple[MemberClaims, ...] = ()
 
     def to(self) -> tuple[str, ...]:
         return ("permit",)

@@ -33,9 +33,11 @@ DRIVER, CLASS, MEMORY = "gpu.example.com", "gpu", "memory"
 SHARE = 10**9
 
 
-def make_claim_scenario(seed: int, placements: int = 1) -> Scenario:
-    """Return a scenario with resource claims and this many shards."""
-    return make_scenario(seed, make_claim_world(seed, placements == 1), placements)
+def make_claim_scenario(seed: int, placements: int = 1, for_gangs: bool = False) -> Scenario:
+    """Return a scenario with resource claims and this many shards. `for_gangs`: members have claims
+    too.
+    """
+    return make_scenario(seed, make_claim_world(seed, placements == 1, for_gangs), placements)
 
 
 def make_contended_scenario(seed: int, has_shares: bool = False) -> Scenario:
@@ -62,23 +64,26 @@ def make_contended_scenario(seed: int, has_shares: bool = False) -> Scenario:
     return dataclasses.replace(scenario, config=with_release(scenario.config, release))
 
 
-def make_claim_world(seed: int, with_shared_pool: bool = True) -> World:
-    """Return `make_world`'s world, with devices and claims added."""
+def make_claim_world(seed: int, is_alone: bool = True, for_gangs: bool = False) -> World:
+    """Return `make_world`'s world, with devices and claims added: with one shard (`is_alone`) also
+    devices that all nodes reach, and members that share a claim.
+    """
     world, rng = make_world(seed), random.Random(f"{seed}/claims")
     objects: list[ClusterObject] = [ClassObject(uid=CLASS, name=CLASS, value=DeviceClass(CLASS))]
     objects += [
-        slice_of(node.name, Reach(node=node.name), rng.randrange(1, 3))
+        slice_of(node.name, Reach(node=node.name), rng.randrange(1, 3) + 2 * for_gangs)
         for node in world.nodes
-        if rng.random() < 0.5
+        if rng.random() < 0.5 or for_gangs
     ]
-    if with_shared_pool:
+    if is_alone:
         objects.append(slice_of("fabric", Reach(all_nodes=True), 2))
     arrivals: list[Arrival] = []
     for number, arrival in enumerate(world.arrivals):
-        is_plain = arrival.pods.gang or arrival.pods.names.startswith(BALLAST)
+        is_member = bool(arrival.pods.gang)
+        is_plain = (is_member and not for_gangs) or arrival.pods.names.startswith(BALLAST)
         if is_plain or rng.random() > WITH_CLAIMS:
             arrivals.append(arrival)
-        elif rng.random() < 0.2:
+        elif rng.random() < (0.4 if is_member else 0.2) and (is_alone or not is_member):
             arrivals.append(_with_one_claim(arrival, number, objects))
         else:
             arrivals += _with_claims_each(arrival, rng, objects)

@@ -23,6 +23,14 @@ def test_no_device_is_in_two_claims_through_faults(seed: int, placements: int) -
     assert result.seen["claims-given-back"] or result.seen["reset"] or is_quiet, "none given back"
 
 
+@pytest.mark.parametrize("placements", [1, 3])
+@pytest.mark.parametrize("seed", range(24 if IS_LONG else 1))
+def test_members_of_gangs_get_devices_through_faults(seed: int, placements: int) -> None:
+    result = simulate(make_claim_scenario(seed, placements, for_gangs=True))
+    assert result.is_good, f"seed {seed}\n" + "\n".join(result.lines)
+    assert result.seen["volumes-chosen"], "no member had claims"
+
+
 QUIET = ((1, 0),)
 PLACEMENT, RETURNS = "services.placement.core.", "services.binding.core.claims.returns"
 LIVE_CLAIMS = "shared.scheduling.claims.live_claims"
@@ -57,6 +65,35 @@ BUGS = (
         LIVE_CLAIMS,
         ("self._users.get(device, 0) + sign", "max(0, sign)"),
         first=(0,),
+    ),
+)
+FOR_GANGS = (
+    (
+        1,
+        Bug(
+            "members-hold-no-devices",
+            PLACEMENT + "gangs.member_choices",
+            ("        devices.assume_devices(", "        (lambda *_: None)("),
+            first=(0,),
+        ),
+    ),
+    (
+        1,
+        Bug(
+            "members-bound-without-claims",
+            "services.permit.core.core",
+            (" | {one.pod for one in event.claims}", ""),
+            first=(0,),
+        ),
+    ),
+    (
+        3,
+        Bug(
+            "released-devices-are-kept",
+            PLACEMENT + "gangs.member_choices",
+            ("        devices.free_devices(", "        (lambda *_: None)("),
+            first=(1,),
+        ),
     ),
 )
 CONTENDED = (
@@ -113,3 +150,12 @@ def test_a_change_is_noticed_where_half_of_the_writes_fail(
     monkeypatch.setattr(run, "VOLUME_FAILURE", 0.5)
     with planted(bug):
         assert not all(simulate(make_contended_scenario(seed)).is_good for seed in bug.first)
+
+
+@pytest.mark.parametrize(
+    ("placements", "bug"), FOR_GANGS, ids=lambda one: getattr(one, "name", one)
+)
+def test_a_change_is_noticed_with_gangs(placements: int, bug: Bug) -> None:
+    with planted(bug):
+        scenarios = (make_claim_scenario(seed, placements, for_gangs=True) for seed in bug.first)
+        assert not all(simulate(scenario).is_good for scenario in scenarios)

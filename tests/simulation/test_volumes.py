@@ -119,13 +119,13 @@ FOR_GANGS = (
     ),
     Bug(
         "members-hold-nothing",
-        PLACEMENT + "gangs.member_volumes",
+        PLACEMENT + "gangs.member_choices",
         ("        reservations.assume_volumes(", "        (lambda *_: None)("),
         first=(0, 1, 2, 3),
     ),
     Bug(
         "member-volumes-not-published",
-        PLACEMENT + "gangs.member_volumes",
+        PLACEMENT + "gangs.member_choices",
         ("        if pod in members:\n", "        if False:\n"),
         first=(0,),
     ),

@@ -53,13 +53,14 @@ def _capacities(objects: Iterable[ClusterObject]) -> Amounts:
 
 @dataclass
 class Claims:
-    """A shard's claims by uid, and what it chose for claims that show no devices yet. `outcomes`:
-    the revision of a claim that shows what became of such a choice; before it the choice counts.
+    """A shard's claims by uid, and what it chose for claims that show no devices yet: for one pod,
+    or for several of one attempt of a gang. `outcomes`: the revision of a claim that shows what
+    became of such a choice; before it the choice counts.
     """
 
     shown: dict[str, list[DeviceId]] = field(default_factory=dict)
     revisions: dict[str, int] = field(default_factory=dict)
-    chosen: dict[str, tuple[Attempt, list[DeviceId]]] = field(default_factory=dict)
+    chosen: dict[str, tuple[set[Attempt], list[DeviceId]]] = field(default_factory=dict)
     outcomes: dict[str, int] = field(default_factory=dict)
 
     def update(self, objects: Iterable[ClusterObject]) -> None:
@@ -90,10 +91,21 @@ class Claims:
             self._end(uid)
 
     def settled(self, uid: str, attempt: Attempt, revision: int) -> None:
-        """Note that a claim shows at this revision what became of an attempt's choice."""
-        if uid in self.chosen and self.chosen[uid][0] == attempt:
-            self.outcomes[uid] = revision
-            self._end_if_shown(uid)
+        """Note that a claim shows at this revision what became of an attempt's choice. It is 0 if
+        that was never sent: then it counts on for other pods.
+        """
+        users, _devices = self.chosen.get(uid, (set(), []))
+        if attempt in users:
+            users.discard(attempt)
+            if revision or not users:
+                self.outcomes[uid] = max(revision, self.outcomes.get(uid, 0))
+                self._end_if_shown(uid)
+
+    def released(self, pods: Iterable[int], attempt: int) -> None:
+        """End what a gang's attempt chose for members that binding never heard of."""
+        for pod in pods:
+            for uid in list(self.chosen):
+                self.settled(uid, (pod, attempt), 0)
 
     def reserved(self, attempt: Attempt, choices: tuple[ClaimChoice, ...]) -> Iterator[str]:
         """Yield devices of these choices that another claim has, or was chosen for."""
@@ -105,9 +117,10 @@ class Claims:
                 if both and uid != choice.uid:
                     yield f"pod {attempt[0]}: {both[0]} for {choice.name} is that of claim {uid}"
             if choice.allocation is not None:
-                if choice.uid in self.chosen:
+                users, held = self.chosen.setdefault(choice.uid, (set(), wanted))
+                if held != wanted or any(other != attempt[1] for _, other in users):
                     yield f"pod {attempt[0]}: devices were chosen for {choice.name} already"
-                self.chosen[choice.uid] = attempt, wanted
+                users.add(attempt)
 
 
 def check(history: ClusterHistory) -> Iterator[Problem]:

@@ -159,7 +159,7 @@ def _on_configured(state: BindingState, event: Configured) -> None:
 def _on_reserved(state: BindingState, event: Reserved | VolumesChosen) -> None:
     if event.volumes:
         volumes.note_choices(state, event)
-    if isinstance(event, Reserved) and event.claims:
+    if event.claims:
         returns.note_claims(state, event)
     if event.spec is not None:
         bind_plugins.keep_specs(state, event.ids, event.spec)

@@ -489,7 +489,8 @@ def _on_hold_answer(state: PermitState, event: GangHeld | GangRefused) -> None:
                 attempt.held[pod] = Hold(node, event.shard)
         attempt.bind_plugin_specs += [(unpack(one.ids).tolist(), one.spec) for one in event.shown]
         attempt.bind_plugin_specs.sort(key=lambda one: one[0][0])
-        attempt.with_volumes = sorted({*attempt.with_volumes, *(one.pod for one in event.volumes)})
+        choosing = {one.pod for one in event.volumes} | {one.pod for one in event.claims}
+        attempt.with_volumes = sorted(choosing.union(attempt.with_volumes))
     attempt.follow("hold_answered" if attempt.open_shards else "all_holds_answered")
     state.note(attempt)
 

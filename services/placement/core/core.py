@@ -12,7 +12,7 @@ from services.placement.core.books.charges import mark_improved
 from services.placement.core.config import Config
 from services.placement.core.derived import check, derive, derive_loaded, held
 from services.placement.core.extenders import retries
-from services.placement.core.gangs import holds, kept_places, member_volumes
+from services.placement.core.gangs import holds, kept_places, member_choices
 from services.placement.core.placing import (
     digest,
     dispatches,
@@ -128,7 +128,7 @@ def _on_volumes_failed(state: PlacementState, event: VolumesFailed) -> None:
 HANDLERS = handlers(
     sys.modules[__name__],
     *(facts, identity, dispatches, turns, wakeups, digest, retries, reservations, other_shards),
-    *(holds, kept_places, member_volumes, devices),
+    *(holds, kept_places, member_choices, devices),
 )
 """A handler for every event addressed to a shard, and for the shard's own."""
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from services.placement.core.books.identity import with_latest_sigs
 from services.placement.core.extenders import gang_members, questions
-from services.placement.core.gangs import holds, kept_places, member_volumes, places
+from services.placement.core.gangs import holds, kept_places, member_choices, places
 from services.placement.core.placing import digest, turns, wakeups
 from services.placement.core.placing.cycle import decide_cycle
 from services.placement.core.preemption import nomination_news, post_filter, validation
@@ -65,7 +65,7 @@ def decide(state: PlacementState) -> Iterator[Event]:
     if state.failed:
         yield Released(pack(sorted(state.failed)))
     if state.choices_to_report:
-        yield from member_volumes.decide_volumes_chosen(state)
+        yield from member_choices.decide_volumes_chosen(state)
     if state.volume_waits:
         yield from reservations.decide_volume_outcomes(state)
     if state.nominations:

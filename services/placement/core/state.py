@@ -20,6 +20,7 @@ from shared.events.observed import ExtendersAnswered
 from shared.events.placement import Refused
 from shared.machine.core import MachineState
 from shared.machine.saved import Derived
+from shared.model.claims import ClaimChoice
 from shared.model.cluster_objects import Pairs, Queue
 from shared.model.columns import I64
 from shared.model.ids import (
@@ -129,11 +130,15 @@ class VolumeWait(Struct):
 
 
 class MemberChoice(Struct, frozen=True):
-    """A gang member's volumes on its node; `spec` is set if plugins act at its bind."""
+    """A gang member's volumes and devices on its node, of an attempt; `spec` is set if plugins act
+    at its bind.
+    """
 
     node: NodeId
     choices: tuple[Choice, ...]
     spec: PodSpec | None
+    claims: tuple[ClaimChoice, ...] = ()
+    attempt: AttemptId = NO_ATTEMPT
 
 
 class OtherShardVolumes(Struct):

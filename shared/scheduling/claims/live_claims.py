@@ -68,13 +68,15 @@ class Nodes(Protocol):
 
 class Assumption(Struct, frozen=True, omit_defaults=True):
     """Devices that a reservation has for a claim: those of a pod's attempt. `revision`: the claim's
-    resourceVersion that shows the outcome, 0 while a write may still land.
+    resourceVersion that shows the outcome, 0 while a write may still land. `others`: members of its
+    gang that share the claim.
     """
 
     pod: PodId
     attempt: AttemptId
     allocation: Allocation
     revision: int = 0
+    others: tuple[PodId, ...] = ()
 
 
 class _Entry(Struct):
@@ -104,6 +106,7 @@ class LiveClaims:
         self._names: dict[tuple[str, str, str], str] = {}  # kind, namespace, name -> uid
         self._claims: dict[ClaimName, ClaimObject] = {}
         self._assumed: dict[str, Assumption] = {}  # by the claim's uid
+        self._tried: dict[str, tuple[int, Allocation]] = {}  # by the claim's uid: pods of a trial
         self._users: dict[DeviceId, int] = {}  # how many claims have a device
         # Slices by pool: uid -> the node that reaches it, empty if several may.
         self._pools: dict[PoolId, dict[str, str]] = {}
@@ -242,24 +245,36 @@ class LiveClaims:
     # ------------------------------------------------------------------------ assumptions
 
     def assume(self, uid: str, one: Assumption) -> None:
-        """Give a claim devices for a reservation, until facts show the outcome."""
-        assert uid not in self._assumed, f"claim {uid} was given devices twice"
+        """Give a claim devices for a reservation, until facts show the outcome. Members of a gang
+        may share the devices.
+        """
+        held = self._assumed.get(uid)
+        if held is not None:
+            is_shared = (held.attempt, held.allocation) == (one.attempt, one.allocation)
+            assert is_shared, f"claim {uid} was given devices twice"
+            self._assumed[uid] = replace(held, others=(*held.others, one.pod))
+            return
         self._assumed[uid] = one
         self._charge(one.allocation, 1)
         self.version += 1
 
     def settle(self, uid: str, pod: PodId, attempt: AttemptId, revision: int) -> bool:
         """Let this attempt's assumption about a claim end with the first fact of this
-        resourceVersion or a later one; return whether it has ended.
+        resourceVersion or a later one; return whether it has ended. With 0 nothing was written for
+        this pod; other members may still write.
         """
         one, held = self._assumed.get(uid), self._held.get(uid)
-        if one is None or (one.pod, one.attempt) != (pod, attempt):
+        if one is None or one.attempt != attempt or pod not in (one.pod, *one.others):
+            return False
+        if not revision and one.others:
+            left = [other for other in (one.pod, *one.others) if other != pod]
+            self._assumed[uid] = replace(one, pod=left[0], others=tuple(left[1:]))
             return False
         assert isinstance(held, ClaimObject), f"devices are assumed for {uid}, which is gone"
         if held.revision >= revision:
             self._end(uid)
             return True
-        self._assumed[uid] = replace(one, revision=revision)
+        self._assumed[uid] = replace(one, revision=max(revision, one.revision))
         return False
 
     def _end(self, uid: str) -> Assumption | None:
@@ -269,6 +284,25 @@ class LiveClaims:
             self._charge(one.allocation, -1)
             self.version += 1
         return one
+
+    # ----------------------------------------------------------------------------- trials
+
+    def try_out(self, uid: str, allocation: Allocation) -> None:
+        """Give a claim devices until all pods of a trial that use it are taken back."""
+        users = self._tried.get(uid, (0, allocation))[0]
+        self._tried[uid] = users + 1, allocation
+        if not users:
+            self._charge(allocation, 1)
+            self.version += 1
+
+    def take_back(self, uid: str) -> None:
+        """Take back one pod of a trial that uses the claim."""
+        users, allocation = self._tried.pop(uid)
+        if users > 1:
+            self._tried[uid] = users - 1, allocation
+        else:
+            self._charge(allocation, -1)
+            self.version += 1
 
     def _charge(self, allocation: Allocation | None, sign: int) -> None:
         for one in self._counted(allocation):
@@ -333,7 +367,8 @@ class LiveClaims:
         """Return the claims of a pod that can be tried. Raises NotReady."""
         named = next((one for one in spec.claims if one.pod), spec.claims[0])
         pod = ClaimingPod(spec.namespace, named.pod, named.owner, spec.claims)
-        found = list({one.uid: one for one in self.facts.resolve(pod)}.values())
+        resolved = {one.uid: self._as_tried(one) for one in self.facts.resolve(pod)}
+        found = list(resolved.values())
         for claim in found:
             problem = self._claims[claim.key].problem
             if problem:
@@ -343,6 +378,12 @@ class LiveClaims:
                 raise NotReady(what)
         self.facts.check_classes(found)
         return found
+
+    def _as_tried(self, claim: ResourceClaim) -> ResourceClaim:
+        """Return the claim with the devices that earlier pods of a trial gave it."""
+        if claim.uid not in self._tried:
+            return claim
+        return replace(claim, allocation=self._tried[claim.uid][1])
 
     def refusals(self, nodes: Nodes, claims: Sequence[ResourceClaim]) -> list[tuple[str, Mask]]:
         """Return the nodes that the claims do not fit, by reason. Raises AllocationError."""
@@ -386,6 +427,7 @@ class LiveClaims:
         fit = self.facts.fit(claims, NodeView(node.name, node.labels))
         assert not fit.reason, f"node {node.name}: {fit.reason}"
         given = {claim.uid: allocation for claim, allocation in fit.allocations}
+        given |= {uid: self._tried[uid][1] for one in claims if (uid := one.uid) in self._tried}
         return tuple(
             ClaimChoice(*one.key, one.uid, self._claims[one.key].revision, given.get(one.uid))
             for one in claims

@@ -24,7 +24,7 @@ from services.binding.core.transitions import Phase
 from shared.events.base import Event
 from shared.events.binding import ClaimReturnsAsked, ClaimsReturned, VolumesTaken
 from shared.events.observed import ClaimReturnAnswers
-from shared.events.placement import Reserved
+from shared.events.placement import Reserved, VolumesChosen
 from shared.model.api_outcome import Answer
 from shared.model.claims import ClaimChoice
 from shared.model.columns import join, pack, unpack
@@ -34,7 +34,7 @@ EFFECT_RETURNS = 256
 PRE_BIND = 'running PreBind plugin "DynamicResources": '
 
 
-def note_claims(state: BindingState, event: Reserved) -> None:
+def note_claims(state: BindingState, event: Reserved | VolumesChosen) -> None:
     """Keep what is to be written for the claims of a reserved pod."""
     pod = PodId(int.from_bytes(event.ids, "little"))
     write = ClaimWrite(event.shard, event.attempt, event.claims)

@@ -5,6 +5,8 @@ A reservation's devices stay in use after it has ended, whatever became of it: u
 devices for the claim, or is as new as the outcome that binding reports (ClaimsReturned).
 """
 
+from collections.abc import Iterable
+
 from services.placement.core.books.charges import mark_improved
 from services.placement.core.state import PlacementState
 from shared.events.binding import ClaimsReturned
@@ -13,7 +15,7 @@ from shared.events.placement import Reserved
 from shared.model.claims import ClaimChoice, ClaimName
 from shared.model.cluster_objects import ClaimObject
 from shared.model.columns import split, unpack
-from shared.model.ids import PodId, SignatureId
+from shared.model.ids import AttemptId, PodId, SignatureId
 from shared.model.objects import PodSpec
 from shared.scheduling.claims.live_claims import Assumption
 from shared.scheduling.plugins import dynamic_resources
@@ -36,9 +38,25 @@ def choices_on(state: PlacementState, sig: SignatureId, row: int) -> tuple[Claim
 def reserve_devices(state: PlacementState, event: Reserved) -> None:
     """Give the claims of a reserved pod their devices."""
     pod = PodId(int.from_bytes(event.ids, "little"))
-    for one in event.claims:
+    assume_devices(state, pod, event.attempt, event.claims)
+
+
+def assume_devices(
+    state: PlacementState, pod: PodId, attempt: AttemptId, choices: Iterable[ClaimChoice]
+) -> None:
+    """Give claims the devices that an attempt chose for a pod."""
+    for one in choices:
         if one.allocation is not None:
-            state.claims.assume(one.uid, Assumption(pod, event.attempt, one.allocation))
+            state.claims.assume(one.uid, Assumption(pod, attempt, one.allocation))
+
+
+def free_devices(
+    state: PlacementState, pod: PodId, attempt: AttemptId, choices: Iterable[ClaimChoice]
+) -> None:
+    """End what an attempt had for a pod's claims, as nothing is written for them."""
+    ended = [state.claims.settle(one.uid, pod, attempt, 0) for one in choices]
+    if any(ended):
+        wake_claim_users(state)
 
 
 def on_devices_set(state: PlacementState, event: DevicesSet) -> None:

@@ -14,12 +14,11 @@ from services.placement.core.books.charges import compiled
 from services.placement.core.books.identity import expanded
 from services.placement.core.books.ledger import IS_CHARGED
 from services.placement.core.extenders import questions
-from services.placement.core.gangs import member_volumes, places
+from services.placement.core.gangs import member_choices, places
 from services.placement.core.gangs.member_picks import Reasons, pick_members, reasons
 from services.placement.core.gangs.nominated_places import GangPlaces
 from services.placement.core.placing.unsupported import unsupported_in_gang
 from services.placement.core.state import PlacementState
-from services.placement.core.volumes import reservations
 from shared.events.permit import OfferAsked
 from shared.events.placement import GangOffered
 from shared.model.columns import I64, size, unpack
@@ -108,7 +107,7 @@ def _slots(state: PlacementState, event: OfferAsked) -> I64 | None:
     if len(event.members) != 1 or len(parts) != 1 or state.nominations:
         return None
     sig = parts[0].sig
-    is_special = questions.is_interested(state, sig) or reservations.chooses(state, sig)
+    is_special = questions.is_interested(state, sig) or member_choices.chooses(state, sig)
     if is_special or unsupported_in_gang(state, sig):
         return None
     return state.kernel.slots(state.table, compiled(state, sig))
@@ -138,7 +137,7 @@ def _placed(
     trial.within = found.within(path)
     counts: list[int] = []
     short: SignatureId | None = None
-    with member_volumes.assumed_on_trial(state) as assumed:
+    with member_choices.assumed_on_trial(state) as assumed:
         for group in event.members:
             placed = 0
             for part in expanded(state, (group,)):

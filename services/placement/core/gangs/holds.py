@@ -7,6 +7,7 @@ other, before it is known whether enough fit. Until the commit such a hold wakes
 Its release wakes only pods that were refused during the hold.
 """
 
+from collections.abc import Iterator
 from contextlib import nullcontext
 
 import msgspec
@@ -18,9 +19,9 @@ from services.placement.core.books.identity import expanded
 from services.placement.core.books.ledger import IS_CHARGED, groups
 from services.placement.core.books.wide_rules import is_wide, quietly
 from services.placement.core.extenders import gang_members
-from services.placement.core.gangs import domain_offers, member_volumes, places, tree_offers
+from services.placement.core.gangs import domain_offers, member_choices, places, tree_offers
+from services.placement.core.gangs.member_choices import Choices
 from services.placement.core.gangs.member_picks import Reasons, pick_members, reasons
-from services.placement.core.gangs.member_volumes import Choices
 from services.placement.core.gangs.nominated_places import GangPlaces
 from services.placement.core.gangs.tree_trials import TreeTrial
 from services.placement.core.gangs.trial_picks import with_nominated_pods
@@ -35,14 +36,22 @@ from services.placement.core.state import PlacementState
 from services.placement.core.transitions import State
 from services.placement.core.volumes import reservations
 from shared.events.permit import GangCommitted, GangReleased, GangTimedOut, HoldAsked, OfferAsked
-from shared.events.placement import GangHeld, GangOffered, GangRefused, MemberVolumes, Shown
+from shared.events.placement import (
+    GangHeld,
+    GangOffered,
+    GangRefused,
+    MemberClaims,
+    MemberVolumes,
+    Shown,
+)
 from shared.events.queueing import Members
 from shared.model.columns import I64, as_numbers, pack, pack_totals, size, unpack
-from shared.model.ids import SignatureId
+from shared.model.ids import PodId, SignatureId
+from shared.model.objects import PodSpec
 from shared.scheduling.table.picks import Picks
 
 Part = tuple[I64, I64, Picks, list[Choices]]
-"""(pods, signatures, picks, volume choices); the choices are empty if there are none to make."""
+"""(pods, signatures, picks, choices); the choices are empty if there are none to make."""
 PLACEABLE = (State.FREE,)
 LEFT_OUT = (State.GONE, State.ASSIGNED, State.STRAY, State.BOUND)
 
@@ -76,7 +85,7 @@ def _offer(state: PlacementState, event: OfferAsked, void: bool) -> GangOffered:
     short: list[SignatureId] = []
     why: Reasons = ()
     helps = False
-    with member_volumes.assumed_on_trial(state) as assumed:
+    with member_choices.assumed_on_trial(state) as assumed:
         for group in event.members:
             placed = 0
             for part in expanded(state, (group,)):
@@ -171,7 +180,7 @@ def _held_in_order(state: PlacementState, event: HoldAsked, void: bool) -> GangH
     parts: list[Part] = []
     short: list[SignatureId] = []
     placed = 0
-    with member_volumes.assumed_on_trial(state) as assumed:
+    with member_choices.assumed_on_trial(state) as assumed:
         for at, group in enumerate(event.members):
             ids = _placeable(state, group)
             if ids is None:
@@ -196,6 +205,7 @@ def _held_in_order(state: PlacementState, event: HoldAsked, void: bool) -> GangH
 def _held_event(state: PlacementState, event: HoldAsked, parts: list[Part]) -> GangHeld:
     masks = np.concatenate([picks.masks for _ids, _sigs, picks, _choices in parts])
     rows = np.concatenate([picks.rows for _ids, _sigs, picks, _choices in parts])
+    chosen = list(_chosen(state, parts))
     return GangHeld(
         shard=state.shard,
         gang=event.gang,
@@ -209,23 +219,28 @@ def _held_event(state: PlacementState, event: HoldAsked, parts: list[Part]) -> G
         world=state.world,
         devices=pack(masks) if masks.any() else b"",
         shown=_shown(state, parts),
-        volumes=_volumes(state, parts),
+        volumes=tuple(
+            MemberVolumes(pod, one.volumes, spec) for pod, one, spec in chosen if one.volumes
+        ),
+        claims=tuple(
+            MemberClaims(pod, one.claims, spec) for pod, one, spec in chosen if one.claims
+        ),
     )
 
 
-def _volumes(state: PlacementState, parts: list[Part]) -> tuple[MemberVolumes, ...]:
-    """Return the members with chosen volumes."""
-    return tuple(
-        MemberVolumes(pod, choice, spec_for_bind_plugins(state, sig))
-        for ids, sigs, _picks, choices in parts
-        if choices
-        for pod, sig, choice in zip(ids.tolist(), sigs.tolist(), choices, strict=True)
-    )
+def _chosen(
+    state: PlacementState, parts: list[Part]
+) -> Iterator[tuple[PodId, Choices, PodSpec | None]]:
+    """Yield the members with chosen volumes or devices, and their specs for bind plugins."""
+    for ids, sigs, _picks, choices in parts:
+        if choices:
+            for pod, sig, one in zip(ids.tolist(), sigs.tolist(), choices, strict=True):
+                yield pod, one, spec_for_bind_plugins(state, sig)
 
 
 def _shown(state: PlacementState, parts: list[Part]) -> tuple[Shown, ...]:
-    """Return the specs of members at whose bind plugins act; for members with volumes the specs go
-    with the volumes.
+    """Return the specs of members at whose bind plugins act; for members with choices the specs go
+    with these.
     """
     parts = [part for part in parts if len(part[0]) and not part[3]]
     specs = [
@@ -290,7 +305,7 @@ def _charge_members(state: PlacementState, event: GangHeld) -> None:
     masks = unpack(event.devices) if event.devices else np.zeros(len(ids), np.int64)
     for sig, part in groups(sigs):
         assert_not_over(state, sig, charge(state, rows[part], sig, nodes[part], masks[part]))
-    member_volumes.hold_choices(state, event)
+    member_choices.hold_choices(state, event)
     if state.nomination_of_pod:
         for pod, sig, node in zip(ids.tolist(), sigs.tolist(), nodes.tolist(), strict=True):
             nominations.note_held_member(state, pod, event.gang, sig, node)
@@ -303,7 +318,7 @@ def on_gang_committed(state: PlacementState, event: GangCommitted) -> None:
         members = unpack(event.ids).tolist()
         remade_nodes.settle_attempt(state, event.gang, event.attempt, members)
     gang_members.end_attempt(state, (event.gang, event.attempt))
-    member_volumes.commit_choices(state, event)
+    member_choices.commit_choices(state, event)
     nominations.note_gang_committed(state, event.gang)
     ids = state.holds.pop((event.gang, event.attempt), None)
     if ids is None:
@@ -322,7 +337,7 @@ def on_gang_released(state: PlacementState, event: GangReleased | GangTimedOut) 
     gang_members.end_attempt(state, (event.gang, event.attempt))
     if state.unsettled:
         remade_nodes.settle_attempt(state, event.gang, event.attempt, ())
-    member_volumes.drop_choices(state, (event.gang, event.attempt))
+    member_choices.drop_choices(state, (event.gang, event.attempt))
     if (event.gang, event.attempt) in state.holds:
         nominations.note_gang_released(state, event.gang)
     ids = state.holds.pop((event.gang, event.attempt), None)

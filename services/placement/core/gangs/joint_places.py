@@ -18,8 +18,8 @@ import numpy as np
 
 from services.placement.core.books.charges import compiled
 from services.placement.core.books.ledger import IS_VICTIM, groups
-from services.placement.core.gangs import member_volumes
-from services.placement.core.gangs.member_volumes import Assumed
+from services.placement.core.gangs import member_choices
+from services.placement.core.gangs.member_choices import Assumed
 from services.placement.core.gangs.trial_picks import place
 from services.placement.core.preemption.dry_run import NO_VICTIMS, DryRun
 from services.placement.core.preemption.in_order import MemberRow, Reprieve, Trial
@@ -177,14 +177,14 @@ class _Search(DryRun):
         """
         state, table, found = self.state, self.trial.table, Placed()
         done: list[tuple[Signature, I64, I64]] = []
-        with member_volumes.assumed_on_trial(state) as assumed:
+        with member_choices.assumed_on_trial(state) as assumed:
             for _group, member in before:
                 wanted = compiled(state, member.sig)
                 node = one_node(table, member.row, self.trial.nominated_pods(member.sig))
                 masks = np.array([node.pick_devices(wanted)], np.int64)
                 done.append((wanted, np.array([member.row]), masks))
                 table.charge(*done[-1])
-                member_volumes.assume_choices(state, member.sig, member.row, assumed)
+                member_choices.assume_choices(state, member.sig, member.row, assumed)
             for group, sig, members in self.groups:
                 placed = sum(one == group for one, _member in before)
                 count = min(self.needed - len(before) - len(found), members - placed)
@@ -203,7 +203,7 @@ class _Search(DryRun):
         nominated_pods = self.trial.nominated_pods(sig)
         if reservations.chooses(state, sig):
             one = partial(place, state, table, sig, 1, nominated_pods)
-            return member_volumes.place_each(state, table, sig, count, one, assumed)[0]
+            return member_choices.place_each(state, table, sig, count, one, assumed)[0]
         picks = place(state, table, sig, count, nominated_pods)
         table.charge(compiled(state, sig), picks.rows, picks.masks)
         return picks

@@ -2,13 +2,12 @@
 
 from services.placement.core.books.charges import compiled
 from services.placement.core.extenders import gang_members, questions
-from services.placement.core.gangs import member_volumes
-from services.placement.core.gangs.member_volumes import Assumed, Choices
+from services.placement.core.gangs import member_choices
+from services.placement.core.gangs.member_choices import Assumed, Choices
 from services.placement.core.gangs.nominated_places import GangPlaces
 from services.placement.core.gangs.trial_picks import NOTHING, joined, place, with_nominated_pods
 from services.placement.core.placing.unsupported import unsupported_in_gang
 from services.placement.core.state import PlacementState
-from services.placement.core.volumes import reservations
 from shared.model.ids import SignatureId
 from shared.scheduling.table.picks import Picks
 from shared.scheduling.table.table import NodeTable
@@ -29,7 +28,7 @@ def pick_members(
         return NOTHING, []
     choices: list[Choices] = []
     judged = questions.is_interested(state, sig)
-    if judged or reservations.chooses(state, sig):
+    if judged or member_choices.chooses(state, sig):
 
         def one() -> Picks:
             if judged:
@@ -40,7 +39,7 @@ def pick_members(
                 return in_place
             return place(state, trial, sig, 1, gang_places.nominated_pods(sig, one_by_one=True))
 
-        picks, choices = member_volumes.place_each(state, trial, sig, count, one, assumed)
+        picks, choices = member_choices.place_each(state, trial, sig, count, one, assumed)
     else:
         in_places = gang_places.place_members(trial, sig, count)
         nominated_pods = gang_places.nominated_pods(sig)

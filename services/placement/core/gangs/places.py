@@ -14,13 +14,14 @@ from heapq import heappop, heappush
 
 import numpy as np
 
+from services.placement.core.books import devices
 from services.placement.core.books.charges import compiled
 from services.placement.core.books.ledger import IS_CHARGED, IS_VICTIM
 from services.placement.core.books.wide_rules import claims_for_one_pod
 from services.placement.core.extenders import questions
 from services.placement.core.gangs import joint_places
 from services.placement.core.gangs.trial_picks import place
-from services.placement.core.placing.unsupported import unsupported_in_gang
+from services.placement.core.placing.unsupported import unsupported_reason
 from services.placement.core.preemption import in_order, nominations
 from services.placement.core.preemption.dry_run import NO_VICTIMS, DryRun
 from services.placement.core.preemption.in_order import MemberRow, Reprieve, Trial
@@ -63,14 +64,16 @@ def may_help(
 
 
 def is_preempting(state: PlacementState, sig: SignatureId, is_in_domain: bool = False) -> bool:
-    """Return whether preemption serves such members: not if extenders or plugins choose victims,
-    nor with joint places if other shards have some of the nodes, or a spread must count the nodes
-    of a topology domain alone.
+    """Return whether preemption serves such members: not if extenders or plugins choose victims, or
+    they have resource claims, nor with joint places if other shards have some of the nodes, or a
+    spread must count the nodes of a topology domain alone.
     """
     spec, wanted = state.specs[sig], compiled(state, sig)
     if spec.never_preempts or not wanted.plugins.profile.preempts or wanted.plugins.post_filters:
         return False
-    if unsupported_in_gang(state, sig) or questions.is_interested(state, sig):
+    if devices.chooses(state, sig) or unsupported_reason(state, sig):
+        return False
+    if questions.is_interested(state, sig):
         return False
     if any(one.names_victims(spec) for one in state.config.extenders):
         return False

@@ -13,9 +13,9 @@ import numpy as np
 
 from services.placement.core.books.charges import compiled
 from services.placement.core.books.ledger import IS_CHARGED
-from services.placement.core.gangs import member_volumes, places
+from services.placement.core.gangs import member_choices, places
+from services.placement.core.gangs.member_choices import Assumed, Choices
 from services.placement.core.gangs.member_picks import Reasons, pick_members, reasons
-from services.placement.core.gangs.member_volumes import Assumed, Choices
 from services.placement.core.gangs.nominated_places import GangPlaces
 from services.placement.core.gangs.trial_picks import with_nominated_pods
 from services.placement.core.preemption import in_order
@@ -71,7 +71,7 @@ class TreeTrial:
         self._at: dict[GangId, list[int]] = {}
         for at, leaf in enumerate(event.leaves):
             self._at.setdefault(leaf, []).append(at)
-        with member_volumes.assumed_on_trial(state) as assumed:
+        with member_choices.assumed_on_trial(state) as assumed:
             self._place(event.tree, assumed)
 
     @property
@@ -105,7 +105,7 @@ class TreeTrial:
         for one in below(tree):
             self._place(one, assumed)
             if self._gives_room and feasible_leaves(one, self._fit) is None:
-                self._take_back(one)
+                self._take_back(one, assumed)
 
     def _place_members(self, leaf: GangId, assumed: Assumed) -> None:
         short: SignatureId | None = None
@@ -127,13 +127,16 @@ class TreeTrial:
         if not self.why:
             self.why = reasons(self._state, self._trial, short, self._places)
 
-    def _take_back(self, infeasible: GroupTree) -> None:
+    def _take_back(self, infeasible: GroupTree, assumed: Assumed | None = None) -> None:
+        """Undo what is placed of a group; without `assumed` its devices are free already."""
         for leaf in leaves(infeasible):
             for at in self._at.get(leaf, ()):
-                for sig, picks, _choices in self.picks[at]:
+                for sig, picks, choices in self.picks[at]:
                     if len(picks.rows):
                         asked = compiled(self._state, sig)
                         self._trial.charge(asked, picks.rows, picks.masks, -1)
+                    if assumed is not None:
+                        member_choices.take_back_devices(self._state, choices, assumed)
                 self.picks[at] = []
             self._fit[leaf] = 0
 
@@ -153,7 +156,7 @@ class TreeTrial:
             if homes.difference(path) or not within.any():
                 continue
             self._trial.within = within
-            with member_volumes.assumed_on_trial(self._state) as assumed:
+            with member_choices.assumed_on_trial(self._state) as assumed:
                 self._place_inside(tree, assumed)
             known = feasible if feasible_leaves(tree, self._fit) is not None else others
             known.append(self._candidate(tree, path, within, parts))

@@ -8,12 +8,19 @@ from services.placement.core.transitions import State
 from shared.model.ids import SignatureId
 from shared.scheduling.plugins.volumes.volume_restrictions import IN_USE
 
-CLAIMS_OF_MEMBERS = "resource claims of gang members are not supported"
+CLAIMS_BY_NAME = "new resource claims that gang members name are not supported with several shards"
 
 
 def unsupported_in_gang(state: PlacementState, sig: SignatureId) -> str:
-    """Return `unsupported_reason` for a member of a gang."""
-    return CLAIMS_OF_MEMBERS if state.specs[sig].claims else unsupported_reason(state, sig)
+    """Return `unsupported_reason` for a member of a gang. Members may share the claims that they
+    name: two shards could choose devices for one.
+    """
+    if state.shards > 1:
+        spec, known = state.specs[sig], state.claims.facts.claims
+        named = (known.get((spec.namespace, one.claim)) for one in spec.claims if one.claim)
+        if any(one is None or one.allocation is None for one in named):
+            return CLAIMS_BY_NAME
+    return unsupported_reason(state, sig)
 
 
 def unsupported_reason(state: PlacementState, sig: SignatureId) -> str:

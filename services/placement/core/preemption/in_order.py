@@ -13,7 +13,7 @@ import numpy as np
 
 from services.placement.core.books.charges import compiled
 from services.placement.core.books.ledger import IS_VICTIM, groups
-from services.placement.core.gangs import member_volumes
+from services.placement.core.gangs import member_choices
 from services.placement.core.gangs.trial_picks import with_nominated_pods
 from services.placement.core.preemption import nominations
 from services.placement.core.state import Nomination, PlacementState
@@ -99,14 +99,14 @@ class Trial:
 
     def _each_fits(self, members: Sequence[MemberRow], are_nominated_placed: bool = False) -> bool:
         done: list[tuple[MemberRow, int]] = []
-        with member_volumes.assumed_on_trial(self.state) as assumed:
+        with member_choices.assumed_on_trial(self.state) as assumed:
             for member in members:
                 nominated = {} if are_nominated_placed else self.nominated_pods(member.sig)
                 mask = self._devices_for(member, nominated)
                 if mask is None:
                     break
                 self.table.charge_one(compiled(self.state, member.sig), member.row, mask)
-                member_volumes.assume_choices(self.state, member.sig, member.row, assumed)
+                member_choices.assume_choices(self.state, member.sig, member.row, assumed)
                 done.append((member, mask))
         for member, mask in reversed(done):
             self.table.charge_one(compiled(self.state, member.sig), member.row, mask, -1)
