@@ -9,7 +9,9 @@ import asyncio
 import logging
 import time
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import AsyncExitStack
 from typing import TypeVar
+from weakref import WeakValueDictionary
 
 import msgspec
 
@@ -94,6 +96,8 @@ class KubeWrites:
         self._nominated: dict[str, str] = {}
         # When we last wrote each pod's condition.
         self._wait: dict[str, float] = {}
+        # Of claims that are being written, by uid.
+        self._claim_locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         # Pod -> the revision of our last write of its condition, where it is certain.
         self.written: dict[str, int] = {}
 
@@ -259,11 +263,17 @@ class KubeWrites:
         return await bind_volume(self.send, self._log_refusal, request)
 
     async def write_claims(self, requests: Sequence[ClaimsRequest]) -> list[ClaimsAnswer]:
-        """Give claims their devices and users, or take them back."""
+        """Give claims their devices and users, or take them back. Pods that share a claim write it
+        one after the other: each reads it first, and only the first one gives it devices.
+        """
         return await _side_by_side(requests, self._write_claims)
 
     async def _write_claims(self, request: ClaimsRequest) -> ClaimsAnswer:
-        return await write_claims(self.send, self._log_refusal, request)
+        async with AsyncExitStack() as stack:
+            for uid in sorted({choice.uid for choice in request.choices}):
+                lock = self._claim_locks.setdefault(uid, asyncio.Lock())
+                await stack.enter_async_context(lock)
+            return await write_claims(self.send, self._log_refusal, request)
 
     def _shown(self, ref: PodRef, response: Response, what: str) -> PodRead:
         answer = change_answer(response)

@@ -59,6 +59,17 @@ async def test_devices_and_user_are_written_once(cluster: KubeCluster, api: Fake
     assert api.revision == revision
 
 
+async def test_pods_that_share_a_claim_write_it_one_after_the_other(
+    cluster: KubeCluster, api: FakeApi
+):
+    choice, members = claim(api), "abcdefgh"
+    pods = [PodRef(f"uid-{name}", "default", name) for name in members]
+    found = await cluster.write_claims([ClaimsRequest(pod, (choice,)) for pod in pods])
+    assert {one.answer for one in found} == {Answer.DONE}
+    results, users, _finalizers = held(api)
+    assert (results, sorted(users)) == ([RESULT], list(members))
+
+
 @pytest.mark.parametrize(
     ("status", "answer", "users"),
     [
