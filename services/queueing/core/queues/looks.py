@@ -1,11 +1,13 @@
-"""Wakes what a queue held, or let borrow, once it uses less."""
+"""Wakes what a queue held, or let borrow, once it uses less, and preemptors that asked in vain once
+any queue uses more or less.
+"""
 
 from services.queueing.core.gangs import members
 from services.queueing.core.state import QueueingState
 
 
 def wake_held(state: QueueingState) -> None:
-    """Index the signatures, gangs and preemptors that waited for such queues, or borrowed."""
+    """Index the signatures, gangs and preemptors that waited for such a change."""
     quota = state.quota
     if quota is None:
         return
