@@ -92,7 +92,7 @@ FOR_GANGS = (
             "released-devices-are-kept",
             PLACEMENT + "gangs.member_choices",
             ("        devices.free_devices(", "        (lambda *_: None)("),
-            first=(1,),
+            first=(14,),
         ),
     ),
 )
