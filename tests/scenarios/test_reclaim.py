@@ -107,7 +107,8 @@ def test_the_queue_that_borrows_most_gives_first(mesh):
         assert scene.running("a0", "a1") == 2
         assert len(left(scene, *names("c", 4))) == 2
 
-    play(story, *NODES, objects=(queue("a", cpu=2_000), queue("b"), queue("c")), **mesh)
+    tree = (queue("a", cpu=2_000), queue("b"), queue("c"))
+    play(story, node("n", 6_000), objects=tree, **mesh)
 
 
 @anywhere
@@ -125,6 +126,20 @@ def test_a_claim_takes_what_is_left_above_guarantees_of_several_queues(mesh):
 
     tree = (queue(name, cpu=n * 1_000) for name, n in (("a", 4), ("b", 2), ("c", 2), ("d", 4)))
     play(story, *NODES, objects=tuple(tree), **mesh)
+
+
+def test_one_large_pod_leaves_if_the_small_ones_are_too_few():
+    async def story(scene: Scene):
+        scene.pods("large", cpu_milli=4_000, of=of("b"))
+        scene.pods(*names("b", 3), cpu_milli=1_000, of=of("b"))
+        await scene.settle()
+        scene.pods("a", cpu_milli=4_000, of=of("a"))
+        await scene.settle()
+        assert scene.running("a") == 1
+        assert left(scene, "large", *names("b", 3)) == names("b", 3)
+
+    tree = (queue("a", cpu=4_000), queue("b", cpu=3_000))
+    play(story, node("n", 7_000), objects=tree)
 
 
 @anywhere

@@ -158,8 +158,8 @@ PLANTED = (
     ),
     _bug(
         "no-lower-pods-on-one-node-counted-as-not-helpful",
-        "if not victims:\n            self._count_without(np.array([row], np.int64))",
-        "if not victims:\n            self._count(NOT_HELPFUL, 1)",
+        "if not leave:\n            self._count_without(np.array([row], np.int64))",
+        "if not leave:\n            self._count(NOT_HELPFUL, 1)",
     ),
 )
 SCORE = "muster.explain.scoring"

@@ -199,7 +199,9 @@ class DryRun:
         self.rows = retries.rows_to_try(state, event.sig, self.nominated_pods)
         if only is not None:
             self.rows = self.rows[np.isin(self.rows, only)]
-        self.enough = max(CANDIDATES_MIN, len(state.nodes) * CANDIDATES_PERCENT // 100)
+        self.enough = CANDIDATES_MIN
+        if self.other_queues is None:  # else every preemptor is searched for alone
+            self.enough = max(self.enough, len(state.nodes) * CANDIDATES_PERCENT // 100)
         few = only is not None and len(self.rows) <= FEW_ROWS
         self.lower_columns = None if few else self._lower_pods()
         self.tries = self._tries()
@@ -291,11 +293,10 @@ class DryRun:
         wanted, table = self.wanted, self.state.table
         if wanted.gpu_count or wanted.ports or rules_of(table, wanted) is not None:
             return None
-        if self.other_queues is not None:
-            return None
         taken = np.array(sorted(self.taken), np.int64)
         protected = np.array(sorted(self.protected), np.int64)
-        return LowerColumns(self.state, wanted, taken, self.nominated_pods, protected)
+        which = None if self.other_queues is None else self._may_leave
+        return LowerColumns(self.state, wanted, taken, self.nominated_pods, protected, which)
 
     def _protections(self) -> dict[NodeId, int]:
         """Return when the first protected pod of lower priority on a node may be a victim, ms."""
@@ -407,8 +408,8 @@ class DryRun:
     def _try_node(
         self, row: int, node: NodeId, victims: list[Victim], leaving: list[Victim]
     ) -> None:
-        victims = self.within_limits(victims)
-        if not victims:
+        leave = self.within_limits(victims)
+        if not leave:
             self._count_without(np.array([row], np.int64))
             return
         scratch = self._without(row, node, leaving)
@@ -416,12 +417,16 @@ class DryRun:
             # Pods that leave already make room: no other victim is needed.
             self._count(NO_VICTIMS, 1)
             return
-        self._remove(scratch, victims)
+        self._remove(scratch, leave)
+        if len(leave) < len(victims) and not self._fits(scratch):
+            # Small pods may have used up what a large one needed.
+            leave = self.within_limits(victims, largest_first=True)
+            scratch = self._without(row, node, [*leaving, *leave])
         if not self._fits(scratch):
             for text in messages(self.state, scratch, self.wanted):
                 self._count(text, 1)
             return
-        chosen, violations = self._reprieve(scratch, victims)
+        chosen, violations = self._reprieve(scratch, leave)
         self._add(row, chosen, violations)
 
     def _without(self, row: int, node: NodeId, pods: list[Victim]) -> OneNode:
@@ -453,11 +458,11 @@ class DryRun:
             left.sort(key=lambda part: -part.here[0].priority)  # as the candidate's keys want it
         return left, sum(violations[number] for number in gone)
 
-    def within_limits(self, victims: list[Victim]) -> list[Victim]:
+    def within_limits(self, victims: list[Victim], largest_first: bool = False) -> list[Victim]:
         """Return the victims that may leave together, as far as guarantees of queues go."""
         if self.other_queues is None or not victims:
             return victims
-        leave = {one.pod for one in self.other_queues.within(self._parts(victims))}
+        leave = {one.pod for one in self.other_queues.within(self._parts(victims), largest_first)}
         return [one for one in victims if one.pod in leave]
 
     def _stays(self, scratch: OneNode, part: Part) -> bool:

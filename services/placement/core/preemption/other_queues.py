@@ -4,12 +4,14 @@ The rules are those of shared/model/preemption/queue_limits.py. Preemption says 
 checks the choice against what they use then.
 """
 
+from collections import Counter
 from collections.abc import Sequence
 
 from services.placement.core.preemption.unit_parts import Part, Victim
 from services.placement.core.state import PlacementState
 from shared.events.preemption import DryRunAsked
 from shared.model.ids import NO_GANG, PodId, SignatureId
+from shared.model.objects import PODS
 from shared.model.preemption.queue_limits import Amounts, QueueLimits
 from shared.model.queues import amounts
 
@@ -24,6 +26,7 @@ class OtherQueues:
         used = {one.queue: dict(one.amounts) for one in event.used}
         queue, wanted = state.specs[event.sig].queue, self._amounts_of(event.sig)
         self._limits = QueueLimits(state.guarantees, used, queue, wanted, event.claims)
+        self._wanted = wanted
 
     def _amounts_of(self, sig: SignatureId) -> Amounts:
         if sig not in self._amounts:
@@ -42,13 +45,16 @@ class OtherQueues:
         """
         return sorted(parts, key=lambda part: self.borrows(part.here[0].sig))
 
-    def within(self, parts: Sequence[Part]) -> list[Victim]:
-        """Return the victims of those parts that may leave together: the least important first, as
-        long as no queue falls below its guarantee.
+    def within(self, parts: Sequence[Part], largest_first: bool = False) -> list[Victim]:
+        """Return the victims of those parts that may leave together: the least important first, or
+        those that make most room, as long as no queue falls below its guarantee.
         """
+        order = self.in_order(parts)[::-1]
+        if largest_first:
+            order.sort(key=self._room, reverse=True)
         found: list[Victim] = []
         stays = {NO_GANG}  # whole groups of which a part stays
-        for part in reversed(self.in_order(parts)):
+        for part in order:
             if (part.unit == NO_GANG or part.unit not in stays) and self._take(part.pods()):
                 found += part.pods()
             else:
@@ -56,6 +62,13 @@ class OtherQueues:
         for one in found:
             self._limits.give_back(self._state.specs[one.sig].queue, self._amounts_of(one.sig))
         return found
+
+    def _room(self, part: Part) -> int:
+        """Return how much room a part makes, in thousandths of what the preemptor asks for."""
+        gone = Counter[str]()
+        for one in part.here:
+            gone.update(dict(self._amounts_of(one.sig)))
+        return min((gone[name] * 1_000 // n for name, n in self._wanted if name != PODS), default=0)
 
     def _take(self, pods: Sequence[Victim]) -> bool:
         done = list[Victim]()

@@ -6,7 +6,7 @@ that does not fit again is a victim. Nodes whose pods have budgets or leave with
 handled here.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -17,7 +17,7 @@ from services.placement.core.preemption.unit_parts import Victim
 from services.placement.core.state import PlacementState
 from shared.events.placement import Candidate
 from shared.model.columns import pack
-from shared.model.ids import NodeId, PodId
+from shared.model.ids import NodeId, PodId, SignatureId
 from shared.model.preemption.victims import keys_of
 from shared.scheduling.cycle.signature import Signature
 from shared.scheduling.table.layout import F64, I32, I64, Mask, NominatedPods
@@ -56,9 +56,11 @@ class LowerColumns:
         taken: I64,
         nominated_pods: NominatedPods | None,
         protected: I64,
+        may_leave: Callable[[SignatureId], bool] | None = None,
     ) -> None:
         """`taken`: pods that leave for other preemptors already; `protected`: those that may not be
-        evicted yet.
+        evicted yet. `may_leave`: whether such pods may, instead of those of lower priority; no row
+        is handled here then, but those without enough room are known.
         """
         table, ledger = state.table, state.ledger
         at = np.flatnonzero(IS_VICTIM[ledger.kind])
@@ -67,6 +69,8 @@ class LowerColumns:
         ids = at + ledger.base
         leaving = np.isin(ids, taken)
         lower = (priorities < state.specs[wanted.sig_id].priority) & ~leaving
+        if may_leave is not None:
+            lower = np.array([may_leave(sig) for sig in sigs.tolist()], np.bool_)[which] & ~leaving
         if len(protected):
             lower &= ~np.isin(ids, protected)
         rows = np.full(int(ledger.node.max(initial=0)) + 1, -1, np.int64)
@@ -93,7 +97,7 @@ class LowerColumns:
         self.short: list[Mask] = [
             free < need for free, (_, need) in zip(without, self._needs, strict=True)
         ]
-        self.covered: Mask = np.zeros(table.size, np.bool_)
+        self.covered: Mask = np.full(table.size, may_leave is not None)
         self.covered[row_of[lower & (ledger.budget[at] != 0)]] = True
         if state.units:
             self.covered[row_of[lower & np.isin(ids, state.units.pods())]] = True
