@@ -147,6 +147,12 @@ class AtEnd:
             if pod.node and not pod.deleted
         }
 
+    def guarded(self) -> dict[int, str]:
+        """Return the queue of each pod, if any queue has a guarantee."""
+        if not any(one.guaranteed for one in self._usage.queues.values()):
+            return {}
+        return {pod: self._usage.specs[sig].queue for pod, sig in self._usage.sig_of.items()}
+
     def are_over(self, pods: Collection[int]) -> bool:
         """Return whether these pods together would bring a queue of theirs above its max."""
         specs = {spec for pod in pods if (spec := self._facts.spec(pod)) is not None}

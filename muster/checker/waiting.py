@@ -112,6 +112,8 @@ class Cluster:
     is_ruled: bool = False
     version: str = DEFAULT_OPTIONS.compatibility
     is_advised: bool = False  # extenders or postFilter plugins decide too: gangs do not preempt
+    queue_of: dict[str, str] = field(default_factory=dict)  # by uid, if any queue has a guarantee
+    queue_at: dict[int, str] = field(default_factory=dict)  # the same by number
 
     def room_for(self, pod: PodTruth, within: Container[str] | None = None) -> str | None:
         """Return the name of a node, among these if given, on which the pod fits, or None."""
@@ -128,7 +130,7 @@ class Cluster:
         """
         for node in self.nodes:
             load = self.loads[node.name]
-            lower = {one for one, spec in load.pods.items() if spec.priority < pod.spec.priority}
+            lower = self._lower(load, pod)
             if not lower:
                 continue
             rest = load.without(lower)
@@ -136,6 +138,18 @@ class Cluster:
             if _fits(pod.spec, node, rest, around):
                 return node.name
         return None
+
+    def _lower(self, load: Load, pod: PodTruth) -> set[int]:
+        """Return the pods of lower priority that may leave for a pod, whatever queues use: for one
+        in a queue those of other queues may be guaranteed.
+        """
+        ours = self.queue_of.get(pod.uid, "")
+        return {
+            one
+            for one, spec in load.pods.items()
+            if spec.priority < pod.spec.priority
+            and (not ours or self.queue_at.get(one, "") in ("", ours))
+        }
 
     def copies(self, pod: PodTruth, most: int, within: Container[str] | None = None) -> int:
         """Return how many copies of the pod fit at once, up to `most`, on the nodes of these names
@@ -161,12 +175,7 @@ class Cluster:
         """Return how many fit without pods of lower priority, on the nodes of these names if given.
         For pods that request amounts only.
         """
-        loads = {
-            name: load.without(
-                one for one, spec in load.pods.items() if spec.priority < pod.spec.priority
-            )
-            for name, load in self.loads.items()
-        }
+        loads = {name: load.without(self._lower(load, pod)) for name, load in self.loads.items()}
         return replace(self, loads=loads).copies(pod, most, within)
 
     def domain_with_room(
@@ -252,6 +261,8 @@ def check(
     queues: AtEnd,
 ) -> Iterator[Problem]:
     """Yield pods that the cluster shows without a node and that have no reason, or a false one."""
+    cluster.queue_at = queues.guarded()
+    cluster.queue_of = {uid: cluster.queue_at.get(row, "") for uid, row in facts.id_of.items()}
     for uid, pod in history.pods.items():
         if pod.deleted or pod.node or pod.gated:
             continue

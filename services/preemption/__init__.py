@@ -1,4 +1,4 @@
-"""Owns open preemptions, their victims, and budgets.
+"""Owns open preemptions, their victims, budgets, and what running pods use of queues.
 
 It deletes nothing itself.
 """
