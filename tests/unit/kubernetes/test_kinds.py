@@ -4,12 +4,13 @@ import asyncio
 import logging
 from typing import Any, get_args
 
+import msgspec
 import pytest
 from aiohttp import web
 
 from shared.events.observed import InputRejected, ObjectsDeletedSeen, ObjectsSeen
 from shared.kubernetes.client.client import ApiError
-from shared.kubernetes.client.kinds import OTHER_KINDS
+from shared.kubernetes.client.kinds import OTHER_KINDS, QUEUES
 from shared.kubernetes.cluster import KubeCluster
 from shared.model import claims
 from shared.model import cluster_objects as model
@@ -256,6 +257,15 @@ async def test_the_fields_of_each_kind_are_read(cluster: KubeCluster, api: FakeA
     assert found == made(uid="uid-whole", name="whole", namespace="default", **read, **revision)
     unread = {"problem"} if isinstance(found, model.ClaimObject) else set()
     assert {*read, *revision, *unread, "uid", "name", "namespace"} == set(made.__struct_fields__)
+
+
+def test_all_fields_of_a_queue_are_read():
+    spec = {"parent": "all", "max": {"cpu": 2}, "guaranteed": {"cpu": "1500m"}}
+    body = {"metadata": {"name": "q", "uid": "u", "resourceVersion": "1"}, "spec": spec}
+    found = QUEUES.value(msgspec.convert(body, QUEUES.item))
+    read = {"parent": "all", "max": (("cpu", 2_000),), "guaranteed": (("cpu", 1_500),)}
+    assert found == model.Queue(uid="u", name="q", **read)
+    assert {*read, "uid", "name", "namespace"} == set(model.Queue.__struct_fields__)
 
 
 @pytest.mark.parametrize(

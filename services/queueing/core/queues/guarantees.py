@@ -1,5 +1,6 @@
 """Guarantees come before borrowing: nothing that borrows is dispatched while a pod or a gang that
-claims can be tried. It is an order and no block: what cannot be tried now holds nothing back.
+claims can be tried. It is an order and no block (ADR 0040): what cannot be tried now holds nothing
+back.
 """
 
 from services.queueing.core.config import GANGS_OPEN_MAX
