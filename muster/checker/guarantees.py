@@ -1,5 +1,6 @@
 """Checks that nothing borrows before what claims: no pod or gang is dispatched above a guarantee
-while a single pod that is new, and not refused by any shard, is within one.
+while a single pod that is new, and not refused by any shard, is within one. And no single pod that
+borrows takes what is guaranteed to others below a max.
 """
 
 from collections.abc import Iterator
@@ -14,7 +15,7 @@ from shared.events.queueing import Dispatched, GangDispatched, PreemptAsked
 from shared.model.columns import unpack
 from shared.model.objects import PodSpec
 
-RULE = "guarantee-first"
+RULE, KEPT = "guarantee-first", "guarantee-kept"
 
 
 @dataclass
@@ -105,13 +106,18 @@ def check(journal: Journal) -> Iterator[Problem]:
                 order.asked.update(pods)
             if not isinstance(event, Dispatched | GangDispatched):
                 continue
+            pod, where = 0, f"{journal.name} at {step.position}"
             if order.has_guarantees() and not getattr(event, "urgent", False):
                 pod = order.borrower(pods if isinstance(event, Dispatched) else pods[:1])
                 other = order.claiming_pod() if pod else 0
                 if other:
-                    where = f"{journal.name} at {step.position}"
                     yield RULE, f"{where}: pod {pod} borrows before pod {other}"
-            order.usage.counted.update(pods)
+            usage = order.usage
+            usage.counted.update(pods)
+            if pod and isinstance(event, Dispatched):
+                taken = usage.takes_kept(usage.specs[usage.sig_of[pod]], usage.counted)
+                if taken:
+                    yield KEPT, f"{where}: pod {pod} borrows what queue {taken}"
             if isinstance(event, GangDispatched):
                 order.usage.open[event.attempt] = set(pods)
 

@@ -54,6 +54,27 @@ class Usage:
             name = self.queues[name].parent
         return ""
 
+    def takes_kept(self, spec: PodSpec, counted: Container[int]) -> str:
+        """Return the queue of a pod that counts, or one above it, below whose max what is
+        guaranteed to others has no room any more; empty if none.
+        """
+        name = spec.queue
+        while name in self.queues:
+            below = [one for one in self.queues if self.queues[one].parent == name]
+            for resource, most in self.queues[name].max:
+                kept = sum(self._kept(one, resource, counted) for one in below)
+                used = self.used(name, resource, counted) if kept else 0
+                if used + kept > most and kept and amount_of(spec, resource):
+                    return f"{name} with {used} of {resource}, max {most}, {kept} guaranteed"
+            name = self.queues[name].parent
+        return ""
+
+    def _kept(self, queue: str, resource: str, counted: Container[int]) -> int:
+        below = [one for one in self.queues if self.queues[one].parent == queue]
+        least = dict(self.queues[queue].guaranteed).get(resource, 0)
+        unused = least - self.used(queue, resource, counted) if least else 0
+        return max(unused, sum(self._kept(one, resource, counted) for one in below))
+
     def used(self, queue: str, resource: str, counted: Container[int]) -> int:
         """Return how much of a resource these pods use in a queue."""
         return sum(
@@ -154,7 +175,12 @@ class AtEnd:
         return {pod: self._usage.specs[sig].queue for pod, sig in self._usage.sig_of.items()}
 
     def are_over(self, pods: Collection[int]) -> bool:
-        """Return whether these pods together would bring a queue of theirs above its max."""
+        """Return whether these pods together would bring a queue of theirs above its max, or take
+        what is kept of it for guarantees.
+        """
         specs = {spec for pod in pods if (spec := self._facts.spec(pod)) is not None}
         counted = self._placed.union(pods)
-        return any(self._usage.over(spec, counted) for spec in specs)
+        return any(
+            self._usage.over(spec, counted) or self._usage.takes_kept(spec, counted)
+            for spec in specs
+        )

@@ -117,9 +117,10 @@ def shown_amount(resource: str, amount: int) -> str:
     return str(amount)
 
 
-def full_message(queue: str, resource: str, used: int, most: int) -> str:
-    """Return why a pod of the queue, or of one below it, waits."""
+def full_message(queue: str, resource: str, used: int, most: int, kept: int = 0) -> str:
+    """Return why a pod of the queue, or of one below it, waits; `kept`: for guarantees."""
     figures = f"{shown_amount(resource, used)}/{shown_amount(resource, most)}"
+    figures += f", {shown_amount(resource, kept)} kept for guarantees" if kept else ""
     return f"queue {queue} is at its max for {resource} ({figures})"
 
 

@@ -107,7 +107,8 @@ class Played:
         self.least = {"a": random.randint(0, 4), "b": sum(below) + random.randint(0, 3)}
         self.least |= dict(zip(("b1", "b2"), below, strict=True))
         self.least = {one: n for one, n in self.least.items() if n and random.random() < 0.8}
-        self.most = {"b": random.randint(8, 12)}
+        needed = max(self.least.get("b", 0), sum(self.least.get(one, 0) for one in ("b1", "b2")))
+        self.most = {"b": max(needed, random.randint(3, 12))}
         self.set_tree()
         for sig, name in PODS_OF.items():
             spec = PodSpec(priority=random.randint(0, 2), queue=name)
@@ -143,8 +144,22 @@ class Played:
         named = [one for one in self.chain(sig) if one in self.least]
         return bool(named) and self.used(named[0]) < self.least[named[0]]
 
+    def kept(self, queue: str) -> int:
+        """Return what is guaranteed to a queue, or to those below it, and not used."""
+        below = sum(self.kept(one) for one, parent in self.parents.items() if parent == queue)
+        return max(self.least.get(queue, 0) - self.used(queue), below)
+
     def has_room(self, sig: int) -> bool:
-        return all(self.used(one) < self.most.get(one, 99) for one in self.chain(sig))
+        """Return whether one more pod leaves what is kept for others, if it borrows."""
+        if any(self.used(one) >= self.most.get(one, 99) for one in self.chain(sig)):
+            return False
+        if self.claims(sig):
+            return True
+        self.charged[0] = sig
+        kept = sum(self.kept(one) for one in ("b1", "b2")) if "b" in self.chain(sig) else 0
+        fits = self.used("b") + kept <= self.most["b"] or not kept
+        del self.charged[0]
+        return fits
 
     def arrive(self) -> list[Event]:
         events: list[Event] = []

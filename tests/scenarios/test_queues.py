@@ -218,3 +218,25 @@ def test_queues_are_listed_as_a_tree_and_a_waiting_pod_knows_its_reason():
 
     tree = (queue("all"), queue("team", "all", cpu=2_000), queue("other", "all"))
     play(story, *NODES, objects=tree)
+
+
+@anywhere
+def test_what_borrows_leaves_the_guarantee_of_others_free_below_a_max(mesh):
+    async def story(scene: Scene):
+        scene.pods(*names(6), cpu_milli=1_000, of=TEAM)
+        await scene.settle()
+        assert scene.running(*names(6)) == 4
+        kept = "queue all is at its max for cpu (4/6, 2 kept for guarantees)"
+        assert await scene.said("p5") == kept
+        scene.pods("a", "b", "c", cpu_milli=1_000, of=OTHER)
+        await scene.settle()
+        assert scene.running("a", "b", "c") == 2
+        assert scene.running(*names(6)) == 4
+        assert await scene.said("c") == "queue all is at its max for cpu (6/6)"
+
+    tree = (
+        queue("all", cpu=6_000),
+        queue("team", "all"),
+        replace(guaranteed("other", cpu=2_000), parent="all"),
+    )
+    play(story, *NODES, objects=tree, **mesh)

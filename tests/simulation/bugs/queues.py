@@ -75,4 +75,11 @@ IN_QUEUES = (
         by=FIRST,
         first=(4,),
     ),
+    Bug(
+        "what-is-kept-for-guarantees-is-borrowed",
+        "services.queueing.core.queues.quota",
+        ("if resource in self._kept_below.get(name, {}) and not but_nominated:", "if False:"),
+        by=("guarantee-kept",),
+        first=(2,),
+    ),
 )

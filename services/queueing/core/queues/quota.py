@@ -8,7 +8,8 @@ each resource that a pod asks for, the first queue of its chain with a guarantee
 queue keeps its guarantee also while others below the same parent have borrowed the parent's.
 """
 
-from collections.abc import Iterable, Mapping
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Mapping
 
 from shared.model.cluster_objects import Queue
 from shared.model.ids import GangId, PodId, SignatureId
@@ -18,6 +19,8 @@ PLENTY = 1 << 60
 PLAIN, CLAIMS, BORROWS = range(3)
 """The standing of what waits: in no queue, or without any guarantees; claims one; or borrows."""
 Amounts = tuple[tuple[str, int], ...]
+Chain = tuple[tuple[str, dict[str, int]], ...]
+"""A queue and those above it, with their max."""
 Sums = dict[str, dict[str, int]]
 """Amounts by queue and resource."""
 GangEntry = tuple[int, int, GangId, int]
@@ -40,6 +43,9 @@ class Quota:
             for name, chain in tree.items()
         }
         self.has_guarantees = any(self._guaranteed.values())
+        # What is guaranteed and not used: of a queue or those below it, and of those below it.
+        self._kept: Sums = {}
+        self._kept_below: Sums = {}
         self.used: Sums = {}
         self.nominated: Sums = {}
         self.nominees: dict[PodId, SignatureId] = {}
@@ -57,6 +63,8 @@ class Quota:
         # Wait until a queue uses more or less, as they asked preemption in vain.
         self.vain_asks: dict[SignatureId, None] = {}
         self.untold: dict[SignatureId, None] = {}  # may have ready pods without a message
+        for name in self._chains:
+            self._keep(name, self._guaranteed[name])
 
     def charge(self, queue: str, amounts: Amounts, count: int) -> None:
         """Count `count` more pods of a queue as used; fewer if it is negative."""
@@ -68,6 +76,8 @@ class Quota:
 
     def _add(self, sums: Sums, queue: str, amounts: Amounts, count: int) -> None:
         self.take(sums, queue, amounts, count)
+        if self.has_guarantees:
+            self._keep(queue, (resource for resource, _amount in amounts))
         if count < 0:
             self.freed.update((name, None) for name, _most in self._chains.get(queue, ()))
 
@@ -84,8 +94,8 @@ class Quota:
         chain = self._chains.get(queue)
         if chain is None:
             return 0
-        pods = PLENTY
-        for name, most in chain:
+        pods, kept = PLENTY, PLENTY
+        for level, (name, most) in enumerate(chain):
             if not most:
                 continue
             used = self._used(name, but_nominated)
@@ -94,13 +104,61 @@ class Quota:
                 if resource in most:
                     left = most[resource] - used.get(resource, 0) - more.get(resource, 0)
                     pods = min(pods, max(left, 0) // amount)
-        return pods
+                    if resource in self._kept_below.get(name, {}) and not but_nominated:
+                        kept = min(
+                            kept, self._beside_kept(chain, level, resource, amount, left, also)
+                        )
+        return pods if kept >= pods else max(kept, min(pods, self.claimed(queue, amounts, also)[0]))
 
     def _used(self, name: str, but_nominated: bool) -> Mapping[str, int]:
         used, nominated = self.used.get(name, {}), self.nominated.get(name)
         if but_nominated or not nominated:
             return used
         return {one: used.get(one, 0) + nominated.get(one, 0) for one in (used | nominated)}
+
+    def _keep(self, queue: str, resources: Iterable[str]) -> None:
+        """Follow what a queue and those above it keep of these resources."""
+        chain = self._chains.get(queue, ())
+        for resource in resources:
+            change = 0
+            for name, _most in chain:
+                below = self._kept_below.get(name, {}).get(resource, 0) + change
+                if change:
+                    self._kept_below.setdefault(name, {})[resource] = below
+                kept = max(self._left(name, resource, 0), below)
+                change = kept - self._kept.get(name, {}).get(resource, 0)
+                if not change:
+                    break
+                self._kept.setdefault(name, {})[resource] = kept
+
+    def _left(self, name: str, resource: str, also: int) -> int:
+        """Return what is left of a queue's guarantee, beside `also`."""
+        least = self._guaranteed[name].get(resource, 0)
+        return max(least - self._used(name, False).get(resource, 0) - also, 0) if least else 0
+
+    def _kept_beside(
+        self, chain: Chain, level: int, resource: str, also: Callable[[str], int]
+    ) -> int:
+        """Return what the queues below one of the chain keep, with what is used `also` by name."""
+        change = 0
+        for name, _most in chain[:level]:
+            below = self._kept_below.get(name, {}).get(resource, 0) + change
+            kept = max(self._left(name, resource, also(name)), below)
+            change = kept - self._kept.get(name, {}).get(resource, 0)
+        return self._kept_below.get(chain[level][0], {}).get(resource, 0) + change
+
+    def _beside_kept(
+        self, chain: Chain, level: int, resource: str, amount: int, left: int, also: Sums | None
+    ) -> int:
+        """Return how many pods fit in what is `left` of a max, beside what is kept."""
+
+        def fit(pods: int) -> bool:
+            def more(name: str) -> int:
+                return pods * amount + (also.get(name, {}).get(resource, 0) if also else 0)
+
+            return pods * amount + self._kept_beside(chain, level, resource, more) <= left
+
+        return bisect_left(range(max(left, 0) // amount), True, key=lambda n: not fit(n + 1))
 
     def take(self, sums: Sums, queue: str, amounts: Amounts, count: int) -> None:
         """Add pods to the sums of their queue and those above it."""
@@ -119,25 +177,35 @@ class Quota:
         found = self._limit(queue, amounts, also)
         if found is None:
             return ""
-        name, resource, most = found
+        name, resource, most, kept = found
         if not resource:
             return missing_message(name)
-        return full_message(name, resource, self._used(name, False).get(resource, 0), most)
+        return full_message(name, resource, self._used(name, False).get(resource, 0), most, kept)
 
     def _limit(
         self, queue: str, amounts: Amounts, also: Sums | None = None
-    ) -> tuple[str, str, int] | None:
+    ) -> tuple[str, str, int, int] | None:
+        """Return the first queue of the chain without room for one more pod, the resource, its max,
+        and what is kept of it.
+        """
         chain = self._chains.get(queue)
         if chain is None:
-            return queue, "", 0
-        for name, most in chain:
+            return queue, "", 0, 0
+        found: tuple[str, str, int, int] | None = None
+        for level, (name, most) in enumerate(chain):
             used = self._used(name, False) if most else {}
             more = also.get(name, {}) if also else {}
             for resource, amount in amounts:
                 taken = used.get(resource, 0) + more.get(resource, 0)
-                if resource in most and taken + amount > most[resource]:
-                    return name, resource, most[resource]
-        return None
+                if resource not in most:
+                    continue
+                left = most[resource] - taken
+                if amount > left:
+                    return name, resource, most[resource], 0
+                is_kept = found is None and resource in self._kept_below.get(name, {})
+                if is_kept and not self._beside_kept(chain, level, resource, amount, left, also):
+                    found = name, resource, most[resource], self._kept_below[name][resource]
+        return found if found is None or not self.claims(queue, amounts, also) else None
 
     def claims(self, queue: str, amounts: Amounts, also: Sums | None = None) -> bool:
         """Return whether one more pod of this queue is within what is guaranteed, of at least one
