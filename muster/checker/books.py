@@ -22,6 +22,9 @@ from shared.model.groups.topology import REST
 from shared.model.objects import Node, PodSpec
 from shared.model.release import DEFAULT_OPTIONS
 
+SYSTEM_PRIORITY = 2_000_000_000
+"""From here on guarantees of queues do not count against pods in no queue."""
+
 
 @dataclass
 class Nomination:
@@ -39,7 +42,8 @@ class Nomination:
 
     def is_before(self, spec: PodSpec) -> bool:
         """Return whether a pod must leave room for it."""
-        is_of_other_queue = spec.queue not in ("", self.spec.queue)
+        is_of_system = not spec.queue and spec.priority >= SYSTEM_PRIORITY
+        is_of_other_queue = spec.queue != self.spec.queue and not is_of_system
         return self.spec.priority >= spec.priority or (self.claims and is_of_other_queue)
 
 

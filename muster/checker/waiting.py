@@ -112,8 +112,7 @@ class Cluster:
     is_ruled: bool = False
     version: str = DEFAULT_OPTIONS.compatibility
     is_advised: bool = False  # extenders or postFilter plugins decide too: gangs do not preempt
-    queue_of: dict[str, str] = field(default_factory=dict)  # by uid, if any queue has a guarantee
-    queue_at: dict[int, str] = field(default_factory=dict)  # the same by number
+    queue_at: dict[int, str] = field(default_factory=dict)  # by pod, if any has a guarantee
 
     def room_for(self, pod: PodTruth, within: Container[str] | None = None) -> str | None:
         """Return the name of a node, among these if given, on which the pod fits, or None."""
@@ -140,16 +139,11 @@ class Cluster:
         return None
 
     def _lower(self, load: Load, pod: PodTruth) -> set[int]:
-        """Return the pods of lower priority that may leave for a pod, whatever queues use: for one
-        in a queue those of other queues may be guaranteed.
+        """Return the pods of lower priority that may leave for a pod, whatever queues use: those in
+        queues may be guaranteed.
         """
-        ours = self.queue_of.get(pod.uid, "")
-        return {
-            one
-            for one, spec in load.pods.items()
-            if spec.priority < pod.spec.priority
-            and (not ours or self.queue_at.get(one, "") in ("", ours))
-        }
+        lower = {one for one, spec in load.pods.items() if spec.priority < pod.spec.priority}
+        return {one for one in lower if not self.queue_at.get(one, "")}
 
     def copies(self, pod: PodTruth, most: int, within: Container[str] | None = None) -> int:
         """Return how many copies of the pod fit at once, up to `most`, on the nodes of these names
@@ -262,7 +256,6 @@ def check(
 ) -> Iterator[Problem]:
     """Yield pods that the cluster shows without a node and that have no reason, or a false one."""
     cluster.queue_at = queues.guarded()
-    cluster.queue_of = {uid: cluster.queue_at.get(row, "") for uid, row in facts.id_of.items()}
     for uid, pod in history.pods.items():
         if pod.deleted or pod.node or pod.gated:
             continue
@@ -372,6 +365,7 @@ def _check_member(
         yield ("no-pod-lost", f"gang {gang} ({pod.gang}) fits, yet waits: {message}")
     elif (
         len(specs) == 1
+        and not cluster.queue_at  # shards may each take what guarantees allow once
         and _may_preempt(cluster, pod)
         and cluster.copies_by_force(pod, together) >= together
     ):

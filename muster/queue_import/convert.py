@@ -5,6 +5,7 @@ Amounts keep their text, but for KAI's, which have units of their own.
 """
 
 from collections.abc import Iterator, Sequence
+from math import isfinite
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -18,7 +19,8 @@ from shared.worlds.documents import name_of, objects_of, read_documents
 
 YUNIKORN_FILE = "queues.yaml"
 YUNIKORN_NAMES = {"vcore": "cpu"}
-YUNIKORN_PARTITION = "default"
+YUNIKORN_PARTITION, YUNIKORN_ROOT = "default", "root"
+"""YuniKorn puts the root above queues that have none."""
 KAI_UNITS = {"cpu": ("cpu", "m"), "memory": ("memory", "M"), "gpu": (GPU, "")}
 """KAI's resources, with their names and units here: thousandths of cores, and 10^6 bytes."""
 KOORDINATOR = "quota.scheduling.koordinator.sh"
@@ -113,8 +115,12 @@ def _yunikorn(config: Fields, notes: list[str]) -> Iterator[Draft]:
         if name != YUNIKORN_PARTITION:
             notes.append(f"{partition.what}: partition {name}: its queues count for all nodes")
         _note(partition, ("name", "queues"), f"partition {name}", notes)
-        for one in partition.children("queues"):
-            yield from _yunikorn_queue(one, "", notes)
+        tops = list(partition.children("queues"))
+        is_rooted = [one.text("name").lower() for one in tops] == [YUNIKORN_ROOT]
+        if not is_rooted:
+            yield Draft(partition, YUNIKORN_ROOT, "", {}, {})
+        for one in tops:
+            yield from _yunikorn_queue(one, "" if is_rooted else YUNIKORN_ROOT, notes)
 
 
 def _yunikorn_queue(one: Fields, above: str, notes: list[str]) -> Iterator[Draft]:
@@ -145,6 +151,8 @@ def _kai(one: Fields, notes: list[str]) -> Draft:
         _note(amount, ("quota", "limit"), name, notes)
         for key, into in (("quota", guaranteed), ("limit", most)):
             value = amount.number(key) if amount.has(key) else -1
+            if not isfinite(value):
+                raise amount.error(key, "must be finite")
             if value >= 0 and (value or key == "limit"):
                 into[resource] = f"{int(value) if value == int(value) else value}{unit}"
             elif value < 0 and key == "quota" and amount.has(key):

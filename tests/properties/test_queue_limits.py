@@ -56,6 +56,13 @@ def test_no_queue_of_a_victim_falls_below_its_guarantee(world: tuple[list[Queue]
             for one in below
             for resource, amount in one.guaranteed
             if pod[1].get(resource)
+        ) and all(
+            use(queues, after, one.name, resource) + preemptor[1].get(resource, 0)
+            >= min(amount, use(queues, pods, one.name, resource))
+            for one in queues
+            if one.name in chain(queues, pod[0]) and one.name in chain(queues, preemptor[0])
+            for resource, amount in one.guaranteed
+            if pod[1].get(resource)
         )
         assert found.take(pod[0], tuple(sorted(pod[1].items()))) == is_kept
         stay = after if is_kept else stay

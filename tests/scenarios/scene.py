@@ -17,6 +17,7 @@ from muster.cli.recorded_run import Recorded
 from muster.metrics.collector import registry_with
 from muster.metrics.follow import Followed
 from shared.bus.memory import MemoryBus, MemoryLog
+from shared.events.base import Event
 from shared.events.ingest import PodsNamed
 from shared.events.observed import PodsSeen
 from shared.events.placement import GangRefused, Refused
@@ -161,6 +162,11 @@ class Scene:
         for name in all_journals(self._placements):
             log._journal(name).records.extend(self._log._journal(name).records[: lengths.get(name)])
         return Recorded(MemoryBus(log), MemorySnapshots(), self._placements, "scene")
+
+    async def count(self, journal: JournalName, kind: type[Event]) -> int:
+        """Return how many events of a kind a journal has."""
+        found = [isinstance(event, kind) async for event in self._events(journal)]
+        return sum(found)
 
     async def _events(self, journal: JournalName):
         bus, reader = MemoryBus(self._log), Reader(journal, Cursor())

@@ -3,7 +3,9 @@
 import pytest
 
 from muster.explain.why.pods import why_pod
+from shared.events.queueing import PreemptAsked
 from shared.model.cluster_objects import Queue
+from shared.model.ids import QUEUEING
 from tests.scenarios.scene import Scene, node, play
 from tests.scenarios.test_topology import MESHES
 
@@ -56,9 +58,11 @@ def test_nothing_is_taken_from_a_queue_within_its_guarantee(mesh):
         await scene.settle()
         assert scene.running(*names("a", 3)) == 2
         assert len(left(scene, *theirs)) == 4, "neither by claims nor by priority"
-        scene.pods("system", cpu_milli=1_000, priority=20)
+        scene.pods("free", cpu_milli=1_000, priority=20)
+        scene.pods("system", cpu_milli=1_000, priority=2_000_000_000)
         await scene.settle()
-        assert scene.running("system") == 1, "a pod in no queue preempts as in kube-scheduler"
+        assert scene.running("free", "system") == 1
+        assert scene.running("system") == 1, "as in kube-scheduler"
 
     play(story, *NODES, objects=(queue("a", cpu=3_000), queue("b", cpu=4_000)), **mesh)
 
@@ -194,3 +198,50 @@ def test_a_victim_knows_which_queue_got_its_guarantee():
         ]
 
     play(story, NODES[0], objects=(queue("a", cpu=1_000), queue("b")))
+
+
+def test_priorities_and_claims_make_no_circle():
+    """Each pod that is evicted is made again, as controllers do."""
+    wanted = (("d", of("d"), 20), ("free", (), 10), ("c", of("c"), 0))
+
+    async def story(scene: Scene):
+        made: dict[str, list[str]] = {prefix: [] for prefix, _of, _priority in wanted}
+        for _second in range(60):
+            for prefix, labels, priority in wanted:
+                if not left(scene, *made[prefix][-1:]):
+                    made[prefix].append(f"{prefix}{len(made[prefix])}")
+                    scene.pods(made[prefix][-1], cpu_milli=1_000, priority=priority, of=labels)
+            await scene.settle(1)
+        assert scene.running(*made["c"]) == 1
+        assert sum(map(len, made.values())) <= 5, "one eviction, or two"
+
+    play(story, node("one", 1_000), objects=(queue("c", cpu=1_000), queue("d")))
+
+
+def test_members_of_a_gang_above_its_minimum_borrow_as_single_pods_do():
+    async def story(scene: Scene):
+        scene.gang("default/g", 1)
+        scene.pods(*names("g", 6), cpu_milli=1_000, gang="default/g", of=of("a"))
+        scene.pods(*names("c", 3), cpu_milli=1_000, of=of("c"))
+        await scene.settle(60)
+        assert scene.running(*names("c", 3)) == 3
+        assert len(left(scene, *names("g", 6))) == 6, "nobody was evicted"
+        assert scene.running(*names("g", 6)) == 3
+
+    play(story, *NODES, objects=(queue("a", cpu=1_000), queue("c", cpu=3_000)))
+
+
+def test_what_asks_in_vain_asks_ever_more_rarely():
+    async def story(scene: Scene):
+        scene.pods(*names("b", 6), cpu_milli=900, of=of("b"))
+        await scene.settle()
+        scene.pods("a", cpu_milli=1_000, of=of("a"))
+        await scene.settle()
+        for number in range(60):
+            scene.pods(f"c{number}", cpu_milli=10, of=of("c"))
+            await scene.settle(0.5)
+            scene.delete(f"c{number}")
+            await scene.settle(0.5)
+        assert await scene.count(QUEUEING, PreemptAsked) <= 8, "after 2, 4, 8, 16, 30 s"
+
+    play(story, *NODES, objects=(queue("a", cpu=500), queue("b", cpu=5_400), queue("c")))

@@ -5,6 +5,7 @@ stay within theirs claim, and only what others borrow is claimed.
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from muster.checker.books import SYSTEM_PRIORITY
 from muster.checker.inputs.journals import Journal, Problem
 from muster.checker.quotas import Usage, amount_of
 from shared.events.base import Event
@@ -16,11 +17,12 @@ from shared.events.ingest import (
     QueuesSet,
     SignatureDefined,
 )
-from shared.events.placement import NominationLost
+from shared.events.placement import GangNominationStale, NominationLost
 from shared.events.preemption import (
     EvictAsked,
     EvictRecalled,
     GangNominateAsked,
+    GangPreemptionClosed,
     NominateAsked,
     NominationCleared,
     PreemptionClosed,
@@ -42,13 +44,14 @@ def _chain(queues: dict[str, Queue], name: str) -> list[str]:
 @dataclass
 class Running:
     """The tree, and the pods that run, as preemption's journal shows them. `leaving`: victims, with
-    their asks.
+    their asks. `of_gangs`: the asks of members, by that of the gang.
     """
 
     queues: dict[str, Queue] = field(default_factory=dict)
     specs: dict[int, PodSpec] = field(default_factory=dict)
     pods: dict[int, PodSpec] = field(default_factory=dict)
     leaving: dict[int, int] = field(default_factory=dict)
+    of_gangs: dict[int, list[int]] = field(default_factory=dict)
     gone: set[int] = field(default_factory=set)
 
     def learn(self, event: Event) -> None:
@@ -72,12 +75,19 @@ class Running:
             case EvictionFailed():
                 for pod in unpack(event.ids).tolist():
                     self.leaving.pop(pod, None)
+            case GangNominationStale():
+                self.forget_gang(event.ask)
             case _:
                 pass
 
     def forget(self, ask: int) -> None:
         """Note an ask that ended: victims that are not evicted stay."""
         self.leaving = {pod: by for pod, by in self.leaving.items() if by != ask}
+
+    def forget_gang(self, ask: int) -> None:
+        """Note the same of a gang's ask."""
+        for one in self.of_gangs.pop(ask, []):
+            self.forget(one)
 
     def used(self, name: str, resource: str, without: Sequence[int]) -> int:
         """Return what runs in a queue and below it, without pods that leave, and these."""
@@ -96,7 +106,8 @@ class Running:
 
     def harm(self, spec: PodSpec, victims: Sequence[int], claims: bool) -> Iterator[Problem]:
         """Yield what is wrong with these victims of a preemptor."""
-        if not self.queues or spec.queue not in self.queues:
+        is_system = not spec.queue and spec.priority >= SYSTEM_PRIORITY
+        if not self.queues or is_system:
             return
         specs = [(pod, self.pods[pod]) for pod in victims if pod in self.pods]
         for name in sorted({one for _pod, it in specs for one in self.below(it.queue, spec.queue)}):
@@ -146,7 +157,11 @@ def check_victims(journal: Journal, specs: Mapping[int, PodSpec]) -> Iterator[Pr
                     for rule, text in books.harm(specs[event.sig], victims, event.claims):
                         yield rule, f"{where}: ask {event.ask}: {text}"
                     books.leaving.update(dict.fromkeys(victims, event.ask))
+                case GangPreemptionClosed():
+                    books.forget_gang(event.ask)
                 case GangNominateAsked():
+                    of_gang = books.of_gangs.setdefault(event.ask, [])
+                    of_gang += [one.ask for one in event.nominees]
                     for one in event.nominees:
                         victims = unpack(one.victims).tolist()
                         for rule, text in books.harm(specs[one.sig], victims, False):

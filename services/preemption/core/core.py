@@ -273,7 +273,7 @@ def _decide_dry_runs(state: PreemptionState) -> Iterator[Event]:
     for (sig, claims), (ask, *others) in islice(wanting.items(), most):
         taken, pods = pack(state.taken()), pack([other.pod for other in others])
         allowances, named = state.budgets.allowances(), state.budgets.counted_pods(state.victims)
-        counted = state.spare_members(), queue_use.used(state, ask.queue)
+        counted = state.spare_members(), queue_use.used(state, ask)
         yield DryRunAsked(
             *(ask.ask, ask.pod, sig, allowances, taken, pods, named), *counted, claims
         )

@@ -96,7 +96,7 @@ def _dry_run(
         levels=gang_ask.levels,
         domain=domain,
         spare=state.spare_members(),
-        used=queue_use.used(state, gang_ask.queue),
+        used=queue_use.used(state, gang_ask),
     )
 
 

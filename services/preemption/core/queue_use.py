@@ -19,7 +19,7 @@ from shared.events.ingest import (
 from shared.events.preemption import QueueUse
 from shared.model.columns import unpack
 from shared.model.ids import PodId, SignatureId
-from shared.model.preemption.queue_limits import Guarantees, QueueLimits, Sums
+from shared.model.preemption.queue_limits import Guarantees, QueueLimits, Sums, is_system
 from shared.model.queues import amounts
 
 
@@ -83,12 +83,17 @@ def _add(state: PreemptionState, sums: Sums, pod: PodId, sign: int) -> None:
         state.guarantees.add(sums, sig.queue, sig.amounts, sign)
 
 
-def used(state: PreemptionState, queue: str) -> tuple[QueueUse, ...]:
-    """Return what queues use without the victims, if preemptors in this queue are limited by it."""
-    if not state.guarantees.chain(queue):
+def used(state: PreemptionState, ask: Ask | GangAsk) -> tuple[QueueUse, ...]:
+    """Return what queues use without the victims, if the preemptor is limited by it."""
+    if not _is_limited(state, ask):
         return ()
     found = _without_victims(state)
     return tuple(QueueUse(name, tuple(sorted(found[name].items()))) for name in sorted(found))
+
+
+def _is_limited(state: PreemptionState, ask: Ask | GangAsk) -> bool:
+    is_of_system = isinstance(ask, Ask) and is_system(ask.queue, ask.priority)
+    return bool(state.guarantees) and not is_of_system
 
 
 def _without_victims(state: PreemptionState) -> Sums:
@@ -101,7 +106,7 @@ def _without_victims(state: PreemptionState) -> Sums:
 
 def limits(state: PreemptionState, ask: Ask | GangAsk) -> QueueLimits | None:
     """Return what a preemptor may take from other queues now; None without limits."""
-    if not state.guarantees.chain(ask.queue):
+    if not _is_limited(state, ask):
         return None
     amounts, claims = (ask.amounts, ask.claims) if isinstance(ask, Ask) else ((), False)
     return QueueLimits(state.guarantees, _without_victims(state), ask.queue, amounts, claims)

@@ -19,6 +19,7 @@ LANE_AFTER_FAILURES = 2  # failed attempts before a gang gets the lane
 MEMBERS_KEPT_MIN = 64  # of a gang, before finished ones are dropped
 GANG_RETRY_MS_MIN = 1_000  # between tries of a gang, whatever the backoff
 GANG_ASKS_OPEN_MAX = 32  # gangs with an open preemption
+VAIN_ASK_AGAIN_MS = 30_000  # at most between asks whose answer depends on what queues use
 GANG_ASK_AGAIN_MS = 30_000  # between asks without candidates, if nothing improves
 GANG_ASK_AGAIN_MS_MIN = 1_000  # after the first failed ask; doubled by each further one
 PROVISIONING_RETRY_MS = 60_000  # after a failed request for nodes; doubled by each further one

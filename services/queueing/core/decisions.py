@@ -31,7 +31,7 @@ from services.queueing.core.inputs.own_events import FLUSH, IMPROVED, PROTECTED,
 from services.queueing.core.pods.priority_index import top
 from services.queueing.core.preemption import asks
 from services.queueing.core.queues import held
-from services.queueing.core.queues.gang_members import members_within
+from services.queueing.core.queues.gang_members import claiming_members, members_within
 from services.queueing.core.scheduling_queue import decide_dispatch, leftover_ids, next_to_try
 from services.queueing.core.state import Gang, QueueingState, Sig, by_number
 from services.queueing.core.transitions import Pod
@@ -315,6 +315,7 @@ def _decide_gang(state: QueueingState, gang: Gang) -> Iterator[Event]:
     groups = pending_groups(state, gang)
     problem = validation.why_no_group(state, gang, groups)
     groups, _why = members_within(state, gang, groups, members.needed(gang))
+    groups = claiming_members(state, gang, groups, members.needed(gang))
     if problem:
         yield GangFailed(gang.gang, problem)
         return

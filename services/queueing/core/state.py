@@ -393,12 +393,10 @@ class QueueingState(MachineState):
     errors: list[tuple[SignatureId, bytes, str]] = field(default_factory=list)
     # Plugin -> pods; see the module `permit_rejections`.
     permit_rejected: dict[str, dict[PodId, None]] = field(default_factory=dict)
-    # Kind of event -> the first attempt after the last.
-    last_events: dict[str, AttemptId] = field(default_factory=dict)
+    last_events: dict[str, AttemptId] = field(default_factory=dict)  # first attempts after each
     woken_by_event: dict[PodId, str] = field(default_factory=dict)  # tried again, and for what
     provisioning: dict[str, Provisioning] = field(default_factory=dict)  # by the gang's key
-    # Signature -> when a pod that is protected now may be a victim for its pods, ms.
-    protected_until_ms: dict[SignatureId, int] = field(default_factory=dict)
+    protected_until_ms: dict[SignatureId, int] = field(default_factory=dict)  # no victims before
     looks_from_ms: int = 0  # the next steps that refresh or flush
     flush_from_ms: int = 0
     kept_places: dict[AskId, PlaceKept] = field(default_factory=dict)  # see gangs/kept_places.py
@@ -406,6 +404,7 @@ class QueueingState(MachineState):
     queues: tuple[Queue, ...] = ()
     charged: dict[PodId, SignatureId] = field(default_factory=dict)  # see queues/charges.py
     asked_in_vain: dict[SignatureId, None] = field(default_factory=dict)  # see _note_no_victims
+    vain_asks: dict[SignatureId, int] = field(default_factory=dict)  # how many in a row
 
     quota: Derived[Quota | None] = None  # None without queues
     all_mask: Derived[int] = 0
@@ -473,6 +472,7 @@ class QueueingState(MachineState):
         if sig.sig in self.retired and sig.sig not in self.askers:
             del self.sigs[sig.sig], self.retired[sig.sig]
             self.protected_until_ms.pop(sig.sig, None)
+            self.vain_asks.pop(sig.sig, None)
 
     def index_queue(self, sig: Sig) -> None:
         """Add the signature's queue to the heap of its blocked shards, and of what it claims."""
@@ -561,10 +561,10 @@ class QueueingState(MachineState):
 
     def delay(self, ids: I64, end: int) -> None:
         """Put pods into a backoff bucket."""
-        bucket = self.backoff.get(end)
-        if bucket is None:
-            bucket = self.backoff[end] = Bucket()
+        if end not in self.backoff:
+            self.backoff[end] = Bucket()
             heappush(self.backoff_ends, end)
+        bucket = self.backoff[end]
         bucket.ids.frombytes(ids.tobytes())
         bucket.live += len(ids)
         bucket.line = None

@@ -17,6 +17,17 @@ Sums = dict[str, dict[str, int]]
 """Amounts by queue and resource."""
 
 
+SYSTEM_PRIORITY = 2_000_000_000
+"""The priority of system-cluster-critical: users' classes are below it. Pods in no queue with at
+least this priority take what they need from any queue (SystemCriticalPriority).
+"""
+
+
+def is_system(queue: str, priority: int) -> bool:
+    """Return whether guarantees do not count against a pod."""
+    return not queue and priority >= SYSTEM_PRIORITY
+
+
 class Guarantees:
     """What each queue of a tree is guaranteed."""
 
@@ -69,6 +80,9 @@ class QueueLimits:
             if resource in dict(amounts)
         }
         is_wanted = self._guarantors.__contains__
+        # On shared levels the preemptor takes the place of what leaves.
+        self._own = dict(amounts)
+        self._before = {name: dict(used.get(name, {})) for name in self._chain}
         self._wanted = [(one, n) for one, n in amounts if one != PODS or is_wanted(one)]
         # Queue -> how much it borrows; `take` does not change that.
         self._borrowed = {name: self._borrowed_by(name) for name in used} if claims else {}
@@ -105,8 +119,19 @@ class QueueLimits:
             least = self._tree.least(name)
             if any(used.get(one, 0) - n < least[one] for one, n in amounts if one in least):
                 return False
+        for name in self._tree.chain(queue) if self._own else ():
+            if name in self._chain and self._falls(name, amounts):
+                return False
         self._tree.add(self._used, queue, amounts, -1)
         return True
+
+    def _falls(self, name: str, amounts: Amounts) -> bool:
+        used, least, before = self._used.get(name, {}), self._tree.least(name), self._before[name]
+        return any(
+            used.get(one, 0) - n + self._own.get(one, 0) < min(least[one], before.get(one, 0))
+            for one, n in amounts
+            if one in least
+        )
 
     def give_back(self, queue: str, amounts: Amounts) -> None:
         """Count a victim as staying after all."""

@@ -50,7 +50,7 @@ IN_RECLAIMS = (
     Bug(
         "place-not-kept-from-other-queues",
         "services.placement.core.preemption.nominations",
-        ("or (one.claims and queue not in", "or (False and queue not in"),
+        ("spec.priority >= priority or keeps", "spec.priority >= priority"),
         by=("nominated-space",),
         first=(1,),
     ),

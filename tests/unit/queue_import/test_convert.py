@@ -107,6 +107,12 @@ def test_queues_of_yunikorn_are_named_by_their_paths(tmp_path):
     ]
 
 
+def test_queues_of_yunikorn_without_a_root_get_one(tmp_path):
+    found = converted(tmp_path, "partitions: [{name: default, queues: [{name: a}, {name: b}]}]")
+    below = {"parent": "root"}
+    assert specs(found) == [("root", {}), ("root.a", below), ("root.b", below)]
+
+
 def test_the_configuration_of_yunikorn_may_be_in_its_config_map(tmp_path):
     lines = "\n".join(f"    {line}" for line in YUNIKORN.splitlines())
     text = (
@@ -160,6 +166,7 @@ def test_an_elastic_quota_is_its_namespace_or_has_a_name_of_its_own(tmp_path):
         (KAI.partition("---")[0], "team: spec.parent: org is no Queue"),
         (KAI + "---" + KAI.rpartition("---")[2], "document 3: org: is a duplicate"),
         (KAI.replace("1500", "many"), "spec.resources.cpu.quota: must be a number"),
+        (KAI.replace("1500", ".inf"), "spec.resources.cpu.quota: must be finite"),
         (KAI.replace("gpu:", "tpu:"), "spec.resources.tpu: is an unknown field"),
         (YUNIKORN.replace("vcore: 10", "vcore: ten"), "spec.guaranteed.cpu: "),
         (YUNIKORN.replace("vcore: 40", "vcore: 4"), "is 10, above its max 4"),

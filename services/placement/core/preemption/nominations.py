@@ -19,6 +19,7 @@ from services.placement.core.books.ledger import IS_VICTIM
 from services.placement.core.state import Nomination, PlacementState
 from shared.model.columns import I64, unpack
 from shared.model.ids import NO_ASK, NO_GANG, NO_POD, AskId, GangId, NodeId, PodId, SignatureId
+from shared.model.preemption.queue_limits import is_system
 from shared.model.preemption.victims import Nominee
 from shared.scheduling.cycle.inter_pod_rules import fits
 from shared.scheduling.cycle.one_node import OneNode
@@ -71,10 +72,11 @@ def as_nominated_pods(
 
 def is_before(state: PlacementState, one: Nomination, priority: int, queue: str) -> bool:
     """Return whether a pod of this priority and queue must leave room for a nomination: by
-    priority, or because it claims and the pod is in another queue.
+    priority, or because it claims and the pod is in another queue or in none.
     """
     spec = state.specs[one.sig]
-    return spec.priority >= priority or (one.claims and queue not in ("", spec.queue))
+    keeps = one.claims and queue != spec.queue and not is_system(queue, priority)
+    return spec.priority >= priority or keeps
 
 
 def nominations_on(state: PlacementState, node: NodeId) -> list[Nomination]:

@@ -14,6 +14,7 @@ from services.queueing.core.config import (
     ASK_SIGS_MAX,
     ASKS_KEPT_MIN,
     ASKS_OPEN_MAX,
+    VAIN_ASK_AGAIN_MS,
     backoff_end_ms,
 )
 from services.queueing.core.inputs.own_events import parked_ids
@@ -73,6 +74,7 @@ def on_preemption_opened(state: QueueingState, event: PreemptionOpened) -> None:
     if ask is not None and state.pods.state_of(event.pod) is Pod.ASKING:
         moves.leave_asking(state, [event.pod])
         state.leaving[event.pod] = None
+        state.vain_asks.pop(ask.sig, None)
         leaving_victims.wait(state, "preemption_opened", _one(event.pod))
         if event.message and ask.sig == state.pods.sig_at[event.pod - state.pods.base]:
             state.victims_texts[event.pod] = event.message
@@ -112,8 +114,10 @@ def _note_no_victims(state: QueueingState, sig: Sig, message: str) -> None:
     """
     sig.note = message
     if state.quota is not None and state.quota.may_claim(sig.queue):
-        # What they may take depends on what all queues use: they ask again once that changes.
-        sig.ask_ms = state.now_ms + ASK_AGAIN_MS
+        # What they may take depends on what all queues use: they ask again once that changes, but
+        # ever more rarely.
+        asks = state.vain_asks[sig.sig] = state.vain_asks.get(sig.sig, 0) + 1
+        sig.ask_ms = state.now_ms + min(ASK_AGAIN_MS << min(asks - 1, 30), VAIN_ASK_AGAIN_MS)
         state.asked_in_vain[sig.sig] = None
         return
     binding = state.pods.counts[Pod.RESERVED] or state.now_ms < state.rate.at_ms + ASK_AGAIN_MS

@@ -60,8 +60,33 @@ def gang_standing(state: QueueingState, gang: Gang, needed: int) -> int:
             continue
         pods, name = quota.claimed(sig.queue, sig.amounts, also=taken)
         if pods < count:
-            quota.borrowing_gangs.setdefault(name, {})[gang.gang] = None
+            if name:
+                quota.borrowing_gangs.setdefault(name, {})[gang.gang] = None
             return BORROWS
         quota.take(taken, sig.queue, sig.amounts, count)
         found = CLAIMS
     return found
+
+
+def claiming_members(
+    state: QueueingState, gang: Gang, groups: tuple[Members, ...], needed: int
+) -> tuple[Members, ...]:
+    """Return the first `needed` members, and those after them that claim, too, of a gang whose
+    minimum claims; of another one, or with parts or a tree, all. The others come as single pods.
+    """
+    quota = state.quota
+    if quota is None or gang.minimums or gang.tree or gang_standing(state, gang, needed) != CLAIMS:
+        return groups
+    found, taken = list[Members](), dict[str, dict[str, int]]()
+    for group in groups:
+        sig, count = state.sigs[group.sig], size(group.ids)
+        first = min(needed, count)
+        if sig.queue:
+            quota.take(taken, sig.queue, sig.amounts, first)
+            more = min(count - first, quota.claimed(sig.queue, sig.amounts, also=taken)[0])
+            quota.take(taken, sig.queue, sig.amounts, more)
+            count = first + more
+        needed -= first
+        if count:
+            found.append(Members(group.sig, group.ids[: count * ID_BYTES]))
+    return tuple(found)

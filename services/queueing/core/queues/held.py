@@ -88,6 +88,8 @@ def _why_pods_held(state: QueueingState, number: SignatureId) -> QuotaReached | 
         return None
     ids, seqs = sig.fifo.oldest(state.pods, sig.fifo.live)
     new = seqs > sig.told_seq
+    if not new.any() and state.quota is not None:
+        state.quota.untold.pop(number, None)  # a new one is noted again
     text = why_held(state, sig) if new.any() else ""
     return QuotaReached(text, number, ids[new].tobytes()) if text else None
 
