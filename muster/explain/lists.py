@@ -220,7 +220,7 @@ async def list_queues(run: Recorded) -> tuple[list[QueueRow], datetime]:
     counted = {resource for one in state.queues for resource, _amount in one.guaranteed}
     for name in sorted(tree, key=lambda name: [one.name for one in reversed(tree[name])]):
         times = [seen[pod] for pod in waiting[name] if pod in seen]
-        over = state.quota.borrowed(name)[name] if state.quota is not None else {}
+        over = state.quota.borrowed(name) if state.quota is not None else {}
         found.append(
             QueueRow(
                 queue=name,

@@ -24,7 +24,8 @@ YUNIKORN_PARTITION, YUNIKORN_ROOT = "default", "root"
 KAI_UNITS = {"cpu": ("cpu", "m"), "memory": ("memory", "M"), "gpu": (GPU, "")}
 """KAI's resources, with their names and units here: thousandths of cores, and 10^6 bytes."""
 KOORDINATOR = "quota.scheduling.koordinator.sh"
-KOORDINATOR_ROOT = "koordinator-root-quota"
+KOORDINATOR_GROUP, KOORDINATOR_ROOT = "scheduling.sigs.k8s.io", "koordinator-root-quota"
+KOORDINATOR_READ = {f"{KOORDINATOR}/parent", f"{KOORDINATOR}/is-parent"}
 VOLCANO_ROOT = "root"
 
 Quantities = dict[str, Any]
@@ -55,6 +56,9 @@ def convert(paths: Sequence[Path]) -> Imported:
     """
     notes: list[str] = []
     drafts = [one for path in paths for one in _drafts(path, notes)]
+    known = {one.name for one in drafts}
+    if VOLCANO_ROOT not in known:
+        drafts = [one._replace(parent="") if one.parent == VOLCANO_ROOT else one for one in drafts]
     if not drafts:
         names = ", ".join(map(name_of, paths))
         raise WorldError(names, "", "holds no queues of YuniKorn, KAI, Volcano or ElasticQuotas")
@@ -125,6 +129,8 @@ def _yunikorn(config: Fields, notes: list[str]) -> Iterator[Draft]:
 
 def _yunikorn_queue(one: Fields, above: str, notes: list[str]) -> Iterator[Draft]:
     written = one.required_text("name")
+    if not _object_name(written).strip("-"):
+        raise one.error("name", "must have a letter or digit of ASCII")
     name = f"{above}.{_object_name(written)}" if above else _object_name(written)
     if not name.endswith(written):
         notes.append(f"{one.what}: queue {written} below {above or 'no queue'} is named {name}")
@@ -153,7 +159,7 @@ def _kai(one: Fields, notes: list[str]) -> Draft:
             value = amount.number(key) if amount.has(key) else -1
             if not isfinite(value):
                 raise amount.error(key, "must be finite")
-            if value >= 0 and (value or key == "limit"):
+            if value >= 0:
                 into[resource] = f"{int(value) if value == int(value) else value}{unit}"
             elif value < 0 and key == "quota" and amount.has(key):
                 notes.append(f"{one.what}: {name}: {amount.at(key)}: a guarantee must have a limit")
@@ -161,22 +167,18 @@ def _kai(one: Fields, notes: list[str]) -> Draft:
 
 
 def _volcano(one: Fields, notes: list[str]) -> Draft:
-    """Return a Queue of Volcano: `deserved` is guaranteed, or else `guarantee`."""
+    """Return a Queue of Volcano: `deserved` is guaranteed, or else `guarantee`, of each resource.
+    Without a parent it is below Volcano's root, which may be missing in what is read.
+    """
     name, spec = one.child("metadata").required_text("name"), one.child("spec")
     _note(spec, ("parent", "capability", "deserved", "guarantee"), name, notes)
     guarantee = spec.child("guarantee")
-    deserved = _quantities(spec, "deserved") or _quantities(guarantee, "resource")
+    deserved = _quantities(guarantee, "resource") | _quantities(spec, "deserved")
     if guarantee.has("resource"):
         field = guarantee.at("resource")
         notes.append(f"{one.what}: {name}: {field}: others may borrow what it reserves")
-    parent = spec.text("parent")
-    return Draft(
-        one,
-        name,
-        "" if parent == VOLCANO_ROOT else parent,
-        _quantities(spec, "capability"),
-        deserved,
-    )
+    parent = "" if name == VOLCANO_ROOT else spec.text("parent", VOLCANO_ROOT)
+    return Draft(one, name, parent, _quantities(spec, "capability"), deserved)
 
 
 def _elastic_quota(one: Fields, notes: list[str]) -> Draft:
@@ -185,13 +187,12 @@ def _elastic_quota(one: Fields, notes: list[str]) -> Draft:
     labels = meta.mapping("labels")
     _note(spec, ("min", "max"), meta.required_text("name"), notes)
     name, parent = meta.required_text("name"), labels.get(f"{KOORDINATOR}/parent", "")
-    is_of_koordinator = any(key.startswith(f"{KOORDINATOR}/") for key in labels)
-    if not is_of_koordinator:
+    if one.text("apiVersion").partition("/")[0] != KOORDINATOR_GROUP:
         name = meta.text("namespace", "default")
         notes.append(f"{one.what}: {name}: needs the label {QUEUE_LABEL}={name} on its namespace")
-    unused = [f"{KOORDINATOR}/{key}" for key in ("allow-lent-resource", "tree-id")]
-    lost = [label for label in unused if label in labels]
-    notes += [f"{one.what}: {name}: label {label} has no counterpart" for label in lost]
+    settings = {*labels, *meta.notes("annotations")} - KOORDINATOR_READ
+    lost = sorted(key for key in settings if key.startswith(f"{KOORDINATOR}/"))
+    notes += [f"{one.what}: {name}: {key} has no counterpart" for key in lost]
     if parent == KOORDINATOR_ROOT:
         parent = ""
     return Draft(one, name, parent, _quantities(spec, "max"), _quantities(spec, "min"))

@@ -57,24 +57,41 @@ def tree_faults(queues: Iterable[Queue]) -> dict[str, Fault]:
     return faults or _guarantee_faults(known)
 
 
+def granted(queues: Iterable[Queue]) -> dict[str, Amounts]:
+    """Return what each queue of a tree is guaranteed, by name: what it says itself, or if that is
+    less what those below it are guaranteed together.
+    """
+    found: dict[str, Amounts] = {}
+    tree = chains(queues)
+    for name in sorted(tree, key=lambda name: -len(tree[name])):
+        least, below = dict(tree[name][0].guaranteed), found.setdefault(name, {})
+        found[name] = {
+            one: max(least.get(one, 0), below.get(one, 0)) for one in sorted(least | below)
+        }
+        if tree[name][0].parent:
+            above = found.setdefault(tree[name][0].parent, {})
+            for one, amount in found[name].items():
+                above[one] = above.get(one, 0) + amount
+    return found
+
+
 def _guarantee_faults(known: Mapping[str, Queue]) -> dict[str, Fault]:
-    """Return the faults of queues, by name, that cannot give what they, or those below them, are
-    guaranteed. Where a queue guarantees nothing itself, the sum of those below it counts.
+    """Return the queues of a tree that cannot give what they, or those below them, are guaranteed.
+    A queue that names no guarantee for a resource is guaranteed what those below it are together.
     """
     faults: dict[str, Fault] = {}
     if not any(one.guaranteed for one in known.values()):
         return faults
+    found = granted(known.values())
     below: dict[str, Counter[str]] = {name: Counter() for name in known}
-    tree = chains(known.values())
-    for name in sorted(tree, key=lambda name: -len(tree[name])):
-        for resource in sorted(dict(known[name].guaranteed).keys() | below[name].keys()):
-            children = below[name][resource]
-            fault = _guarantee_fault(known[name], resource, children)
+    for name, one in known.items():
+        if one.parent:
+            below[one.parent].update(found[name])
+    for name, one in known.items():
+        for resource in sorted(dict(one.guaranteed).keys() | below[name].keys()):
+            fault = _guarantee_fault(one, resource, below[name][resource])
             if fault is not None:
                 faults.setdefault(name, fault)
-            if known[name].parent:
-                least = dict(known[name].guaranteed).get(resource, children)
-                below[known[name].parent][resource] += max(least, children)
     return faults
 
 

@@ -90,8 +90,8 @@ def test_claims_and_borrowing_agree_with_the_sums_of_pods(queues: list[Queue], d
                 break
     assert quota.claims(name, _sorted(wanted)) == (bool(room) and all(room))
     for one in chain:
-        over = {r: used_at(one.name, r) - dict(one.guaranteed).get(r, 0) for r in RESOURCES}
-        assert quota.borrowed(name)[one.name] == {r: n for r, n in over.items() if n > 0}
+        over = {r: used_at(one.name, r) - _guaranteed(queues, one, r) for r in RESOURCES}
+        assert quota.borrowed(one.name) == {r: n for r, n in over.items() if n > 0}
 
 
 PODS_OF = {1: "", 2: "a", 3: "b", 4: "b1", 5: "b1", 6: "b2", 7: "a"}

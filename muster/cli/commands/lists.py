@@ -86,7 +86,7 @@ def _gang_cells(one: GangRow, now: datetime, is_wide: bool) -> dict[str, str]:
 def _queue_cells(
     one: QueueRow, now: datetime, is_wide: bool, has_guarantees: bool
 ) -> dict[str, str]:
-    names = sorted(one.max | one.used) if is_wide else one.max
+    names = sorted(one.max | one.guaranteed | (one.used if is_wide else {}))
     used = (f"{name} {one.used.get(name, '0')}/{one.max.get(name, '-')}" for name in names)
     cells = {"QUEUE": "  " * one.depth + one.queue, "USED": ", ".join(used)}
     if has_guarantees:

@@ -98,11 +98,15 @@ class TableMark(Struct, frozen=True):
 
 
 class Deferred(Struct):
-    """A dispatched pod that this shard still charges for an older decision."""
+    """A dispatched pod that this shard still charges for an older decision. `claims`, `borrows`: as
+    in Dispatched.
+    """
 
     attempt: AttemptId
     sig: SignatureId
     urgent: bool
+    claims: bool = False
+    borrows: bool = False
 
 
 class Unsettled(Struct):

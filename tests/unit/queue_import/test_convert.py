@@ -148,6 +148,31 @@ def test_queues_of_volcano_are_guaranteed_what_they_deserve(tmp_path):
     ]
 
 
+def test_what_volcano_guarantees_counts_for_each_resource_and_its_root_if_it_is_there(tmp_path):
+    text = """
+apiVersion: scheduling.volcano.sh/v1beta1
+kind: Queue
+metadata: {name: root}
+spec: {capability: {cpu: 9}}
+---
+apiVersion: scheduling.volcano.sh/v1beta1
+kind: Queue
+metadata: {name: a}
+spec: {deserved: {gpu.com/a: 4}, guarantee: {resource: {cpu: 4}}}
+"""
+    assert specs(converted(tmp_path, text)) == [
+        ("root", {"max": {"cpu": 9}}),
+        ("a", {"parent": "root", "guaranteed": {"cpu": 4, "gpu.com/a": 4}}),
+    ]
+
+
+def test_a_quota_of_koordinator_has_its_name_and_what_is_lost_is_named(tmp_path):
+    text = QUOTAS.partition("---")[2].replace("  labels:\n", "  annotations:\n", 1)
+    found = converted(tmp_path, text)
+    assert specs(found) == [("web", {"guaranteed": {"cpu": 1}})]
+    assert "allow-lent-resource has no counterpart" in found.notes[0]
+
+
 def test_an_elastic_quota_is_its_namespace_or_has_a_name_of_its_own(tmp_path):
     found = converted(tmp_path, QUOTAS)
     assert specs(found) == [
@@ -156,7 +181,7 @@ def test_an_elastic_quota_is_its_namespace_or_has_a_name_of_its_own(tmp_path):
     ]
     assert [note.partition(": ")[2] for note in found.notes] == [
         "shop: needs the label muster.io/queue=shop on its namespace",
-        "web: label quota.scheduling.koordinator.sh/allow-lent-resource has no counterpart",
+        "web: quota.scheduling.koordinator.sh/allow-lent-resource has no counterpart",
     ]
 
 
@@ -166,6 +191,7 @@ def test_an_elastic_quota_is_its_namespace_or_has_a_name_of_its_own(tmp_path):
         (KAI.partition("---")[0], "team: spec.parent: org is no Queue"),
         (KAI + "---" + KAI.rpartition("---")[2], "document 3: org: is a duplicate"),
         (KAI.replace("1500", "many"), "spec.resources.cpu.quota: must be a number"),
+        (YUNIKORN.replace("Team_A", "ÄÖ"), "queues[0].name: must have a letter or digit of ASCII"),
         (KAI.replace("1500", ".inf"), "spec.resources.cpu.quota: must be finite"),
         (KAI.replace("gpu:", "tpu:"), "spec.resources.tpu: is an unknown field"),
         (YUNIKORN.replace("vcore: 10", "vcore: ten"), "spec.guaranteed.cpu: "),

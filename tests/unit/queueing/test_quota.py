@@ -51,10 +51,13 @@ def test_the_first_queue_with_a_guarantee_counts_whatever_others_below_its_paren
 
 
 def test_what_is_above_a_guarantee_is_borrowed_at_each_level():
-    quota = Quota([queue("all", cpu=3_000, pods=9), queue("a", "all", cpu=1_000)])
-    assert quota.borrowed("a") == {"a": {}, "all": {}}
+    tree = [queue("top"), queue("all", "top", cpu=3_000, pods=9), queue("a", "all", cpu=1_000)]
+    quota = Quota(tree)
+    assert quota.borrowed("a") == {}
     quota.charge("a", POD, 4)
-    assert quota.borrowed("a") == {"a": {"cpu": 3_000, "pods": 4}, "all": {"cpu": 1_000}}
+    assert quota.borrowed("a") == {"cpu": 3_000, "pods": 4}
+    assert quota.borrowed("all") == {"cpu": 1_000}
+    assert quota.borrowed("top") == {"cpu": 1_000}, "it is guaranteed what is below it"
     assert quota.borrowed("gone") == {}
 
 

@@ -50,7 +50,9 @@ def _placeable(state: PlacementState, event: Dispatched, ids: I64, before: I8) -
         state.work_queue.drop(ids[is_queued])
     held = (before == State.RESERVED) | (before == State.HELD) | (before == State.FAILED)
     for pod in ids[held].tolist():
-        state.deferred[pod] = Deferred(event.attempt, event.sig, event.urgent)
+        state.deferred[pod] = Deferred(
+            event.attempt, event.sig, event.urgent, event.claims, event.borrows
+        )
     wanted: I64 = ids[is_queued | (before == State.FREE)]
     return wanted
 
@@ -60,7 +62,7 @@ def _queue(state: PlacementState, one: Dispatched | Deferred, ids: I64) -> None:
         return
     state.work_queue.arrivals += 1
     order = state.work_queue.arrivals
-    standing = (one.claims, one.borrows) if isinstance(one, Dispatched) else ()
+    standing = one.claims, one.borrows
     if one.sig > state.last_sig:
         # The dispatch has read more of ingest's journal than this shard, also about these pods.
         batch = Batch(one.attempt, one.sig, ids, one.urgent, 0, order, *standing)

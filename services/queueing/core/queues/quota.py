@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping
 
 from shared.model.cluster_objects import Queue
 from shared.model.ids import GangId, PodId, SignatureId
-from shared.model.queues import chains, full_message, missing_message
+from shared.model.queues import chains, full_message, granted, missing_message
 
 PLENTY = 1 << 60
 PLAIN, CLAIMS, BORROWS = range(3)
@@ -32,11 +32,13 @@ class Quota:
 
     def __init__(self, queues: Iterable[Queue]) -> None:
         """Start without pods."""
+        queues = tuple(queues)
         tree = chains(queues)
         self._chains = {
             name: tuple((one.name, dict(one.max)) for one in chain) for name, chain in tree.items()
         }
         self._guaranteed = {name: dict(chain[0].guaranteed) for name, chain in tree.items()}
+        self._granted = granted(queues)
         # Queue -> resource -> the first queue of its chain that guarantees it.
         self._guarantors = {
             name: {resource: one.name for one in reversed(chain) for resource, _n in one.guaranteed}
@@ -258,16 +260,13 @@ class Quota:
         """Return whether pods of this queue may be within a guarantee."""
         return bool(self._guarantors.get(queue))
 
-    def borrowed(self, queue: str) -> Sums:
-        """Return what a queue and each of those above it use above their guarantees, of all
-        resources. A resource without a guarantee is borrowed wholly.
+    def borrowed(self, queue: str) -> dict[str, int]:
+        """Return what a queue uses above what is guaranteed to it, or together to those below it.
+        A resource without a guarantee is borrowed wholly.
         """
-        found: Sums = {}
-        for name, _most in self._chains.get(queue, ()):
-            used, least = self.used.get(name, {}), self._guaranteed[name]
-            over = {one: used[one] - least.get(one, 0) for one in sorted(used)}
-            found[name] = {one: amount for one, amount in over.items() if amount > 0}
-        return found
+        used, least = self.used.get(queue, {}), self._granted.get(queue, {})
+        over = {one: used[one] - least.get(one, 0) for one in sorted(used)}
+        return {one: amount for one, amount in over.items() if amount > 0}
 
     def hold(self, sig: SignatureId, queue: str, amounts: Amounts) -> bool:
         """Return whether a signature must wait; it is kept until the queue without room uses
