@@ -17,7 +17,12 @@ from shared.events.ingest import (
     QueuesSet,
     SignatureDefined,
 )
-from shared.events.placement import GangNominationStale, NominationLost
+from shared.events.placement import (
+    GangNominationStale,
+    Nominated,
+    NominationLost,
+    NominationStale,
+)
 from shared.events.preemption import (
     EvictAsked,
     EvictRecalled,
@@ -77,6 +82,11 @@ class Running:
                     self.leaving.pop(pod, None)
             case GangNominationStale():
                 self.forget_gang(event.ask)
+            case NominationStale():
+                self.forget(event.ask)
+            case Nominated():
+                self.forget(event.ask)
+                self.leaving.update(dict.fromkeys(unpack(event.victims).tolist(), event.ask))
             case _:
                 pass
 
