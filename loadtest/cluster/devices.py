@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from loadtest.cluster.contestants import BARE_WIDTHS, Binder, Contestant
-from loadtest.cluster.load import Load, node_name, pod_names
+from loadtest.cluster.load import NO_SCHEDULER, Load, node_name, pod_names
 from loadtest.cluster.measure import Figures, Sizes, bill, of_each
 from loadtest.cluster.throughput import bare_figures, beside_bare, bind_all, written
 from muster.flood.targets.kube import each
@@ -51,7 +51,7 @@ async def _bare(servers: KubeServers, load: Load, sizes: Sizes) -> Figures:
         pods: list[Meta] = []
         names = pod_names(sizes.pods, f"bare-{width}")
         claims = await _create_claims(load, names)
-        await load.create_pods(names, "nobody", 0, pods.append, OF_POD)
+        await load.create_pods(names, NO_SCHEDULER, 0, pods.append, OF_POD)
         binder = Binder(load, sizes.nodes, width)
 
         async def bind(pod: Meta, claims: dict[str, Any] = claims, binder: Binder = binder) -> None:

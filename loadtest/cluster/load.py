@@ -33,6 +33,8 @@ UNASSIGNED, ASSIGNED = "fieldSelector=spec.nodeName%3D", "fieldSelector=spec.nod
 SERVICES = "/api/v1/namespaces/default/services"
 ZONE = "topology.kubernetes.io/zone"
 LABELS = {"app": "bench"}
+NO_SCHEDULER = "none"
+"""The schedulerName of pods that the bench itself binds."""
 LOOK_S = 0.01
 SILENT_S = 600.0
 NodeBody = Callable[[int], dict[str, Any]]

@@ -8,7 +8,7 @@ from types import MappingProxyType
 from typing import Any
 
 from loadtest.cluster.contestants import BARE, BARE_WIDTHS, Binder, Contestant
-from loadtest.cluster.load import Load, pod_names
+from loadtest.cluster.load import NO_SCHEDULER, Load, pod_names
 from loadtest.cluster.measure import (
     LIMIT_S,
     Bill,
@@ -162,7 +162,7 @@ async def bare_backlog(servers: KubeServers, load: Load, sizes: Sizes) -> Figure
     tries = []
     for width in BARE_WIDTHS:
         pods: list[Meta] = []
-        await load.create_pods(pod_names(sizes.pods, f"bare-{width}"), "nobody", 0, pods.append)
+        await load.create_pods(pod_names(sizes.pods, f"bare-{width}"), NO_SCHEDULER, 0, pods.append)
         before, first = await load.writes(), bill(servers, None)
         await Binder(load, sizes.nodes, width).bind(pods)
         last = bill(servers, None)
@@ -178,7 +178,7 @@ async def _bare_creating(servers: KubeServers, load: Load, sizes: Sizes) -> Figu
         binder = Binder(load, sizes.nodes, width)
         before, first = await load.writes(), bill(servers, None)
         async with asyncio.TaskGroup() as group:
-            group.create_task(load.create_pods(names, "nobody", 0, coming.put_nowait))
+            group.create_task(load.create_pods(names, NO_SCHEDULER, 0, coming.put_nowait))
             group.create_task(binder.bind_coming(coming, len(names)))
         last = bill(servers, None)
         tries.append((first, last, written(await load.writes() - before)))

@@ -146,8 +146,8 @@ def _message(api: KubeApi) -> str:
 
 
 async def test_parameters_that_json_shows_in_other_bytes_are_no_obstacle(new_cluster: NewCluster):
-    """The server compares parameters byte by byte. It keeps the spaces and the bare characters of
-    what it is given only if it stores protobuf, as it does by default.
+    """The server compares parameters byte by byte. If it stores protobuf, which is the default, it
+    keeps their spaces and bare characters.
     """
     servers = new_cluster(KubeOptions(version=V1_37))
     request = {"name": "r", "exactly": {"deviceClassName": "gpu"}}

@@ -225,7 +225,7 @@ def test_members_of_a_gang_above_its_minimum_borrow_as_single_pods_do():
         scene.pods(*names("c", 3), cpu_milli=1_000, of=of("c"))
         await scene.settle(60)
         assert scene.running(*names("c", 3)) == 3
-        assert len(left(scene, *names("g", 6))) == 6, "nobody was evicted"
+        assert len(left(scene, *names("g", 6))) == 6, "no pod was evicted"
         assert scene.running(*names("g", 6)) == 3
 
     play(story, *NODES, objects=(queue("a", cpu=1_000), queue("c", cpu=3_000)))

@@ -36,14 +36,14 @@ IN_RECLAIMS = (
     Bug(
         "equal-pods-claim-the-same-guarantee",
         "services.queueing.core.preemption.asks",
-        ("            quota.take(also, sig.queue, sig.amounts, 1)\n", ""),
+        ("            quota.add(also, sig.queue, sig.amounts, 1)\n", ""),
         by=WITHIN,
         first=(0,),
     ),
     Bug(
         "ready-pods-with-victims-do-not-claim",
         "services.queueing.core.preemption.asks",
-        ("quota.take(also, other.queue, other.amounts, 1)", "pass"),
+        ("quota.add(also, other.queue, other.amounts, 1)", "pass"),
         by=WITHIN,
         first=(10,),
     ),

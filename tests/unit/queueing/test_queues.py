@@ -224,3 +224,23 @@ def test_a_borrower_of_higher_priority_does_not_overtake_a_gang_that_claims():
     steps = promising(least=1)
     assert order(steps.when(*gang_of(2, 1, number=7))) == [7]
     assert order(steps.when(pending(2, 2))) == [[2]]
+
+
+def test_a_signature_whose_pods_all_have_a_message_is_not_looked_at_for_each_new_one():
+    steps = steps_with(0)
+    steps.when(pending(1, 1, 2))
+    steps.when(tree(0))
+    steps.when(pending(3, 4))
+    assert 1 not in steps.state.quota.untold
+    assert told(steps.when(pending(1, 5))) == [([5], "queue a is at its max for pods (0/0)")]
+
+
+def test_a_gang_of_a_queue_without_a_guarantee_is_not_kept_for_one():
+    guaranteed = Queue(uid="c", name="c", guaranteed=(("pods", 1),))
+    steps = queue(priorities=()).given(
+        QueuesSet((*tree(9).queues, guaranteed)),
+        in_queue(1),
+        GangSet(9, "default/g", 2, 300_000, 1),
+    )
+    steps.when(pending(1, 1, 2, gang=9))
+    assert steps.state.quota.borrowing_gangs == {}

@@ -114,8 +114,8 @@ def _note_no_victims(state: QueueingState, sig: Sig, message: str) -> None:
     """
     sig.note = message
     if state.quota is not None and state.quota.may_claim(sig.queue):
-        # What they may take depends on what all queues use: they ask again once that changes, but
-        # ever more rarely.
+        # Their victims depend on what all queues use. So they ask again when that changes, but
+        # each time after a longer wait.
         asks = state.vain_asks[sig.sig] = state.vain_asks.get(sig.sig, 0) + 1
         sig.ask_ms = state.now_ms + min(ASK_AGAIN_MS << min(asks - 1, 30), VAIN_ASK_AGAIN_MS)
         state.asked_in_vain[sig.sig] = None
@@ -224,9 +224,9 @@ def _claiming(state: QueueingState, sig: Sig, count: int) -> int:
             # Ready pods with leaving victims count nowhere else.
             other = state.sigs[state.pods.sig_at[pod - state.pods.base]]
             if pod not in quota.nominees and pod not in state.charged:
-                quota.take(also, other.queue, other.amounts, 1)
+                quota.add(also, other.queue, other.amounts, 1)
         while found < count and quota.claims(sig.queue, sig.amounts, also):
-            quota.take(also, sig.queue, sig.amounts, 1)
+            quota.add(also, sig.queue, sig.amounts, 1)
             found += 1
     return found
 

@@ -23,7 +23,7 @@ def members_within(
         fit = count
         if sig.queue:
             fit = min(count, quota.room(sig.queue, sig.amounts, also=taken))
-            quota.take(taken, sig.queue, sig.amounts, fit)
+            quota.add(taken, sig.queue, sig.amounts, fit)
         if fit < count and not why:
             why = quota.message(sig.queue, sig.amounts, also=taken)
         if fit:
@@ -63,7 +63,7 @@ def gang_standing(state: QueueingState, gang: Gang, needed: int) -> int:
             if name:
                 quota.borrowing_gangs.setdefault(name, {})[gang.gang] = None
             return BORROWS
-        quota.take(taken, sig.queue, sig.amounts, count)
+        quota.add(taken, sig.queue, sig.amounts, count)
         found = CLAIMS
     return found
 
@@ -82,9 +82,9 @@ def claiming_members(
         sig, count = state.sigs[group.sig], size(group.ids)
         first = min(needed, count)
         if sig.queue:
-            quota.take(taken, sig.queue, sig.amounts, first)
+            quota.add(taken, sig.queue, sig.amounts, first)
             more = min(count - first, quota.claimed(sig.queue, sig.amounts, also=taken)[0])
-            quota.take(taken, sig.queue, sig.amounts, more)
+            quota.add(taken, sig.queue, sig.amounts, more)
             count = first + more
         needed -= first
         if count:

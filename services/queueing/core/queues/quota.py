@@ -77,7 +77,7 @@ class Quota:
         self._add(self.nominated, queue, amounts, count)
 
     def _add(self, sums: Sums, queue: str, amounts: Amounts, count: int) -> None:
-        self.take(sums, queue, amounts, count)
+        self.add(sums, queue, amounts, count)
         if self.has_guarantees:
             self._keep(queue, (resource for resource, _amount in amounts))
         if count < 0:
@@ -162,7 +162,7 @@ class Quota:
 
         return bisect_left(range(max(left, 0) // amount), True, key=lambda n: not fit(n + 1))
 
-    def take(self, sums: Sums, queue: str, amounts: Amounts, count: int) -> None:
+    def add(self, sums: Sums, queue: str, amounts: Amounts, count: int) -> None:
         """Add pods to the sums of their queue and those above it."""
         for name, _most in self._chains.get(queue, ()):
             total = sums.setdefault(name, {})
