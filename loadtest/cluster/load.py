@@ -136,12 +136,18 @@ class Load:
         """Yield the names of pods as they get their nodes, after one empty name when the watch has
         begun.
         """
-        async with self.client.stream(f"{PODS}?watch=1&{ASSIGNED}", SILENT_S) as answer:
-            yield ""
-            async for line in answer.content:
-                change = change_of(line)
-                if change.type == "ADDED":
-                    yield change.object.metadata.name
+        seen = set[str]()
+        while True:  # a server that has just started may end a watch
+            async with self.client.stream(f"{PODS}?watch=1&{ASSIGNED}", SILENT_S) as answer:
+                if "" not in seen:
+                    seen.add("")
+                    yield ""
+                async for line in answer.content:
+                    change = change_of(line)
+                    name = change.object.metadata.name
+                    if change.type == "ADDED" and name not in seen:
+                        seen.add(name)
+                        yield name
 
     async def writes(self) -> Counter[str]:
         """Return the number of answered writes of pods and events by kind, whatever the answer. All
